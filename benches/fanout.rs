@@ -1,0 +1,3 @@
+//! How fast the runner fans out.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Batch archives: deterministic to write, checked to read.

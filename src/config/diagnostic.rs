@@ -1,0 +1,177 @@
+//! Problems in files: collected, then told all at once, each with its line drawn.
+
+use std::fmt;
+
+use super::Span;
+use crate::model::{Exit, Failure};
+
+/// Collects problems while a file is read.
+#[derive(Debug, Default)]
+pub struct Problems {
+    errors: Vec<Problem>,
+    warnings: Vec<Problem>,
+}
+
+#[derive(Debug)]
+struct Problem {
+    span: Span,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Problems {
+    /// Notes an error; the reader goes on to find the next one.
+    pub fn error(&mut self, span: &Span, message: impl Into<String>) {
+        self.errors.push(Problem { span: span.clone(), message: message.into(), hint: None });
+    }
+
+    /// Notes an error and the way out.
+    pub fn error_with_hint(&mut self, span: &Span, message: impl Into<String>, hint: impl Into<String>) {
+        self.errors.push(Problem { span: span.clone(), message: message.into(), hint: Some(hint.into()) });
+    }
+
+    /// Notes something that works but is probably not meant.
+    pub fn warning(&mut self, span: &Span, message: impl Into<String>, hint: Option<String>) {
+        self.warnings.push(Problem { span: span.clone(), message: message.into(), hint });
+    }
+
+    /// Whether an error was noted.
+    pub fn has_errors(&self) -> bool {
+        !self.errors.is_empty()
+    }
+
+    /// The warnings, drawn; or all errors as one.
+    pub fn finish(self) -> Result<Vec<String>, Invalid> {
+        if self.errors.is_empty() {
+            Ok(self.warnings.iter().map(ToString::to_string).collect())
+        } else {
+            Err(Invalid { problems: self.errors })
+        }
+    }
+
+    /// All errors as one, and the value where there are none; the warnings go on in `self`.
+    pub fn check<T>(&mut self, value: T) -> Result<T, Invalid> {
+        if self.errors.is_empty() {
+            Ok(value)
+        } else {
+            Err(Invalid { problems: std::mem::take(&mut self.errors) })
+        }
+    }
+}
+
+/// One or more problems in files that the user wrote (exit 3).
+#[derive(Debug)]
+pub struct Invalid {
+    problems: Vec<Problem>,
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, problem) in self.problems.iter().enumerate() {
+            // The reporter writes the first `error: ` itself.
+            if i > 0 {
+                f.write_str("\n\nerror: ")?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Invalid {}
+
+impl From<Invalid> for Failure {
+    fn from(invalid: Invalid) -> Self {
+        Self::new(Exit::Config, invalid.to_string())
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { span, message, hint } = self;
+        writeln!(f, "{message}")?;
+        let number = span.line.to_string();
+        let pad = " ".repeat(number.len());
+        write!(f, "{pad} --> {}:{}:{}", span.source.path.display(), span.line, span.column)?;
+        if let Some(line) = span.source.line(span.line) {
+            let column = span.column as usize;
+            let (line, column) = excerpt(&hide_secret(line), column);
+            let width =
+                (span.width as usize).clamp(1, line.chars().count().saturating_sub(column - 1).max(1));
+            write!(f, "\n{pad}  |\n {number} | {line}\n{pad}  | ")?;
+            write!(f, "{}{}", " ".repeat(column - 1), "^".repeat(width))?;
+        }
+        if let Some(hint) = hint {
+            write!(f, "\n\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The part of a line that fits a terminal, without control characters, and where the column is in it.
+fn excerpt(line: &str, column: usize) -> (String, usize) {
+    const BEFORE: usize = 60;
+    const LONGEST: usize = 120;
+    let start = column.saturating_sub(1).saturating_sub(BEFORE);
+    let (start, dots) = if line.chars().count() > LONGEST && start > 0 { (start, "…") } else { (0, "") };
+    let mut text = String::from(dots);
+    text.extend(line.chars().skip(start).take(LONGEST).map(|c| if c.is_control() { ' ' } else { c }));
+    if line.chars().count() > start + LONGEST {
+        text.push('…');
+    }
+    (text, (column - start + dots.chars().count()).max(1))
+}
+
+/// A line such as `api_key: sk-…` with its value hidden: a drawn line ends up in logs.
+fn hide_secret(line: &str) -> String {
+    const NAMES: [&str; 5] = ["key", "token", "secret", "password", "authorization"];
+    let Some((name, value)) = line.split_once(':') else {
+        return line.to_owned();
+    };
+    let lower = name.to_lowercase();
+    let literal = !value.trim().is_empty() && !value.contains("${{");
+    if literal && NAMES.iter().any(|secret| lower.trim_end_matches(['"', '\'']).ends_with(secret)) {
+        format!("{name}: ***")
+    } else {
+        line.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Document;
+
+    #[test]
+    fn problems_are_drawn_together() {
+        let document = Document::parse("a.yaml", "name: x\ntargets:\n  - api_key: sk-123456\n").unwrap();
+        let mut problems = Problems::default();
+        let mut root = document.root.fields("file", &mut problems).unwrap();
+        problems.error(&root.get("name").unwrap().span, "no");
+        let entry = &root.list("targets", &mut problems).unwrap()[0];
+        let key = entry.fields("target", &mut problems).unwrap().get("api_key").unwrap();
+        problems.error_with_hint(&key.span, "never", "stop");
+        insta::assert_snapshot!(problems.finish().unwrap_err(), @r"
+        no
+          --> a.yaml:1:7
+           |
+         1 | name: x
+           |       ^
+
+        error: never
+          --> a.yaml:3:14
+           |
+         3 |   - api_key: ***
+           |              ^^^
+
+        hint: stop
+        ");
+    }
+
+    #[test]
+    fn long_lines_are_cut_around_the_column() {
+        let (text, column) = excerpt(&"x".repeat(500), 200);
+        assert!(text.chars().count() < 130);
+        assert_eq!(column, 62);
+    }
+}

@@ -1,0 +1,1 @@
+//! The dispatcher role: plan a batch, collect its responses.

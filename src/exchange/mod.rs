@@ -1,0 +1,1 @@
+//! Where a batch and its results lie between dispatcher and runner.

@@ -1,0 +1,2 @@
+//! The `run-evals` command.
+fn main() {}

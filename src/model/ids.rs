@@ -1,0 +1,146 @@
+//! Identifiers with rules.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// The name of a batch, safe in a git ref, a path and an artifact name: `[a-z0-9-]{1,60}`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct BatchId(String);
+
+/// The text is no batch id.
+#[derive(Debug, thiserror::Error)]
+#[error("invalid batch id `{0}`: 1 to 60 characters of `a-z`, `0-9` and `-`")]
+pub struct InvalidBatchId(String);
+
+impl BatchId {
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for BatchId {
+    type Err = InvalidBatchId;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if (1..=60).contains(&text.len()) && text.bytes().all(legal) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidBatchId(text.to_owned()))
+        }
+    }
+}
+
+impl TryFrom<String> for BatchId {
+    type Error = InvalidBatchId;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<BatchId> for String {
+    fn from(id: BatchId) -> Self {
+        id.0
+    }
+}
+
+impl fmt::Display for BatchId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A SHA-256 digest; as text, 64 lower-case hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// The digest of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self::finish(Sha256::new_with_prefix(bytes))
+    }
+
+    /// The digest of all that a hasher was fed.
+    pub fn finish(hasher: Sha256) -> Self {
+        Self(hasher.finalize().into())
+    }
+
+    /// The raw bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Digest {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut bytes = [0; 32];
+        let lower = text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        match hex::decode_to_slice(text, &mut bytes) {
+            Ok(()) if lower => Ok(Self(bytes)),
+            _ => Err(format!("invalid SHA-256 `{text}`: 64 lower-case hexadecimal digits")),
+        }
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        digest.to_string()
+    }
+}
+
+/// The id of a request: the test's own id, and `<test-id>#<n>` from the second replicate on.
+pub fn request_id(test_id: &str, replicate: u32) -> String {
+    if replicate <= 1 { test_id.to_owned() } else { format!("{test_id}#{replicate}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batch_ids_are_safe_everywhere() {
+        for good in ["a", "20261116-120000-0011aabb", &"x".repeat(60)] {
+            assert_eq!(good.parse::<BatchId>().unwrap().as_str(), good);
+        }
+        for bad in ["", "A", "a/b", "a_b", "..", "ä", &"x".repeat(61)] {
+            assert!(bad.parse::<BatchId>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn digest_text_round_trips_and_is_strict() {
+        let digest = Digest::of(b"abc");
+        assert_eq!(digest.to_string().parse::<Digest>().unwrap(), digest);
+        assert!(digest.to_string().to_uppercase().parse::<Digest>().is_err());
+        assert!("00".parse::<Digest>().is_err());
+    }
+}

@@ -1,0 +1,27 @@
+//! The vocabulary: pure data that every other module speaks, without any I/O.
+//!
+//! `request` and `response` are the two line formats that dispatcher and runner share, `batch` the manifests around
+//! them, `target` what a validated target says, `suite` what a loaded suite says, `failure` how anything ends.
+
+mod batch;
+mod failure;
+mod ids;
+mod request;
+mod response;
+mod secret;
+mod suite;
+mod target;
+
+pub use batch::{BATCH_FORMAT, BatchManifest, Provenance, ResultsManifest, Stop, Totals};
+pub use failure::{Exit, Failure};
+pub use ids::{BatchId, Digest, InvalidBatchId, request_id};
+pub use request::{
+    Attachment, Block, Content, JsonSchema, Message, Metadata, Params, Request, ResponseFormat, Role,
+};
+pub use response::{ErrorInfo, ErrorKind, FinishReason, OutputMessage, Response, TokenUsage};
+pub use secret::{Redactor, Secret};
+pub use suite::{Suite, TestCase};
+pub use target::{
+    Endpoint, Limits, MockReply, MockSettings, Price, Provider, RemoteResults, RemoteTarget, RetryPolicy,
+    RunnerTarget, Shards, Target,
+};

@@ -1,0 +1,38 @@
+//! What a suite says, once it is loaded and every reference in it is resolved.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::{Attachment, Digest, Message};
+
+/// A loaded suite.
+#[derive(Debug, Clone, Default)]
+pub struct Suite {
+    /// Its `name`, or the file's.
+    pub name: String,
+    /// The digest of the suite file itself.
+    pub source_sha256: Option<Digest>,
+    /// The targets it asks for, in order; empty where it leaves that to the command line.
+    pub targets: Vec<String>,
+    /// How often each test is run.
+    pub replicates: u32,
+    /// `execution.budget_usd`.
+    pub budget_usd: Option<f64>,
+    /// The tests, in order.
+    pub tests: Vec<TestCase>,
+    /// Where the bytes of each attachment are.
+    pub attachments: BTreeMap<Digest, PathBuf>,
+}
+
+/// A test of a suite.
+#[derive(Debug, Clone)]
+pub struct TestCase {
+    /// Unique in the suite.
+    pub id: String,
+    /// What the model is asked.
+    pub messages: Vec<Message>,
+    /// The attachments that `messages` refer to.
+    pub files: Vec<Attachment>,
+    /// `execution.targets` of the test; empty where the suite's hold.
+    pub targets: Vec<String>,
+}

@@ -1,0 +1,1 @@
+//! The model vendors' wires: the only place that knows them.

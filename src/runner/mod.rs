@@ -1,0 +1,1 @@
+//! The runner role: a batch in, every answer out.

@@ -1,0 +1,1 @@
+//! The integration tests: everything through the binary.

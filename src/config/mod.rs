@@ -1,10 +1,17 @@
 //! Text files that people write → model, with positions.
 //!
 //! Every file is read into a tree whose nodes know where they stand (`node`), so that all problems of all files are
-//! told at once, each with its line drawn (`diagnostic`). `env` is the only source of environment values.
+//! told at once, each with its line drawn (`diagnostic`). `env` is the only source of environment values, `interpolate`
+//! puts them into strings, and `roots` are the directories where references are looked up.
 
 mod diagnostic;
+mod env;
+mod interpolate;
 mod node;
+mod roots;
 
 pub use diagnostic::{Invalid, Problems};
+pub use env::Env;
+pub use interpolate::{Reference, interpolate, interpolate_tree, references};
 pub use node::{Document, Fields, Key, Node, NodeValue, Source, Span, did_you_mean, shown};
+pub use roots::Roots;

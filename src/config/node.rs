@@ -459,7 +459,7 @@ fn size(node: &Node) -> usize {
 }
 
 /// A plain scalar by YAML 1.2's core schema.
-fn plain(text: &str) -> NodeValue {
+pub(super) fn plain(text: &str) -> NodeValue {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return NodeValue::Null,
         "true" | "True" | "TRUE" => return NodeValue::Bool(true),

@@ -1,0 +1,104 @@
+//! Environment values: the process environment, and `.env` files below it.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+/// The values that `${{ NAME }}` refers to. Built once, then passed on; nothing else reads the environment.
+#[derive(Clone, Default)]
+pub struct Env {
+    values: HashMap<String, String>,
+}
+
+impl Env {
+    /// The environment of this process; names and values that are not UTF-8 are left out.
+    pub fn from_process() -> Self {
+        let values = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        Self { values }
+    }
+
+    /// The value of a variable; an empty one is as good as unset.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Adds what `dir/.env` says, where nothing is set yet.
+    pub fn add_dotenv(&mut self, dir: &Path) -> std::io::Result<()> {
+        match std::fs::read_to_string(dir.join(".env")) {
+            Ok(text) => {
+                for (name, value) in parse_dotenv(&text) {
+                    self.values.entry(name).or_insert(value);
+                }
+                Ok(())
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl<const N: usize> From<[(&str, &str); N]> for Env {
+    fn from(pairs: [(&str, &str); N]) -> Self {
+        Self { values: pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into() }
+    }
+}
+
+// The values are secrets more often than not.
+impl std::fmt::Debug for Env {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Env({} values)", self.values.len())
+    }
+}
+
+/// `NAME=value` lines: comments, `export`, quotes, `\n` in double quotes, ` #` after an unquoted value.
+fn parse_dotenv(text: &str) -> Vec<(String, String)> {
+    let mut pairs = Vec::new();
+    for line in text.trim_start_matches('\u{feff}').lines() {
+        let line = line.trim();
+        let line = line.strip_prefix("export ").unwrap_or(line);
+        let Some((name, value)) = line.split_once('=') else { continue };
+        let (name, value) = (name.trim(), value.trim());
+        if name.starts_with('#') || !is_name(name) {
+            continue;
+        }
+        let value = match value.chars().next() {
+            Some(quote @ ('"' | '\'' | '`')) => {
+                let inner = &value[1..];
+                let inner = inner.find(quote).map_or(inner, |end| &inner[..end]);
+                if quote == '"' { inner.replace("\\n", "\n") } else { inner.to_owned() }
+            }
+            _ => value.split(" #").next().unwrap_or_default().trim_end().to_owned(),
+        };
+        pairs.push((name.to_owned(), value));
+    }
+    pairs
+}
+
+/// Whether this can be the name of a variable.
+pub(super) fn is_name(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dotenv_lines() {
+        let text = "# c\nA=1\nexport B = two words # note\nC=\"x\\ny\" # z\nD='a # b'\nbad line\n=x\n1X=2\nE=a=b#c\nF=\n";
+        let pairs: Vec<_> = parse_dotenv(text).into_iter().map(|(k, v)| format!("{k}={v}")).collect();
+        assert_eq!(pairs, ["A=1", "B=two words", "C=x\ny", "D=a # b", "E=a=b#c", "F="]);
+    }
+
+    #[test]
+    fn the_process_wins_over_dotenv() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(".env"), "A=file\nB=file\n").unwrap();
+        let mut env = Env::from([("A", "process")]);
+        env.add_dotenv(dir.path()).unwrap();
+        assert_eq!((env.get("A"), env.get("B"), env.get("C")), (Some("process"), Some("file"), None));
+    }
+}

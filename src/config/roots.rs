@@ -1,0 +1,71 @@
+//! Where references are looked up: from the file's directory up to the git root, then the working directory.
+
+use std::path::{Path, PathBuf};
+
+/// The directories of a file, nearest first, as AgentV walks them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Roots {
+    dirs: Vec<PathBuf>,
+}
+
+impl Roots {
+    /// `dir`, each parent up to the git root, then `cwd`. Without a git root only `dir` and `cwd`.
+    pub fn new(dir: &Path, cwd: &Path) -> Self {
+        let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
+        let git_root = dir.ancestors().find(|ancestor| ancestor.join(".git").exists());
+        let mut dirs: Vec<PathBuf> = match git_root {
+            Some(root) => dir
+                .ancestors()
+                .take_while(|ancestor| ancestor.starts_with(root))
+                .map(Path::to_path_buf)
+                .collect(),
+            None => vec![dir],
+        };
+        if !dirs.iter().any(|known| known == cwd) {
+            dirs.push(cwd.to_path_buf());
+        }
+        Self { dirs }
+    }
+
+    /// The directories, nearest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Path> {
+        self.dirs.iter().map(PathBuf::as_path)
+    }
+
+    /// Whether a path, links resolved, lies in one of them.
+    pub fn contain(&self, path: &Path) -> bool {
+        let Ok(real) = path.canonicalize() else { return false };
+        self.dirs.iter().filter_map(|dir| dir.canonicalize().ok()).any(|dir| real.starts_with(dir))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn from_the_file_up_to_the_git_root_then_the_working_directory() {
+        let temp = tempfile::tempdir().unwrap();
+        let repo = temp.path().join("repo");
+        std::fs::create_dir_all(repo.join("a/b")).unwrap();
+        std::fs::create_dir_all(repo.join(".git")).unwrap();
+        let cwd = temp.path().join("elsewhere");
+        let roots = Roots::new(&repo.join("a/b"), &cwd);
+        let dirs: Vec<_> =
+            roots.iter().map(|dir| dir.strip_prefix(temp.path()).unwrap().to_owned()).collect();
+        assert_eq!(dirs, ["repo/a/b", "repo/a", "repo", "elsewhere"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn a_link_out_of_the_roots_is_not_in_them() {
+        let temp = tempfile::tempdir().unwrap();
+        let (inside, outside) = (temp.path().join("in"), temp.path().join("out"));
+        std::fs::create_dir_all(&inside).unwrap();
+        std::fs::create_dir_all(&outside).unwrap();
+        std::fs::write(outside.join("x"), "").unwrap();
+        std::os::unix::fs::symlink(outside.join("x"), inside.join("link")).unwrap();
+        let roots = Roots::new(&inside, &inside);
+        assert!(!roots.contain(&inside.join("link")));
+        assert!(!roots.contain(&inside.join("../out/x")));
+    }
+}

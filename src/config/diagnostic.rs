@@ -35,6 +35,16 @@ impl Problems {
         self.warnings.push(Problem { span: span.clone(), message: message.into(), hint });
     }
 
+    /// Notes what was found in another file.
+    pub fn absorb(&mut self, invalid: Invalid) {
+        self.errors.extend(invalid.problems);
+    }
+
+    /// How many errors were noted.
+    pub fn error_count(&self) -> usize {
+        self.errors.len()
+    }
+
     /// Whether an error was noted.
     pub fn has_errors(&self) -> bool {
         !self.errors.is_empty()
@@ -122,19 +132,43 @@ fn excerpt(line: &str, column: usize) -> (String, usize) {
     (text, (column - start + dots.chars().count()).max(1))
 }
 
+/// Whether the value of a key with this name is a secret.
+pub(super) fn is_secret_name(name: &str) -> bool {
+    const NAMES: [&str; 5] = ["key", "token", "secret", "password", "authorization"];
+    let lower = name.trim_end().trim_end_matches(['"', '\'']).to_lowercase();
+    NAMES.iter().any(|secret| lower.ends_with(secret))
+}
+
 /// A line such as `api_key: sk-…` with its value hidden: a drawn line ends up in logs.
 fn hide_secret(line: &str) -> String {
-    const NAMES: [&str; 5] = ["key", "token", "secret", "password", "authorization"];
-    let Some((name, value)) = line.split_once(':') else {
-        return line.to_owned();
-    };
-    let lower = name.to_lowercase();
-    let literal = !value.trim().is_empty() && !value.contains("${{");
-    if literal && NAMES.iter().any(|secret| lower.trim_end_matches(['"', '\'']).ends_with(secret)) {
-        format!("{name}: ***")
-    } else {
-        line.to_owned()
+    let mut shown = String::new();
+    let mut rest = line;
+    while let Some(colon) = rest.find(':') {
+        let (name, value) = (&rest[..colon], &rest[colon + 1..]);
+        shown.push_str(&rest[..=colon]);
+        rest = value;
+        if !is_secret_name(name) {
+            continue;
+        }
+        // In `{ api_key: x, model: y }` the value ends before the rest; that rest keeps its columns.
+        let text = value.trim_start();
+        let indent = value.len() - text.len();
+        let length = match text.chars().next() {
+            Some(quote @ ('"' | '\'')) => text[1..].find(quote).map_or(text.len(), |end| end + 2),
+            _ if line.contains('{') => text.find([',', '}']).unwrap_or(text.len()),
+            _ => text.len(),
+        };
+        let literal = &text[..length];
+        if literal.trim().is_empty() || literal.contains("${{") {
+            continue;
+        }
+        let stars = if text.len() == length { 3 } else { literal.chars().count() };
+        shown.push_str(&value[..indent]);
+        shown.push_str(&"*".repeat(stars));
+        rest = &text[length..];
     }
+    shown.push_str(rest);
+    shown
 }
 
 #[cfg(test)]
@@ -166,6 +200,20 @@ mod tests {
 
         hint: stop
         ");
+    }
+
+    #[test]
+    fn literal_secrets_are_hidden_in_a_line() {
+        for (line, shown) in [
+            ("  - api_key: sk-123 # mine", "  - api_key: ***"),
+            ("{ \"api_key\": \"a,b\", model: m }", "{ \"api_key\": *****, model: m }"),
+            ("{ model: m, token: abcd }", "{ model: m, token: *****}"),
+            ("{ api_key: ${{ KEY }}, secret: x }", "{ api_key: ${{ KEY }}, secret: **}"),
+            ("tokens_per_minute: 7", "tokens_per_minute: 7"),
+            ("base_url: https://host/v1", "base_url: https://host/v1"),
+        ] {
+            assert_eq!(hide_secret(line), shown);
+        }
     }
 
     #[test]

@@ -80,7 +80,11 @@ pub fn interpolate_tree(node: &mut Node, env: &Env, unset: &mut impl FnMut(&Node
                 unset(node, &name);
             }
             node.value = match plain(&value) {
-                typed @ (NodeValue::Bool(_) | NodeValue::Int(_) | NodeValue::Float(_)) if whole => typed,
+                typed @ (NodeValue::Bool(_) | NodeValue::Int(_) | NodeValue::Float(_))
+                    if whole && is_typed(&value) =>
+                {
+                    typed
+                }
                 _ => NodeValue::String(value),
             };
         }
@@ -96,6 +100,15 @@ pub fn interpolate_tree(node: &mut Node, env: &Env, unset: &mut impl FnMut(&Node
         }
         _ => {}
     }
+}
+
+/// Whether AgentV makes a boolean or a number of it; it leaves `True`, `007` and `1e3` as they are.
+fn is_typed(value: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = value.strip_prefix('-').unwrap_or(value);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let is_number = digits(whole) && digits(fraction) && (whole == "0" || !whole.starts_with('0'));
+    matches!(value, "true" | "false") || is_number
 }
 
 #[cfg(test)]
@@ -128,5 +141,17 @@ mod tests {
             Document::parse("x", "[ '${{ N }}', '${{ T }}', '${{ S }}', 'v${{ N }}' ]").unwrap().root;
         interpolate_tree(&mut root, &env, &mut |_, _| {});
         assert_eq!(root.to_json().to_string(), r#"[3,true,"text","v3"]"#);
+        for text in ["True", "007", "1e3", "0x1f", "1.", ".5", "+1", "null", "-"] {
+            let env = Env::from([("V", text)]);
+            let mut root = Document::parse("x", "${{ V }}").unwrap().root;
+            interpolate_tree(&mut root, &env, &mut |_, _| {});
+            assert_eq!(root.as_str(), Some(text));
+        }
+        for (text, json) in [("-0.50", "-0.5"), ("0", "0"), ("false", "false")] {
+            let env = Env::from([("V", text)]);
+            let mut root = Document::parse("x", "${{ V }}").unwrap().root;
+            interpolate_tree(&mut root, &env, &mut |_, _| {});
+            assert_eq!(root.to_json().to_string(), json);
+        }
     }
 }

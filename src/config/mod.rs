@@ -2,16 +2,22 @@
 //!
 //! Every file is read into a tree whose nodes know where they stand (`node`), so that all problems of all files are
 //! told at once, each with its line drawn (`diagnostic`). `env` is the only source of environment values, `interpolate`
-//! puts them into strings, and `roots` are the directories where references are looked up.
+//! puts them into strings, `merge` resolves `<<`, and `roots` are the directories where references are looked up.
+//! `targets` reads `targets.yaml`, `suite` reads evaluation suites.
 
 mod diagnostic;
 mod env;
 mod interpolate;
+mod merge;
 mod node;
 mod roots;
+mod suite;
+mod targets;
 
 pub use diagnostic::{Invalid, Problems};
 pub use env::Env;
 pub use interpolate::{Reference, interpolate, interpolate_tree, references};
 pub use node::{Document, Fields, Key, Node, NodeValue, Source, Span, did_you_mean, shown};
 pub use roots::Roots;
+pub use suite::{SuiteOptions, load_suite};
+pub use targets::{TargetsFile, parse_duration};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span as ParserSpan};
 use serde_json::Value;
 
+use super::merge::merge_keys;
 use super::{Invalid, Problems};
 
 /// The most nodes that aliases may multiply a document to.
@@ -99,17 +100,18 @@ pub struct Document {
 }
 
 impl Document {
-    /// Parses YAML, of which JSON is a part. `path` is only for messages.
+    /// Parses YAML, of which JSON is a part, with merge keys as in AgentV. `path` is only for messages.
     pub fn parse(path: impl Into<PathBuf>, text: impl Into<String>) -> Result<Self, Invalid> {
         let source = Arc::new(Source { path: path.into(), text: text.into() });
         let mut problems = Problems::default();
-        let root = Loader {
+        let mut root = Loader {
             source: &source,
             lines: source.text.lines().count().max(1),
             anchors: Vec::new(),
             nodes: 0,
         }
         .document(&mut problems);
+        merge_keys(&mut root, &mut problems);
         let root = problems.check(root)?;
         Ok(Self { source, root })
     }

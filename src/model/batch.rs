@@ -83,6 +83,8 @@ pub enum Stop {
     Deadline,
     /// SIGINT or SIGTERM.
     Signal,
+    /// The vendor refused every call for a quarter of an hour.
+    Refused,
     /// The key is refused or the account is out of credit: every further call would fail too.
     Account,
 }
@@ -95,6 +97,7 @@ impl Stop {
             Self::MaxRequests => "the limit of requests is reached",
             Self::Deadline => "the deadline of the run passed",
             Self::Signal => "the run was interrupted",
+            Self::Refused => "the vendor refused every call for a quarter of an hour",
             Self::Account => "the vendor refuses the key or the account is out of credit",
         }
     }
@@ -114,4 +117,25 @@ pub struct Totals {
     /// The sum of all known costs; absent without a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
+}
+
+impl Totals {
+    /// Adds what a response took.
+    pub fn spend(&mut self, usage: Option<TokenUsage>, cost_usd: Option<f64>) {
+        if let Some(usage) = usage {
+            self.tokens.input += usage.input;
+            self.tokens.output += usage.output;
+            add(&mut self.tokens.cached, usage.cached);
+            add(&mut self.tokens.reasoning, usage.reasoning);
+        }
+        if let Some(cost) = cost_usd {
+            *self.cost_usd.get_or_insert(0.0) += cost;
+        }
+    }
+}
+
+fn add(total: &mut Option<u64>, part: Option<u64>) {
+    if let Some(part) = part {
+        *total.get_or_insert(0) += part;
+    }
 }

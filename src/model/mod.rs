@@ -20,7 +20,7 @@ pub use request::{
 };
 pub use response::{ErrorInfo, ErrorKind, FinishReason, OutputMessage, Response, TokenUsage};
 pub use secret::{Redactor, Secret};
-pub use suite::{Suite, TestCase};
+pub use suite::{Suite, SuiteTarget, TestCase};
 pub use target::{
     Endpoint, Limits, MockReply, MockSettings, Price, Provider, RemoteResults, RemoteTarget, RetryPolicy,
     RunnerTarget, Shards, Target,

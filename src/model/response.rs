@@ -47,6 +47,28 @@ pub struct Response {
     pub raw: Option<Value>,
 }
 
+impl Response {
+    /// A row that says nothing yet of what came of the request.
+    pub fn blank(id: String, target: &str, request_sha256: Digest) -> Self {
+        Self {
+            index: None,
+            id,
+            output: None,
+            token_usage: None,
+            cost_usd: None,
+            duration_ms: 0,
+            model: None,
+            target: target.to_owned(),
+            finish_reason: None,
+            attempts: 0,
+            request_sha256,
+            same_as: None,
+            error: None,
+            raw: None,
+        }
+    }
+}
+
 /// A turn of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputMessage {
@@ -169,6 +191,13 @@ pub enum ErrorKind {
     BadResponse,
     /// Not called: the run was stopped first (budget, request limit, deadline, signal).
     NotRun,
+}
+
+impl ErrorInfo {
+    /// The request was not called.
+    pub fn not_run(message: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::NotRun, message: message.into(), status: None, retryable: true }
+    }
 }
 
 impl ErrorKind {

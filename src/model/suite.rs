@@ -13,15 +13,26 @@ pub struct Suite {
     /// The digest of the suite file itself.
     pub source_sha256: Option<Digest>,
     /// The targets it asks for, in order; empty where it leaves that to the command line.
-    pub targets: Vec<String>,
+    pub targets: Vec<SuiteTarget>,
     /// How often each test is run.
     pub replicates: u32,
     /// `execution.budget_usd`.
     pub budget_usd: Option<f64>,
+    /// `execution.workers`: how many tests run at once.
+    pub workers: Option<u32>,
     /// The tests, in order.
     pub tests: Vec<TestCase>,
     /// Where the bytes of each attachment are.
     pub attachments: BTreeMap<Digest, PathBuf>,
+}
+
+/// A target that a suite asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SuiteTarget {
+    /// Its name, in `targets.yaml` or only here.
+    pub name: String,
+    /// With it the suite itself defines the target, as another name of this one.
+    pub use_target: Option<String>,
 }
 
 /// A test of a suite.

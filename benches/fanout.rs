@@ -1,3 +1,0 @@
-//! How fast the runner fans out.
-
-fn main() {}

@@ -1,0 +1,270 @@
+//! The server: connections, endpoints, and what becomes of each request.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+use crate::chat::{self, Question, Trouble};
+use crate::hold::Holder;
+use crate::http::{self, Answer, Parsed, Request};
+use crate::limit::Limiter;
+use crate::options::Options;
+
+/// The server, shared by its connections.
+pub(crate) struct Server {
+    options: Options,
+    started: Instant,
+    holder: Holder,
+    state: Mutex<State>,
+    ended: Notify,
+}
+
+/// Everything that `POST /reset` starts anew.
+struct State {
+    counters: Counters,
+    limiter: Option<Limiter>,
+    served: HashMap<String, u64>,
+}
+
+/// What `GET /counters` tells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+struct Counters {
+    requests: u64,
+    ok: u64,
+    s429: u64,
+    s5xx: u64,
+    dropped: u64,
+    in_flight: u64,
+    max_in_flight: u64,
+    held_us: u64,
+}
+
+/// What chance has in store for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Answered,
+    Limited,
+    Overloaded,
+    Dropped,
+}
+
+/// What follows an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Request,
+    Close,
+    Shutdown,
+}
+
+impl Server {
+    /// A server that nobody is connected to yet.
+    pub(crate) fn new(options: Options) -> Self {
+        let state = Mutex::new(State::new(&options, 0));
+        Self { options, started: Instant::now(), holder: Holder::new(), state, ended: Notify::new() }
+    }
+
+    /// Serves until it is told to shut down.
+    pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) -> io::Result<()> {
+        loop {
+            let stream = tokio::select! {
+                accepted = listener.accept() => accepted?.0,
+                () = self.ended.notified() => return Ok(()),
+            };
+            stream.set_nodelay(true)?;
+            let server = Arc::clone(&self);
+            tokio::spawn(async move {
+                // A connection that breaks is the client's business.
+                let _ = server.connection(stream).await;
+            });
+        }
+    }
+
+    /// Ends `serve`.
+    pub(crate) fn shut_down(&self) {
+        self.ended.notify_one();
+    }
+
+    async fn connection(&self, mut stream: TcpStream) -> io::Result<()> {
+        let mut input = Vec::with_capacity(4096);
+        let mut output = Vec::with_capacity(4096);
+        loop {
+            match http::parse(&input) {
+                Parsed::Partial { missing } => {
+                    input.reserve(missing.max(1024));
+                    if stream.read_buf(&mut input).await? == 0 {
+                        return Ok(());
+                    }
+                }
+                Parsed::Whole { request, length } => {
+                    let next = self.answer(&request, &mut output).await;
+                    stream.write_all(&output).await?;
+                    output.clear();
+                    match next {
+                        Next::Request => drop(input.drain(..length)),
+                        Next::Close => return Ok(()),
+                        Next::Shutdown => {
+                            self.shut_down();
+                            return Ok(());
+                        }
+                    }
+                }
+                Parsed::Refused { status, message } => {
+                    let body = chat::error(Trouble::BadRequest, message);
+                    Answer { status, retry_after: None, keep_alive: false, body: &body }
+                        .append_to(&mut output);
+                    return stream.write_all(&output).await;
+                }
+            }
+        }
+    }
+
+    /// Appends the answer to `output`; a dropped request has none.
+    async fn answer(&self, request: &Request<'_>, output: &mut Vec<u8>) -> Next {
+        let mut next = if request.keep_alive { Next::Request } else { Next::Close };
+        let mut retry_after = None;
+        let (status, body) = match (request.method, request.path) {
+            ("POST", "/v1/chat/completions") => match self.chat(request.body).await {
+                Some((429, body)) => {
+                    retry_after = Some(self.options.retry_after);
+                    (429, body)
+                }
+                Some(answer) => answer,
+                None => return Next::Close,
+            },
+            ("GET", "/counters") => (200, chat::json(&self.state().counters)),
+            ("GET", "/served") if self.options.record => (200, chat::json(&self.state().served)),
+            ("GET", "/served") => (404, chat::error(Trouble::BadRequest, "start the server with `--record`")),
+            ("POST", "/reset") => {
+                let mut state = self.state();
+                *state = State::new(&self.options, state.counters.in_flight);
+                (200, b"{}".to_vec())
+            }
+            ("POST", "/shutdown") => {
+                next = Next::Shutdown;
+                (200, b"{}".to_vec())
+            }
+            _ => (404, chat::error(Trouble::BadRequest, "there is no such endpoint")),
+        };
+        let keep_alive = next == Next::Request;
+        Answer { status, retry_after, keep_alive, body: &body }.append_to(output);
+        next
+    }
+
+    /// The answer to a chat completion; none where the connection is dropped. All that is counted is counted before the
+    /// answer leaves, so that a client that has it also sees it in the counters.
+    async fn chat(&self, body: &[u8]) -> Option<(u16, Vec<u8>)> {
+        let (arrived, number, admitted) = {
+            let mut state = self.state();
+            // Under the lock, so that no arrival is older than the one before it.
+            let arrived = Instant::now();
+            let (number, admitted) = state.arrive(&self.options, arrived - self.started);
+            (arrived, number, admitted)
+        };
+        if let Err(message) = admitted {
+            return Some((429, chat::error(Trouble::RateLimited, message)));
+        }
+        let question = match Question::read(body) {
+            Ok(question) => question,
+            Err(message) => {
+                self.state().counters.in_flight -= 1;
+                return Some((400, chat::error(Trouble::BadRequest, &message)));
+            }
+        };
+        let (fate, latency) = fate(&self.options, number);
+        if fate != Fate::Limited {
+            self.holder.hold(arrived, latency).await;
+        }
+        let mut state = self.state();
+        state.counters.in_flight -= 1;
+        match fate {
+            Fate::Answered => {
+                state.counters.ok += 1;
+                state.counters.held_us += u64::try_from(arrived.elapsed().as_micros()).unwrap_or(u64::MAX);
+                let answer = question.echo(number);
+                if self.options.record {
+                    *state.served.entry(question.text).or_default() += 1;
+                }
+                Some((200, answer))
+            }
+            Fate::Limited => {
+                state.counters.s429 += 1;
+                Some((429, chat::error(Trouble::RateLimited, "rate limit reached, by chance")))
+            }
+            Fate::Overloaded => {
+                state.counters.s5xx += 1;
+                Some((503, chat::error(Trouble::Overloaded, "the server is overloaded, by chance")))
+            }
+            Fate::Dropped => {
+                state.counters.dropped += 1;
+                None
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn new(options: &Options, in_flight: u64) -> Self {
+        let limiter =
+            options.limit_per_second.map(|limit| Limiter::new(options.limit_mode, limit, options.burst));
+        let counters = Counters { in_flight, max_in_flight: in_flight, ..Counters::default() };
+        Self { counters, limiter, served: HashMap::new() }
+    }
+
+    /// Counts a request: its number, and whether the limits let it in.
+    fn arrive(&mut self, options: &Options, now: Duration) -> (u64, Result<(), &'static str>) {
+        let counters = &mut self.counters;
+        let number = counters.requests;
+        counters.requests += 1;
+        let refusal = if options.max_in_flight.is_some_and(|most| counters.in_flight >= u64::from(most.get()))
+        {
+            "too many requests at once"
+        } else if self.limiter.as_mut().is_some_and(|limiter| !limiter.admit(now)) {
+            "too many requests in a second"
+        } else {
+            counters.in_flight += 1;
+            counters.max_in_flight = counters.max_in_flight.max(counters.in_flight);
+            return (number, Ok(()));
+        };
+        counters.s429 += 1;
+        (number, Err(refusal))
+    }
+}
+
+/// What happens to the n-th request and how long it takes: a function of the seed and n.
+fn fate(options: &Options, number: u64) -> (Fate, Duration) {
+    let luck = unit(options.seed, 2 * number);
+    let limited = options.rate_429;
+    let overloaded = limited + options.rate_5xx;
+    let fate = match luck {
+        _ if luck < limited => Fate::Limited,
+        _ if luck < overloaded => Fate::Overloaded,
+        _ if luck < overloaded + options.rate_drop => Fate::Dropped,
+        _ => Fate::Answered,
+    };
+    let jitter = options.jitter.mul_f64(unit(options.seed, 2 * number + 1));
+    (fate, options.latency + jitter)
+}
+
+/// The n-th of a seed's evenly distributed numbers from 0 to below 1 (`SplitMix64`).
+#[expect(clippy::cast_precision_loss, reason = "53 bits are what an `f64` holds exactly")]
+fn unit(seed: u64, number: u64) -> f64 {
+    let step = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut bits = seed.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(step.wrapping_mul(number + 1));
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^= bits >> 31;
+    (bits >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,0 @@
-//! Batch archives: deterministic to write, checked to read.

@@ -1,0 +1,169 @@
+//! `execution`, of a suite and of a test.
+
+use super::loader::{Loader, key_span};
+use super::refuse;
+use crate::config::{Fields, Node};
+use crate::model::{Suite, SuiteTarget};
+
+/// Keys of a suite's `execution`.
+const SUITE_KEYS: [&str; 13] = [
+    "target",
+    "targets",
+    "workers",
+    "assertions",
+    "assert",
+    "evaluators",
+    "skip_defaults",
+    "cache",
+    "cache_path",
+    "trials",
+    "budget_usd",
+    "fail_on_error",
+    "threshold",
+];
+
+/// Keys of a test's `execution`.
+const TEST_KEYS: [&str; 4] = ["targets", "skip_defaults", "evaluators", "threshold"];
+
+const MOST_WORKERS: u64 = 50;
+
+/// What a test's `execution` says.
+#[derive(Debug, Default)]
+pub(super) struct TestExecution {
+    pub(super) targets: Vec<String>,
+    /// Whether the suite's `input` and `input_files` do not apply.
+    pub(super) skip_defaults: bool,
+}
+
+/// Reads `execution` and `target` of a suite.
+pub(super) fn read_suite(top: &mut Fields, suite: &mut Suite, loader: &mut Loader) {
+    let old_target = top.string("target", &mut loader.problems).and_then(name);
+    let mut target = None;
+    if let Some(node) = top.get("execution")
+        && let Some(mut fields) = node.fields("`execution`", &mut loader.problems)
+    {
+        target = fields.string("target", &mut loader.problems).and_then(name);
+        for entry in fields.list("targets", &mut loader.problems).unwrap_or_default() {
+            suite.targets.extend(read_target(entry, loader));
+        }
+        suite.workers = read_workers(&mut fields, loader);
+        suite.budget_usd = read_budget(&mut fields, loader);
+        suite.replicates = read_trials(&mut fields, loader);
+        for key in SUITE_KEYS.into_iter().chain(["failOnError"]) {
+            fields.get(key);
+        }
+        loader.warn_unknown(&fields, "`execution`", &SUITE_KEYS);
+    }
+    if suite.targets.is_empty() {
+        suite.targets.extend(target.or(old_target).map(|name| SuiteTarget { name, use_target: None }));
+    }
+}
+
+/// Reads `execution` of a test.
+pub(super) fn read_test(test: &mut Fields, loader: &mut Loader) -> TestExecution {
+    let Some(node) = test.get("execution") else { return TestExecution::default() };
+    let Some(mut fields) = node.fields("`execution`", &mut loader.problems) else {
+        return TestExecution::default();
+    };
+    let mut targets = Vec::new();
+    for entry in fields.list("targets", &mut loader.problems).unwrap_or_default() {
+        match entry.as_str().and_then(name) {
+            Some(target) => targets.push(target),
+            None => loader.problems.error(
+                &entry.span,
+                format!(
+                    "`execution.targets` of a test: expected the name of a target, found {}",
+                    entry.kind()
+                ),
+            ),
+        }
+    }
+    let skip_defaults = fields.boolean("skip_defaults", &mut loader.problems).unwrap_or_default();
+    for key in TEST_KEYS {
+        fields.get(key);
+    }
+    for key in SUITE_KEYS.into_iter().filter(|key| !TEST_KEYS.contains(key)) {
+        if fields.get(key).is_some() {
+            let message = format!("`execution.{key}` of a test is not read");
+            let hint = match key {
+                "target" => "write `targets`, a list of names".to_owned(),
+                "assertions" | "assert" => "write `assertions` in the test itself".to_owned(),
+                _ => "it belongs to the `execution` of the suite".to_owned(),
+            };
+            loader.warn_once(key_span(node, key), message, Some(hint));
+        }
+    }
+    loader.warn_unknown(&fields, "the `execution` of a test", &TEST_KEYS);
+    TestExecution { targets, skip_defaults }
+}
+
+fn read_target(entry: &Node, loader: &mut Loader) -> Option<SuiteTarget> {
+    let problems = &mut loader.problems;
+    if let Some(text) = entry.as_str() {
+        let name = name(text);
+        if name.is_none() {
+            problems.error(&entry.span, "a target needs a name");
+        }
+        return Some(SuiteTarget { name: name?, use_target: None });
+    }
+    let mut fields = entry.fields("target", problems)?;
+    let before = problems.error_count();
+    let found = fields.string("name", problems).and_then(name);
+    if found.is_none() && before == problems.error_count() {
+        problems.error(&entry.span, "a target needs a `name`");
+    }
+    let use_target = fields.string("use_target", problems).and_then(name);
+    refuse::refuse_hooks(&mut fields, loader);
+    loader.warn_unknown(&fields, "a target of the suite", &["name", "use_target"]);
+    Some(SuiteTarget { name: found?, use_target })
+}
+
+fn read_workers(fields: &mut Fields, loader: &mut Loader) -> Option<u32> {
+    let workers = fields.count("workers", &mut loader.problems)?;
+    if !(1..=MOST_WORKERS).contains(&workers) {
+        let span = &fields.get("workers")?.span;
+        loader.problems.error(span, format!("`workers`: expected 1 to {MOST_WORKERS}, found {workers}"));
+        return None;
+    }
+    u32::try_from(workers).ok()
+}
+
+fn read_budget(fields: &mut Fields, loader: &mut Loader) -> Option<f64> {
+    for old in ["total_budget_usd", "totalBudgetUsd"] {
+        if fields.get(old).is_some() {
+            let span = key_span(fields.node, old);
+            loader.problems.error_with_hint(span, format!("`{old}` is not read"), "write `budget_usd`");
+        }
+    }
+    // AgentV reads both spellings.
+    let other = fields.number("budgetUsd", &mut loader.problems);
+    let budget = fields.number("budget_usd", &mut loader.problems).or(other)?;
+    if budget > 0.0 && budget.is_finite() {
+        return Some(budget);
+    }
+    let span = &fields.get("budget_usd").or_else(|| fields.get("budgetUsd"))?.span;
+    loader.problems.error(span, format!("`budget_usd`: expected more than 0, found {budget}"));
+    None
+}
+
+/// How often each test is run.
+fn read_trials(fields: &mut Fields, loader: &mut Loader) -> u32 {
+    let Some(node) = fields.get("trials") else { return 1 };
+    let Some(mut trials) = node.fields("`trials`", &mut loader.problems) else { return 1 };
+    let count = trials.count("count", &mut loader.problems).unwrap_or(1);
+    for key in ["strategy", "cost_limit_usd", "costLimitUsd"] {
+        trials.get(key);
+    }
+    loader.warn_unknown(&trials, "`trials`", &["count", "strategy", "cost_limit_usd"]);
+    if let Ok(count @ 1..) = u32::try_from(count) {
+        return count;
+    }
+    let span = trials.get("count").map_or(&node.span, |count| &count.span);
+    loader.problems.error(span, format!("`trials.count`: expected 1 or more, found {count}"));
+    1
+}
+
+fn name(text: &str) -> Option<String> {
+    let name = text.trim();
+    (!name.is_empty()).then(|| name.to_owned())
+}

@@ -1,0 +1,134 @@
+//! The files of a suite: their formats, their names and their text.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use super::loader::Loader;
+use crate::config::{Source, Span};
+use crate::model::Failure;
+
+/// The formats of a suite and of an external test file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Yaml,
+    Jsonl,
+}
+
+impl Format {
+    /// The format of a test file.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        match extension(path).as_str() {
+            "yaml" | "yml" => Some(Self::Yaml),
+            "jsonl" => Some(Self::Jsonl),
+            _ => None,
+        }
+    }
+
+    /// The format of a suite; those that only AgentV reads are refused by name.
+    pub(super) fn of_suite(path: &Path) -> Result<Self, Failure> {
+        let refused = |what: &str| {
+            Failure::config(format!("cannot load the suite `{}`: {what}", path.display()))
+                .hint("write the suite as `.yaml`, `.yml` or `.jsonl`")
+        };
+        match (Self::of(path), extension(path).as_str()) {
+            (Some(format), _) => Ok(format),
+            (None, "ts" | "mts") => Err(refused("a TypeScript suite is a program, which only AgentV runs")),
+            (None, "json") => Err(refused("Agent Skills `.json` evaluations are run by AgentV only")),
+            (None, "") => Err(refused("its name has no extension, so its format is unknown")),
+            (None, other) => Err(refused(&format!("unknown format `.{other}`"))),
+        }
+    }
+}
+
+/// The name of a suite that gives itself none.
+pub(super) fn suite_name(path: &Path) -> String {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let lower = name.to_ascii_lowercase();
+    let ending = [".eval.yaml", ".eval.yml", ".yaml", ".yml", ".jsonl"]
+        .into_iter()
+        .find(|ending| lower.ends_with(ending))
+        .unwrap_or_default();
+    let stem = &name[..name.len() - ending.len()];
+    if stem.is_empty() { "eval".to_owned() } else { stem.to_owned() }
+}
+
+/// The path without `.` and `..`, by its text alone.
+pub(super) fn normalized(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// Reads a file that `at` refers to; a problem is noted there, or in the file where its text is the problem.
+pub(super) fn read_text(path: &Path, at: &Span, loader: &mut Loader) -> Option<Source> {
+    match std::fs::read(path) {
+        Ok(bytes) => text(path, bytes, loader),
+        Err(error) => {
+            let message = format!("cannot read `{}`: {error}", loader.shown(path).display());
+            loader.problems.error(at, message);
+            None
+        }
+    }
+}
+
+/// The bytes of a file as text, without a byte order mark; an error is noted at the first byte that is not UTF-8.
+pub(super) fn text(path: &Path, bytes: Vec<u8>, loader: &mut Loader) -> Option<Source> {
+    let shown = loader.shown(path);
+    match String::from_utf8(bytes) {
+        Ok(mut text) => {
+            if text.starts_with('\u{feff}') {
+                text.drain(..'\u{feff}'.len_utf8());
+            }
+            Some(Source { path: shown, text })
+        }
+        Err(error) => {
+            let valid = error.utf8_error().valid_up_to();
+            let before = &error.as_bytes()[..valid];
+            let line = before.split(|byte| *byte == b'\n').count();
+            let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+            let column = String::from_utf8_lossy(&before[start..]).chars().count() + 1;
+            let source =
+                Arc::new(Source { path: shown, text: String::from_utf8_lossy(error.as_bytes()).into() });
+            let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+            let span = Span { source, line: small(line), column: small(column), width: 1 };
+            loader.problems.error_with_hint(&span, "the text is not UTF-8", "save the file as UTF-8");
+            None
+        }
+    }
+}
+
+fn extension(path: &Path) -> String {
+    path.extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_from_the_file() {
+        for (path, name) in [
+            ("a/demo.eval.yaml", "demo"),
+            ("demo.EVAL.yml", "demo"),
+            ("demo.yaml", "demo"),
+            ("cases.v2.jsonl", "cases.v2"),
+            (".eval.yaml", "eval"),
+        ] {
+            assert_eq!(suite_name(Path::new(path)), name);
+        }
+    }
+
+    #[test]
+    fn paths_are_normalized_by_text() {
+        assert_eq!(normalized(Path::new("/a/./b/../c")), Path::new("/a/c"));
+        assert_eq!(normalized(Path::new("/../a")), Path::new("/a"));
+    }
+}

@@ -1,0 +1,41 @@
+//! One line of a JSONL file.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::config::{Node, Source, Span};
+
+/// What a line says; nothing where it is blank, and the place and message of what is wrong with it.
+pub(super) fn parse_line(
+    source: &Arc<Source>,
+    number: u32,
+    line: &str,
+) -> Result<Option<Node>, (Span, String)> {
+    let text = line.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let indent = line.len() - line.trim_start().len();
+    let span = |from: usize, width: usize| Span {
+        source: Arc::clone(source),
+        line: number,
+        column: small(line[..from].chars().count() + 1),
+        width: small(width),
+    };
+    match serde_json::from_str::<Value>(text) {
+        // Bytes, not characters: the drawing cuts it at the end of the line, and counting costs time on long files.
+        Ok(json) => Ok(Some(Node::from_json(json, &span(indent, text.len())))),
+        Err(error) => {
+            let column = error.column().saturating_sub(1).min(text.len() - 1);
+            let at = indent + text.floor_char_boundary(column);
+            let message = error.to_string();
+            let message = message.split(" at line ").next().unwrap_or_default();
+            Err((span(at, 1), format!("invalid JSON: {message}")))
+        }
+    }
+}
+
+fn small(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,74 @@
+//! What every part of the loader shares.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use super::SuiteOptions;
+use super::attachments::Attachments;
+use crate::config::{Env, Fields, Node, Problems, Roots, Span, did_you_mean, interpolate_tree, shown};
+
+/// The problems so far and what is needed to find more.
+pub(super) struct Loader<'a> {
+    env: &'a Env,
+    pub(super) cwd: &'a Path,
+    /// The suite's directory, which `tests` is relative to.
+    pub(super) dir: PathBuf,
+    pub(super) problems: Problems,
+    pub(super) attachments: Attachments,
+    /// The warnings that were told, by file: a mistake on 100,000 lines is told once.
+    told: HashSet<(PathBuf, String)>,
+}
+
+impl<'a> Loader<'a> {
+    /// A loader for the suite at this absolute path.
+    pub(super) fn new(suite: &Path, options: &SuiteOptions<'a>) -> Self {
+        let dir = suite.parent().unwrap_or(suite).to_path_buf();
+        let roots = Roots::new(&dir, options.cwd);
+        Self {
+            env: options.env,
+            cwd: options.cwd,
+            dir,
+            problems: Problems::default(),
+            attachments: Attachments::new(roots),
+            told: HashSet::new(),
+        }
+    }
+
+    /// The path as the user would name it.
+    pub(super) fn shown(&self, path: &Path) -> PathBuf {
+        shown(path, self.cwd)
+    }
+
+    /// Notes a warning, unless the same one was noted in the same file.
+    pub(super) fn warn_once(&mut self, span: &Span, message: String, hint: Option<String>) {
+        if self.told.insert((span.source.path.clone(), message.clone())) {
+            self.problems.warning(span, message, hint);
+        }
+    }
+
+    /// Puts environment values into a tree.
+    pub(super) fn interpolate(&mut self, node: &mut Node) {
+        let env = self.env;
+        interpolate_tree(node, env, &mut |node, name| {
+            let message = format!("the environment variable `{name}` is not set: its place is left empty");
+            let hint = format!("set it, or give a default: `${{{{ {name}:-default }}}}`");
+            self.warn_once(&node.span, message, Some(hint));
+        });
+    }
+
+    /// Warns of the keys that nobody asked for.
+    pub(super) fn warn_unknown(&mut self, fields: &Fields, what: &str, legal: &[&str]) {
+        for key in fields.unknown() {
+            let hint = did_you_mean(&key.text, legal.iter().copied())
+                .map(|meant| format!("did you mean `{meant}`?"))
+                .or_else(|| Some(format!("the keys of {what} are `{}`", legal.join("`, `"))));
+            self.warn_once(&key.span, format!("unknown key `{}` in {what}: it is ignored", key.text), hint);
+        }
+    }
+}
+
+/// Where a key of a mapping stands.
+pub(super) fn key_span<'n>(mapping: &'n Node, name: &str) -> &'n Span {
+    let entries = mapping.entries().unwrap_or_default();
+    entries.iter().find(|(key, _)| key.text == name).map_or(&mapping.span, |(key, _)| &key.span)
+}

@@ -1,0 +1,62 @@
+//! Evaluation suites in AgentV's version 4 format → `model::Suite`, with everything they refer to.
+//!
+//! `top` reads the keys of the suite itself and `tests_field` the forms that `tests` can take; each test that they find
+//! goes through `case`, which asks `input` for its messages, `attachments` for its files and `grading` whether it can
+//! be graded. What needs an agent or another version is told in `refuse`. What AgentV drops without a word is an error
+//! here: a test that silently does not run makes the score of the others a lie.
+
+mod attachments;
+mod case;
+mod execution;
+mod files;
+mod grading;
+mod input;
+mod jsonl;
+mod loader;
+mod pattern;
+mod refuse;
+mod tests_field;
+mod top;
+mod vars;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use crate::config::Env;
+use crate::model::{Digest, Failure, Suite};
+
+use self::files::Format;
+use self::loader::Loader;
+
+/// What the loader needs from outside.
+#[derive(Debug, Clone, Copy)]
+pub struct SuiteOptions<'a> {
+    /// The values of `${{ NAME }}`.
+    pub env: &'a Env,
+    /// The working directory: the last place where references are looked up, and what shown paths are relative to.
+    pub cwd: &'a Path,
+}
+
+/// Loads a suite with everything it refers to; all problems of all its files at once. The strings are drawn warnings.
+pub fn load_suite(path: &Path, options: &SuiteOptions) -> Result<(Suite, Vec<String>), Failure> {
+    let format = Format::of_suite(path)?;
+    let absolute = files::normalized(&options.cwd.join(path));
+    let bytes = std::fs::read(&absolute)
+        .map_err(|error| Failure::config(format!("cannot read the suite `{}`: {error}", path.display())))?;
+    let mut suite = Suite {
+        name: files::suite_name(path),
+        source_sha256: Some(Digest::of(&bytes)),
+        replicates: 1,
+        ..Suite::default()
+    };
+    let mut loader = Loader::new(&absolute, options);
+    match format {
+        Format::Yaml => top::read_yaml(&absolute, bytes, &mut suite, &mut loader),
+        Format::Jsonl => top::read_jsonl(&absolute, bytes, &mut suite, &mut loader),
+    }
+    let Loader { problems, attachments, .. } = loader;
+    suite.attachments = attachments.into_paths();
+    Ok((suite, problems.finish()?))
+}

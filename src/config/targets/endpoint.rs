@@ -1,0 +1,177 @@
+//! Where a vendor is reached, and with which key.
+
+use super::kind::Vendor;
+use super::settings::{Read, Settings, Unknown};
+use super::values::{Legal, is_cleartext, url};
+use crate::config::{Node, Reference};
+use crate::model::{Endpoint, Provider, Secret};
+
+const ANTHROPIC_VERSION: &str = "2023-06-01";
+
+/// A literal below this length is no secret but a word like `EMPTY` or `ollama`, for servers that want any key.
+const SHORTEST_SECRET: usize = 8;
+
+/// What the spellings of `base_url` end with where the path of the call itself was pasted too.
+const CALLS: [&str; 3] = ["/chat/completions", "/responses", "/messages"];
+
+/// Reads the wire of a vendor.
+pub(super) fn read(vendor: Vendor, settings: &mut Settings<'_, '_>) -> Result<Provider, Unknown> {
+    let base_url = base_url(vendor, settings);
+    let api_key = api_key(vendor, settings);
+    let api_version = match vendor {
+        Vendor::Azure => azure_version(settings),
+        Vendor::Anthropic => settings.text("api_version"),
+        _ => Ok(None),
+    };
+    let endpoint = Endpoint { base_url: base_url?, api_key: api_key? };
+    Ok(match vendor {
+        Vendor::OpenAi => Provider::OpenAi(endpoint),
+        Vendor::Azure => Provider::Azure { endpoint, api_version: api_version? },
+        Vendor::Anthropic => {
+            let api_version = api_version?.unwrap_or_else(|| ANTHROPIC_VERSION.to_owned());
+            Provider::Anthropic { endpoint, api_version }
+        }
+        Vendor::Gemini => Provider::Gemini(endpoint),
+        Vendor::OpenAiCompatible | Vendor::OpenRouter => Provider::OpenAiCompatible(endpoint),
+    })
+}
+
+fn base_url(vendor: Vendor, settings: &mut Settings<'_, '_>) -> Result<String, Unknown> {
+    let key = match vendor {
+        Vendor::Azure => settings.spelled(&["base_url", "endpoint", "resource", "resource_name"]),
+        _ => settings.spelled(&["base_url", "endpoint"]),
+    };
+    let has_key = settings.node("api_key").is_some();
+    let parsed = settings.parsed(key, |text| base(vendor, text));
+    if let Ok(Some(base)) = &parsed
+        && has_key
+        && url(base).is_ok_and(|url| is_cleartext(&url))
+        && let Ok(Some(setting)) = settings.get(key)
+    {
+        settings.warning(
+            &setting.node.span,
+            setting.variable.is_some(),
+            format!("`{key}` is plain `http://`: the key crosses the network unencrypted"),
+            "use `https://`, or a tunnel that ends on this machine",
+        );
+    }
+    match vendor.base_url() {
+        Some(default) => Ok(parsed?.unwrap_or_else(|| default.to_owned())),
+        None if vendor == Vendor::Azure => {
+            settings.required(key, parsed, "add `base_url: https://<resource>.openai.azure.com`")
+        }
+        None => settings.required(
+            key,
+            parsed,
+            "add `base_url: https://…/v1`, up to but without `/chat/completions`",
+        ),
+    }
+}
+
+/// The base as the wires want it: without a trailing slash and without what they add themselves.
+fn base(vendor: Vendor, text: &str) -> Result<String, Legal> {
+    let text = match vendor {
+        Vendor::Azure if !text.contains("://") => azure_resource(text)?,
+        _ => text.to_owned(),
+    };
+    let parsed = url(&text).map_err(|legal| match vendor {
+        Vendor::Azure if text.contains('?') => legal.hint("the version belongs in `api_version`"),
+        _ => legal,
+    })?;
+    let text = text.trim_end_matches('/');
+    if CALLS.iter().any(|call| text.ends_with(call)) {
+        return Err("a URL that ends before the path of the call, such as `/chat/completions`".into());
+    }
+    let without = |ends: &[&str]| {
+        let base = ends.iter().find_map(|end| text.strip_suffix(end)).unwrap_or(text);
+        base.trim_end_matches('/').to_owned()
+    };
+    Ok(match vendor {
+        // AgentV adds the version to a bare host, and nobody serves this wire without it.
+        Vendor::OpenAi if parsed.path() == "/" => format!("{text}/v1"),
+        Vendor::Azure => without(&["/openai/v1", "/openai"]),
+        Vendor::Anthropic => without(&["/v1"]),
+        Vendor::Gemini => without(&["/v1beta", "/v1"]),
+        _ => text.to_owned(),
+    })
+}
+
+/// AgentV's `endpoint` of Azure may be the mere name of the resource.
+fn azure_resource(text: &str) -> Result<String, Legal> {
+    let host = text.trim_end_matches('/');
+    if host.is_empty() || !host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.')) {
+        return Err(Legal::from("the URL or the name of an Azure resource"));
+    }
+    Ok(if host.contains('.') {
+        format!("https://{host}")
+    } else {
+        format!("https://{host}.openai.azure.com")
+    })
+}
+
+/// With a date the deployment stands in the URL; `v1` is the surface that needs none.
+fn azure_version(settings: &mut Settings<'_, '_>) -> Read<String> {
+    let key = settings.spelled(&["api_version", "version"]);
+    let version = settings.parsed(key, |text| {
+        let date = text.strip_suffix("-preview").unwrap_or(text);
+        let is_date = date.len() == 10
+            && date
+                .bytes()
+                .enumerate()
+                .all(|(i, b)| if matches!(i, 4 | 7) { b == b'-' } else { b.is_ascii_digit() });
+        if is_date || text == "v1" {
+            Ok(text.to_owned())
+        } else {
+            Err("a date such as `2024-10-21` or `2025-04-01-preview`, or `v1`".into())
+        }
+    })?;
+    Ok(version.filter(|version| version != "v1"))
+}
+
+fn api_key(vendor: Vendor, settings: &mut Settings<'_, '_>) -> Read<Secret> {
+    let variable = vendor.key_variable();
+    let reference = format!("${{{{ {} }}}}", variable.unwrap_or("NAME"));
+    if let Some(node) = settings.node("api_key")
+        && let Some(message) = refusal(vendor, node)
+    {
+        let hint = format!("write `api_key: {reference}` and set that variable where the target is called");
+        return Err(settings.error(&node.span, message, hint));
+    }
+    let given = settings.get("api_key")?.filter(|key| key.text().is_some_and(|text| !text.trim().is_empty()));
+    let Some(key) = given else {
+        return match variable {
+            Some(_) => {
+                settings.required("api_key", Ok(None), &format!("add `api_key: {reference}`")).map(Some)
+            }
+            None => Ok(None),
+        };
+    };
+    let text = key.text().unwrap_or_default().trim();
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let place = key
+            .variable
+            .as_ref()
+            .map_or_else(|| "`api_key`".to_owned(), |name| format!("the key in `{name}`"));
+        return Err(settings.error(
+            &key.node.span,
+            format!("{place} has white space, control characters or letters that no key has"),
+            "copy the key again, without quotes and line breaks",
+        ));
+    }
+    Ok(Some(Secret::new(text)))
+}
+
+/// Why this cannot be the value of `api_key`: the key, or the default of its reference, stands in the file itself.
+fn refusal(vendor: Vendor, node: &Node) -> Option<&'static str> {
+    const IN_FILE: &str = "a key must not stand in this file";
+    let Some(text) = node.as_str() else { return Some(IN_FILE) };
+    let literal = match Reference::whole(text) {
+        Some(reference) => reference.default.unwrap_or_default(),
+        None if text.contains("${{") => {
+            return Some("`api_key` must be one whole reference to an environment variable");
+        }
+        None => text,
+    };
+    let any_key_will_do = vendor == Vendor::OpenAiCompatible && literal.len() < SHORTEST_SECRET;
+    (!literal.is_empty() && !any_key_will_do).then_some(IN_FILE)
+}

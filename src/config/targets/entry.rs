@@ -1,0 +1,155 @@
+//! One entry of the file: a link to another target, or a target of its own.
+
+use std::path::Path;
+
+use super::kind::{Kind, OURS, only_agentv};
+use super::settings::{Scope, Settings, Unknown};
+use super::values::Legal;
+use super::{remote, runner};
+use crate::config::{Node, Problems, Span, did_you_mean};
+use crate::model::Target;
+
+/// A target as the file has it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) name_span: Span,
+    pub(super) node: Node,
+    /// The value of `use_target`.
+    pub(super) link: Option<Node>,
+    /// The value of `grader_target`.
+    pub(super) grader: Option<Node>,
+}
+
+impl Entry {
+    /// Reads an entry and notes all that is wrong with its shape.
+    pub(super) fn check(number: usize, node: &Node, dir: &Path, problems: &mut Problems) -> Option<Self> {
+        let mut fields = node.fields(&format!("target {number}"), problems)?;
+        let unnamed = format!("#{number}");
+        let name = match fields.get("name") {
+            None => {
+                let message = format!("target `{unnamed}`: `name` is missing");
+                problems.error_with_hint(&node.span, message, "add `name:`, the name that `--target` takes");
+                None
+            }
+            Some(name) => match name.as_str() {
+                Some(text) if is_name(text) => Some((text.to_owned(), name.span.clone())),
+                _ => {
+                    let message = "`name`: expected text on one line without `${{ … }}`".to_owned();
+                    problems.error(&name.span, message);
+                    None
+                }
+            },
+        };
+        let (name, name_span) = name.unwrap_or((unnamed, node.span.clone()));
+        let link = fields.get("use_target").cloned();
+        let grader = fields.get("grader_target").or_else(|| fields.get("judge_target")).cloned();
+        let entry = Self { name, name_span, node: node.clone(), link, grader };
+        let scope = Scope { target: &entry.name, chain: "", dir, env: None, warned: false };
+        // Its value needs the environment; here only the noted problems count.
+        let _ = if entry.link.is_some() {
+            entry.check_link(scope, problems)
+        } else {
+            entry.read(scope, problems).map(drop)
+        };
+        Some(entry)
+    }
+
+    /// Whether its settings could be checked without the environment.
+    pub(super) fn was_checked(&self) -> bool {
+        let provider = self.node.entries().unwrap_or_default().iter().find(|(key, _)| key.text == "provider");
+        provider.and_then(|(_, node)| node.as_str()).is_some_and(|text| !text.contains("${{"))
+    }
+
+    /// Everything that a target of its own says.
+    pub(super) fn read(&self, scope: Scope<'_>, problems: &mut Problems) -> Result<Target, Unknown> {
+        let mut settings = self.settings(scope, problems)?;
+        let Some(provider) = settings.get("provider")? else {
+            let message = format!("target `{}`: neither `provider` nor `use_target`", self.name);
+            return Err(settings.error(
+                &self.name_span,
+                message,
+                format!("add `provider:`, one of {}", ours()),
+            ));
+        };
+        let word = provider.text().unwrap_or_default().trim();
+        let Some(kind) = Kind::of(word) else {
+            let for_agentv = only_agentv(word) || !word.is_empty() && settings.node("command").is_some();
+            return Err(match (for_agentv, scope.env) {
+                // The file is AgentV's too.
+                (true, None) => Unknown,
+                (true, Some(_)) => settings.error(
+                    &provider.node.span,
+                    format!("target `{}`: only `agentv eval` runs this provider", self.name),
+                    format!("choose a target whose provider is one of {}", ours()),
+                ),
+                (false, _) => {
+                    let legal = Legal::from(format!("one of {}", ours()));
+                    let near = did_you_mean(&word.to_ascii_lowercase(), OURS)
+                        .filter(|_| provider.variable.is_none());
+                    let legal = match near {
+                        Some(near) => legal.hint(format!("did you mean `{near}`?")),
+                        None => legal,
+                    };
+                    settings.wrong("provider", &provider, legal)
+                }
+            });
+        };
+        let target = match kind {
+            Kind::Vendor(vendor) => {
+                runner::read(Some(vendor), &mut settings).map(|target| Target::Runner(target.into()))
+            }
+            Kind::Mock => runner::read(None, &mut settings).map(|target| Target::Runner(target.into())),
+            Kind::GithubActions => remote::read(&mut settings).map(|target| Target::Remote(target.into())),
+        };
+        common(&mut settings);
+        if kind == Kind::GithubActions {
+            // AgentV's; a runner has its own.
+            let _ = (settings.positive("workers"), runner::retry(&mut settings));
+        }
+        settings.finish(&format!("for provider `{}`", kind.word()));
+        target
+    }
+
+    fn check_link(&self, scope: Scope<'_>, problems: &mut Problems) -> Result<(), Unknown> {
+        let mut settings = self.settings(scope, problems)?;
+        let link = settings.text("use_target");
+        common(&mut settings);
+        let _ = (settings.positive("workers"), runner::retry(&mut settings));
+        settings.finish("beside `use_target`");
+        link.map(drop)
+    }
+
+    fn settings<'a, 'p>(
+        &'a self,
+        scope: Scope<'a>,
+        problems: &'p mut Problems,
+    ) -> Result<Settings<'a, 'p>, Unknown> {
+        let fields = self.node.fields("target", problems).ok_or(Unknown)?;
+        let mut settings = Settings::new(fields, &self.name_span, scope, problems);
+        settings.node("name");
+        Ok(settings)
+    }
+}
+
+/// What AgentV lets every target say and we only check.
+fn common(settings: &mut Settings<'_, '_>) {
+    let _ = (
+        settings.flag("provider_batching"),
+        settings.flag("subagent_mode_allowed"),
+        settings.strings("fallback_targets"),
+    );
+    let grader = settings.spelled(&["grader_target", "judge_target"]);
+    let _ = settings.text(grader);
+}
+
+fn is_name(text: &str) -> bool {
+    !text.trim().is_empty()
+        && text.trim() == text
+        && !text.contains(char::is_control)
+        && !text.contains("${{")
+}
+
+fn ours() -> String {
+    OURS.map(|word| format!("`{word}`")).join(", ")
+}

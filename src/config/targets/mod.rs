@@ -1,0 +1,103 @@
+//! `targets.yaml`: the models and runner repositories that commands name.
+//!
+//! `entry` reads one target with the `settings` of its `kind`, each of a type in `typed`: `runner` (with `endpoint`)
+//! for what is called from here, `remote` for a repository on GitHub. All shapes are checked at load; `resolve` then
+//! follows `use_target` and meets the environment, for the one target that is used. `mask` keeps literal keys out of
+//! the messages, and `values` are the forms that a text may have.
+
+mod endpoint;
+mod entry;
+mod kind;
+mod mask;
+mod remote;
+mod resolve;
+mod runner;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod typed;
+mod values;
+
+use std::path::{Path, PathBuf};
+
+pub use values::parse_duration;
+
+use self::entry::Entry;
+use super::{Document, Node, Problems, Roots};
+use crate::model::Failure;
+
+/// Where the file may be, in each directory.
+const PLACES: [&str; 4] = ["targets.yaml", "targets.yml", ".agentv/targets.yaml", ".agentv/targets.yml"];
+
+/// A targets file: the shapes of its entries are checked, their environment references are not resolved yet.
+#[derive(Debug)]
+pub struct TargetsFile {
+    shown_as: PathBuf,
+    dir: PathBuf,
+    entries: Vec<Entry>,
+}
+
+impl TargetsFile {
+    /// The file that AgentV would take: the first one, from the nearest directory on. Files are not merged.
+    pub fn discover(roots: &Roots) -> Option<PathBuf> {
+        roots.iter().flat_map(|dir| PLACES.map(|place| dir.join(place))).find(|path| path.is_file())
+    }
+
+    /// Reads a file and checks the shapes of all entries, with the warnings drawn; messages call it `shown_as`.
+    pub fn load(path: &Path, shown_as: &Path) -> Result<(Self, Vec<String>), Failure> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Failure::config(format!("cannot read `{}`: {error}", shown_as.display()))
+                .hint("`--targets FILE` names another file")
+        })?;
+        let mut document = Document::parse(shown_as, text)?;
+        mask::hide_literals(&mut document);
+        let dir = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let mut problems = Problems::default();
+        let entries = read_entries(&document.root, &dir, &mut problems);
+        let warnings = problems.finish()?;
+        Ok((Self { shown_as: shown_as.to_path_buf(), dir, entries }, warnings))
+    }
+
+    /// The names of the targets, in the file's order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|entry| entry.name.as_str())
+    }
+}
+
+fn read_entries(root: &Node, dir: &Path, problems: &mut Problems) -> Vec<Entry> {
+    const HINT: &str =
+        "the file is one mapping: `targets:`, then a list of targets that each begin with `- name:`";
+    let Some(mut fields) = root.entries().and_then(|_| root.fields("targets file", problems)) else {
+        problems.error_with_hint(&root.span, format!("expected a mapping, found {}", root.kind()), HINT);
+        return Vec::new();
+    };
+    fields.get("$schema");
+    let targets = fields.get("targets");
+    for key in fields.unknown() {
+        problems.error_with_hint(&key.span, format!("unknown key `{}`", key.text), HINT);
+    }
+    let Some(items) = targets.and_then(Node::items) else {
+        let found = targets.map_or("no `targets`", Node::kind);
+        problems.error_with_hint(
+            &targets.unwrap_or(root).span,
+            format!("expected a list of targets, found {found}"),
+            HINT,
+        );
+        return Vec::new();
+    };
+    let mut entries: Vec<Entry> = Vec::new();
+    for (index, node) in items.iter().enumerate() {
+        let Some(entry) = Entry::check(index + 1, node, dir, problems) else { continue };
+        if let Some(first) = entries.iter().find(|known| known.name == entry.name) {
+            let line = first.name_span.line;
+            let text = first.name_span.source.line(line).unwrap_or_default().trim();
+            problems.error_with_hint(
+                &entry.name_span,
+                format!("duplicate target `{}`, first on line {line}", entry.name),
+                format!("rename one of them; line {line} is `{text}`"),
+            );
+        }
+        entries.push(entry);
+    }
+    entries
+}

@@ -1,0 +1,124 @@
+//! From a name to the target behind it: `use_target` links, then the environment.
+
+use super::TargetsFile;
+use super::entry::Entry;
+use super::settings::Scope;
+use crate::config::{Env, Node, Problems, did_you_mean, interpolate};
+use crate::model::{Failure, Target};
+
+/// As many links as AgentV follows.
+const MOST_LINKS: usize = 10;
+
+/// The way from a name to a target of its own.
+struct Path<'f> {
+    entries: Vec<&'f Entry>,
+    /// The way as messages show it: `default → ${{ X }} = gpt`.
+    shown: String,
+}
+
+impl TargetsFile {
+    /// Follows `use_target` from a name to a target of its own, then resolves that target's references. A reference
+    /// may be a part of a value (`https://${{ HOST }}/v1`), which AgentV would leave as it stands.
+    pub fn resolve(&self, name: &str, env: &Env) -> Result<Target, Failure> {
+        let path = self.follow(name, env)?;
+        let entry = path.entries[path.entries.len() - 1];
+        let chain = if path.entries.len() > 1 { path.shown.as_str() } else { "" };
+        let scope =
+            Scope { target: &entry.name, chain, dir: &self.dir, env: Some(env), warned: entry.was_checked() };
+        let mut problems = Problems::default();
+        let target = entry.read(scope, &mut problems);
+        for warning in problems.finish()? {
+            tracing::warn!("{warning}");
+        }
+        Ok(target.expect("with an environment, what is unknown was noted as an error"))
+    }
+
+    /// The target that grades what this one answers: the `grader_target` nearest to the name on its way.
+    pub fn grader_target(&self, name: &str, env: &Env) -> Result<Option<String>, Failure> {
+        let path = self.follow(name, env)?;
+        let Some(node) = path.entries.iter().find_map(|entry| entry.grader.as_ref()) else { return Ok(None) };
+        let mut unset = None;
+        let grader =
+            interpolate(node.as_str().unwrap_or_default(), env, |name| unset = Some(name.to_owned()));
+        match unset {
+            None => Ok(Some(grader.trim().to_owned()).filter(|grader| !grader.is_empty())),
+            Some(variable) => {
+                let message =
+                    format!("`grader_target` needs the environment variable `{variable}`, which is not set");
+                Err(failure(node, message, format!("`export {variable}=…`, or put it into `.env`")))
+            }
+        }
+    }
+
+    fn follow(&self, name: &str, env: &Env) -> Result<Path<'_>, Failure> {
+        let Some(first) = self.entry(name) else {
+            let hint = match did_you_mean(name, self.names()) {
+                Some(near) => format!("did you mean `{near}`? {}", self.listed()),
+                None => self.listed(),
+            };
+            return Err(
+                Failure::config(format!("no target `{name}` in `{}`", self.shown_as.display())).hint(hint)
+            );
+        };
+        let mut path = Path { entries: vec![first], shown: first.name.clone() };
+        let mut entry = first;
+        while let Some(link) = &entry.link {
+            let text = link.as_str().unwrap_or_default().trim();
+            let mut unset = None;
+            let wanted = interpolate(text, env, |name| unset = Some(name.to_owned()));
+            let shown = format!("{} → {text}", path.shown);
+            if let Some(variable) = unset {
+                let message = format!("`use_target` leads nowhere: {shown} (unset)");
+                let hint = format!("set `{variable}` to the name of a target; {}", self.listed());
+                return Err(failure(link, message, hint));
+            }
+            // The name itself is shown only if it stands in the file: a variable may hold anything.
+            let Some(next) = self.entry(wanted.trim()) else {
+                let near = did_you_mean(text, self.names()).filter(|_| !text.contains("${{"));
+                let hint = match near {
+                    Some(near) => format!("did you mean `{near}`? {}", self.listed()),
+                    None => self.listed(),
+                };
+                return Err(failure(
+                    link,
+                    format!("`use_target` leads nowhere: {shown} (no such target)"),
+                    hint,
+                ));
+            };
+            path.shown = if text.contains("${{") { format!("{shown} = {}", next.name) } else { shown };
+            if path.entries.iter().any(|seen| seen.name == next.name) {
+                let message = format!("`use_target` goes in a circle: {}", path.shown);
+                return Err(failure(link, message, "give one of these targets a `provider` instead"));
+            }
+            if path.entries.len() > MOST_LINKS {
+                let message = format!("`use_target` is followed {MOST_LINKS} times at most: {}", path.shown);
+                return Err(failure(link, message, "let the first name its target directly"));
+            }
+            path.entries.push(next);
+            entry = next;
+        }
+        Ok(path)
+    }
+
+    fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.name == name)
+    }
+
+    fn listed(&self) -> String {
+        let names: Vec<String> = self.names().map(|name| format!("`{name}`")).collect();
+        if names.is_empty() {
+            "the file has no targets".to_owned()
+        } else {
+            format!("its targets: {}", names.join(", "))
+        }
+    }
+}
+
+fn failure(node: &Node, message: impl Into<String>, hint: impl Into<String>) -> Failure {
+    let mut problems = Problems::default();
+    problems.error_with_hint(&node.span, message, hint);
+    match problems.finish() {
+        Err(invalid) => invalid.into(),
+        Ok(_) => unreachable!("an error was noted"),
+    }
+}

@@ -1,0 +1,265 @@
+//! The kinds that are called from here: a vendor's model, or the mock.
+
+use std::time::Duration;
+
+use super::endpoint;
+use super::kind::Vendor;
+use super::settings::{Read, Settings, Unknown};
+use super::values::Legal;
+use crate::config::{NodeValue, interpolate_tree};
+use crate::model::{
+    Limits, MockReply, MockSettings, Params, Price, Provider, ResponseFormat, RetryPolicy, RunnerTarget,
+};
+
+const DEFAULT_CONCURRENCY: u32 = 16;
+/// Long enough for a reasoning model's longest answer.
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// Reads the settings of a target that is called from here; without a vendor it is the mock.
+pub(super) fn read(vendor: Option<Vendor>, settings: &mut Settings<'_, '_>) -> Result<RunnerTarget, Unknown> {
+    let model = model(vendor, settings);
+    let provider = match vendor {
+        Some(vendor) => endpoint::read(vendor, settings),
+        None => mock(settings),
+    };
+    let params = params(vendor, settings);
+    let limits = limits(settings);
+    let retry = retry(settings);
+    let timeout = timeout(settings);
+    let price = settings.nested("price", "price.", price);
+    let has_price = settings.node("price").is_some();
+    let dedupe = settings.flag("dedupe");
+    let keep_raw = settings.flag("keep_raw");
+    let budget_usd = settings.number("budget_usd", "a number above 0", |number| number > 0.0);
+    if let Some(node) = settings.node("budget_usd").filter(|_| !has_price) {
+        settings.error(
+            &node.span,
+            "`budget_usd` without `price`: what was spent cannot be known",
+            "add `price: { input_per_mtok: …, output_per_mtok: … }`, in US dollars for a million tokens",
+        );
+    }
+    Ok(RunnerTarget {
+        name: settings.scope.target.to_owned(),
+        provider: provider?,
+        params: Params { model: model?, ..params? },
+        limits: limits?,
+        retry: retry?,
+        timeout: timeout?.unwrap_or(DEFAULT_TIMEOUT),
+        price: price?,
+        dedupe: dedupe?.unwrap_or(false),
+        keep_raw: keep_raw?.unwrap_or(false),
+        budget_usd: budget_usd?,
+    })
+}
+
+/// The common settings of AgentV that limit and repeat calls; targets that only lead to another one have them too.
+pub(super) fn retry(settings: &mut Settings<'_, '_>) -> Result<RetryPolicy, Unknown> {
+    let max_retries = settings.whole("max_retries", 0..=1000);
+    let initial = settings.whole("retry_initial_delay_ms", 0..=i64::from(u32::MAX));
+    let longest = settings.whole("retry_max_delay_ms", 0..=i64::from(u32::MAX));
+    let factor = settings.number("retry_backoff_factor", "a number, 1 or more", |number| number >= 1.0);
+    if let Some(node) = settings.node("retry_status_codes") {
+        settings.warning(
+            &node.span,
+            false,
+            "`retry_status_codes` has no effect: which answers are repeated is not configurable",
+            "408, 429, 5xx and broken connections are repeated",
+        );
+    }
+    let defaults = RetryPolicy::default();
+    let millis = |number: Option<i64>, default| {
+        number.map_or(default, |number| Duration::from_millis(number.unsigned_abs()))
+    };
+    Ok(RetryPolicy {
+        max_retries: max_retries?
+            .and_then(|number| u32::try_from(number).ok())
+            .unwrap_or(defaults.max_retries),
+        initial_delay: millis(initial?, defaults.initial_delay),
+        max_delay: millis(longest?, defaults.max_delay),
+        backoff_factor: factor?.unwrap_or(defaults.backoff_factor),
+    })
+}
+
+/// The model's name; AgentV has several words for it.
+fn model(vendor: Option<Vendor>, settings: &mut Settings<'_, '_>) -> Read<String> {
+    if vendor == Some(Vendor::Azure) {
+        // A deployment has a name of its own, so that `model` beside it only says what it deploys.
+        let key = settings.spelled(&["deployment", "deployment_name"]);
+        let deployment = settings.text(key);
+        let model = settings.text("model");
+        return match deployment? {
+            Some(name) => Ok(Some(name)),
+            None => settings.required("model", model, "add `model:`, the name of the deployment").map(Some),
+        };
+    }
+    let key = settings.spelled(&["model", "deployment", "deployment_name", "variant"]);
+    let model = settings.text(key);
+    if vendor.is_none() {
+        return model;
+    }
+    settings.required("model", model, "add `model:`, the model's name at the vendor").map(Some)
+}
+
+fn mock(settings: &mut Settings<'_, '_>) -> Result<Provider, Unknown> {
+    let reply = mock_reply(settings);
+    let latency = settings.duration("latency", Duration::ZERO);
+    let error_rate = settings.number("error_rate", "a number from 0 to 1", is_share);
+    let rate_limit_rate = settings.number("rate_limit_rate", "a number from 0 to 1", is_share);
+    let retry_after = settings.duration("retry_after", Duration::ZERO);
+    let seed = settings.whole("seed", 0..=i64::MAX);
+    settings.ignore(&["trace"]);
+    Ok(Provider::Mock(MockSettings {
+        reply: reply?,
+        latency: latency?.unwrap_or_default(),
+        error_rate: error_rate?.unwrap_or(0.0),
+        rate_limit_rate: rate_limit_rate?.unwrap_or(0.0),
+        retry_after: retry_after?.unwrap_or(Duration::from_secs(1)),
+        seed: seed?.map_or(0, i64::unsigned_abs),
+    }))
+}
+
+fn mock_reply(settings: &mut Settings<'_, '_>) -> Result<MockReply, Unknown> {
+    const WAYS: [&str; 4] = ["mode", "response", "template", "script"];
+    let given: Vec<_> = WAYS.iter().filter_map(|key| Some((*key, settings.node(key)?))).collect();
+    if let [(first, _), (second, node), ..] = given[..] {
+        return Err(settings.error(
+            &node.span,
+            format!("`{second}` and `{first}` exclude each other"),
+            "keep one of `mode: echo`, `response`, `template` and `script`",
+        ));
+    }
+    let mode = settings.parsed("mode", |text| match text {
+        "echo" => Ok(MockReply::Echo),
+        _ => Err(Legal::from("`echo`").hint("for a fixed answer use `response`, for many of them `script`")),
+    });
+    let response = settings.verbatim("response");
+    let template = settings.verbatim("template");
+    let script = settings.text("script");
+    let text = response?.or(template?).map(MockReply::Template);
+    let script = script?.map(|path| MockReply::Script(settings.scope.dir.join(path)));
+    Ok(mode?.or(text).or(script).unwrap_or(MockReply::Echo))
+}
+
+fn params(vendor: Option<Vendor>, settings: &mut Settings<'_, '_>) -> Result<Params, Unknown> {
+    let temperature =
+        settings.number("temperature", "a number from 0 to 2", |number| (0.0..=2.0).contains(&number));
+    let top_p = settings.number("top_p", "a number from 0 to 1", is_share);
+    // The mock's seed chooses its failures and is read there.
+    let seed = if vendor.is_none() { Ok(None) } else { settings.whole("seed", i64::MIN..=i64::MAX) };
+    let stop = settings.strings("stop");
+    let key = settings.spelled(&["max_tokens", "max_output_tokens"]);
+    let max_tokens = settings.whole(key, 1..=i64::MAX);
+    let reasoning_effort = settings.text("reasoning_effort");
+    let response_format = response_format(settings);
+    if vendor == Some(Vendor::Anthropic)
+        && let Some(node) = settings.node("thinking_budget")
+    {
+        settings.warning(
+            &node.span,
+            false,
+            "`thinking_budget` has no effect here: only AgentV reads it",
+            "use `reasoning_effort`",
+        );
+    }
+    if matches!(vendor, Some(Vendor::OpenAi | Vendor::OpenAiCompatible | Vendor::Azure))
+        && let Ok(Some(format)) = settings.get("api_format")
+        && !matches!(&format.value, NodeValue::String(word) if word == "chat")
+    {
+        settings.warning(
+            &format.node.span,
+            format.variable.is_some(),
+            "`api_format` has no effect here: calls are always chat completions",
+            "write `api_format: chat`, or leave it to AgentV",
+        );
+    }
+    Ok(Params {
+        model: None,
+        temperature: temperature?,
+        top_p: top_p?,
+        seed: seed?,
+        stop: stop?.unwrap_or_default(),
+        max_tokens: max_tokens?.map(i64::unsigned_abs),
+        reasoning_effort: reasoning_effort?,
+        response_format: response_format?,
+    })
+}
+
+fn response_format(settings: &mut Settings<'_, '_>) -> Read<ResponseFormat> {
+    let Some(node) = settings.node("response_format") else { return Ok(None) };
+    let has_references = node.to_json().to_string().contains("${{");
+    let mut tree = node.clone();
+    let mut unset = Vec::new();
+    match settings.scope.env {
+        Some(env) => {
+            interpolate_tree(&mut tree, env, &mut |at, name| unset.push((at.span.clone(), name.to_owned())));
+        }
+        None if has_references => return Err(Unknown),
+        None => {}
+    }
+    if !unset.is_empty() {
+        for (span, name) in unset {
+            settings.unset(&span, "response_format", &name);
+        }
+        return Err(Unknown);
+    }
+    let wrong = |settings: &mut Settings<'_, '_>, message: String| {
+        let hint = "for example `{ type: json_object }`, or `{ type: json_schema, json_schema: { name: …, schema: … } }`";
+        settings.error(&node.span, format!("`response_format`: {message}"), hint)
+    };
+    let format: ResponseFormat = match serde_json::from_value(tree.to_json()) {
+        Ok(format) => format,
+        // The error may repeat a value, and a value from the environment may be a secret.
+        Err(_) if has_references => {
+            return Err(wrong(settings, "its variables do not give a valid one".to_owned()));
+        }
+        Err(error) => return Err(wrong(settings, error.to_string())),
+    };
+    if let ResponseFormat::JsonSchema { json_schema } = &format {
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if !(1..=64).contains(&json_schema.name.len()) || !json_schema.name.chars().all(legal) {
+            return Err(wrong(
+                settings,
+                "expected a name of 1 to 64 letters, digits, `_` and `-`".to_owned(),
+            ));
+        }
+    }
+    Ok(Some(format))
+}
+
+fn limits(settings: &mut Settings<'_, '_>) -> Result<Limits, Unknown> {
+    let max_concurrency = settings.positive("max_concurrency");
+    let workers = settings.positive("workers");
+    let requests_per_minute = settings.positive("requests_per_minute");
+    let tokens_per_minute = settings.positive("tokens_per_minute");
+    let default = std::num::NonZeroU32::MIN.saturating_add(DEFAULT_CONCURRENCY - 1);
+    Ok(Limits {
+        max_concurrency: max_concurrency?.or(workers?).unwrap_or(default),
+        requests_per_minute: requests_per_minute?,
+        tokens_per_minute: tokens_per_minute?,
+    })
+}
+
+fn timeout(settings: &mut Settings<'_, '_>) -> Read<Duration> {
+    const LEAST: Duration = Duration::from_millis(1);
+    let key = settings.spelled(&["timeout", "timeout_seconds"]);
+    let timeout = settings.duration("timeout", LEAST);
+    let seconds =
+        settings.number("timeout_seconds", "a number of seconds above 0, at most 86400", |number| {
+            number > 0.0 && number <= 86400.0
+        });
+    if key == "timeout" { timeout } else { Ok(seconds?.map(Duration::from_secs_f64)) }
+}
+
+fn price(settings: &mut Settings<'_, '_>) -> Result<Price, Unknown> {
+    let mut dollars = |key| settings.number(key, "a number, 0 or more", |number| number >= 0.0);
+    let (input, output, cached) =
+        (dollars("input_per_mtok"), dollars("output_per_mtok"), dollars("cached_input_per_mtok"));
+    let hint = "US dollars for a million tokens";
+    let input = settings.required("input_per_mtok", input, hint);
+    let output = settings.required("output_per_mtok", output, hint);
+    Ok(Price { input_per_mtok: input?, output_per_mtok: output?, cached_input_per_mtok: cached? })
+}
+
+fn is_share(number: f64) -> bool {
+    (0.0..=1.0).contains(&number)
+}

@@ -1,0 +1,261 @@
+//! The settings of one target: values in which `${{ NAME }}` may stand.
+//!
+//! The same reader runs twice. At load it has no environment: references are left for later, everything else is
+//! checked. At resolution it has one, and the same checks meet what the references gave. Values that come from the
+//! environment are never shown: any of them may be a secret.
+
+use std::path::Path;
+
+use super::values::Legal;
+use crate::config::node::plain;
+use crate::config::{Env, Fields, Node, NodeValue, Problems, Span, did_you_mean, interpolate, references};
+
+/// The longest string of the file that a message repeats.
+const LONGEST_SHOWN: usize = 40;
+
+/// The value is not known: its reference waits for the environment, or an error was noted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unknown;
+
+/// A setting that may be absent.
+pub(super) type Read<T> = Result<Option<T>, Unknown>;
+
+/// For whom settings are read.
+#[derive(Clone, Copy)]
+pub(super) struct Scope<'a> {
+    /// The target's name.
+    pub(super) target: &'a str,
+    /// The `use_target` links that led to it, empty where there were none.
+    pub(super) chain: &'a str,
+    /// The directory of the file.
+    pub(super) dir: &'a Path,
+    /// Without it only the shape is checked.
+    pub(super) env: Option<&'a Env>,
+    /// Whether the warnings about what stands in the file were given before.
+    pub(super) warned: bool,
+}
+
+/// A value, its references resolved.
+pub(super) struct Setting<'a> {
+    pub(super) node: &'a Node,
+    pub(super) value: NodeValue,
+    /// The variable that it comes from.
+    pub(super) variable: Option<String>,
+}
+
+/// Reads the settings of one mapping and remembers which keys are legal there.
+pub(super) struct Settings<'a, 'p> {
+    pub(super) scope: Scope<'a>,
+    fields: Fields<'a>,
+    /// What stands before a key in messages, such as `price.`.
+    path: &'static str,
+    /// Where a missing key is told.
+    home: &'a Span,
+    legal: Vec<&'static str>,
+    problems: &'p mut Problems,
+}
+
+impl<'a, 'p> Settings<'a, 'p> {
+    pub(super) fn new(
+        fields: Fields<'a>,
+        home: &'a Span,
+        scope: Scope<'a>,
+        problems: &'p mut Problems,
+    ) -> Self {
+        Self { scope, fields, path: "", home, legal: Vec::new(), problems }
+    }
+
+    /// The raw value of a key, which then is legal.
+    pub(super) fn node(&mut self, key: &'static str) -> Option<&'a Node> {
+        if !self.legal.contains(&key) {
+            self.legal.push(key);
+        }
+        self.fields.get(key)
+    }
+
+    /// The value of a key.
+    pub(super) fn get(&mut self, key: &'static str) -> Read<Setting<'a>> {
+        match self.node(key) {
+            Some(node) => self.resolve(key, node),
+            None => Ok(None),
+        }
+    }
+
+    /// A mapping inside this one.
+    pub(super) fn nested<T>(
+        &mut self,
+        key: &'static str,
+        path: &'static str,
+        read: impl FnOnce(&mut Settings<'a, '_>) -> Result<T, Unknown>,
+    ) -> Read<T> {
+        let Some(node) = self.node(key) else { return Ok(None) };
+        let fields = node.fields(&format!("`{key}`"), self.problems).ok_or(Unknown)?;
+        let mut inner = Settings::new(fields, &node.span, self.scope, self.problems);
+        inner.path = path;
+        let value = read(&mut inner);
+        inner.finish(&format!("in `{key}`"));
+        value.map(Some)
+    }
+
+    /// The one of several spellings that the file uses; the first where it uses none.
+    pub(super) fn spelled(&mut self, keys: &[&'static str]) -> &'static str {
+        let used: Vec<(&'static str, &Node)> =
+            keys.iter().filter_map(|key| Some((*key, self.node(key)?))).collect();
+        if let [(first, _), (second, node), ..] = used[..] {
+            let message = format!("`{second}` and `{first}` mean the same");
+            self.problems.error_with_hint(&node.span, message, "keep one of them");
+        }
+        used.first().map_or(keys[0], |(key, _)| *key)
+    }
+
+    /// Keys that AgentV reads and we do not.
+    pub(super) fn ignore(&mut self, keys: &[&'static str]) {
+        for key in keys {
+            self.node(key);
+        }
+    }
+
+    /// The value, or an error that says that its key is missing.
+    pub(super) fn required<T>(&mut self, key: &str, read: Read<T>, hint: &str) -> Result<T, Unknown> {
+        read?.ok_or_else(|| {
+            let message = format!("target `{}`: `{}{key}` is missing", self.scope.target, self.path);
+            self.problems.error_with_hint(self.home, message, hint);
+            Unknown
+        })
+    }
+
+    /// Notes an error.
+    pub(super) fn error(
+        &mut self,
+        span: &Span,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Unknown {
+        self.problems.error_with_hint(span, message, hint);
+        Unknown
+    }
+
+    /// Notes a warning, once: at load about what stands in the file, at resolution about what its references gave.
+    pub(super) fn warning(
+        &mut self,
+        span: &Span,
+        from_environment: bool,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        if from_environment || !self.scope.warned {
+            self.problems.warning(span, message, Some(hint.into()));
+        }
+    }
+
+    /// Notes that a value is not legal.
+    pub(super) fn wrong(&mut self, key: &str, setting: &Setting<'_>, legal: impl Into<Legal>) -> Unknown {
+        let Legal { expected, hint } = legal.into();
+        let message = format!("`{}{key}`: expected {expected}, found {}", self.path, setting.describe());
+        match hint {
+            Some(hint) => self.problems.error_with_hint(&setting.node.span, message, hint),
+            None => self.problems.error(&setting.node.span, message),
+        }
+        Unknown
+    }
+
+    /// Notes that a variable has no value.
+    pub(super) fn unset(&mut self, span: &Span, key: &str, name: &str) {
+        let Scope { target, chain, .. } = self.scope;
+        let by = if chain.is_empty() { String::new() } else { format!(" ({chain})") };
+        let path = self.path;
+        let message = format!(
+            "target `{target}`{by}: `{path}{key}` needs the environment variable `{name}`, which is not set"
+        );
+        let hint =
+            format!("`export {name}=…`, put it into `.env`, or pass it in the `env:` of the workflow's step");
+        self.problems.error_with_hint(span, message, hint);
+    }
+
+    /// Notes the keys that nobody asked for; `place` says where they stand.
+    pub(super) fn finish(self, place: &str) {
+        for key in self.fields.unknown() {
+            let snake = snake_case(&key.text);
+            let hint = if snake != key.text && self.legal.contains(&snake.as_str()) {
+                format!("keys are in snake case: `{snake}`")
+            } else {
+                let list: Vec<String> = self.legal.iter().map(|key| format!("`{key}`")).collect();
+                let list = format!("legal {place}: {}", list.join(", "));
+                match did_you_mean(&snake, self.legal.iter().copied()) {
+                    Some(near) => format!("did you mean `{near}`? {list}"),
+                    None => list,
+                }
+            };
+            let message = format!("unknown key `{}` {place}", key.text);
+            self.problems.error_with_hint(&key.span, message, hint);
+        }
+    }
+
+    /// A value with its references replaced; an empty default means that the setting is not given.
+    pub(super) fn resolve(&mut self, key: &str, node: &'a Node) -> Read<Setting<'a>> {
+        let literal = || Setting { node, value: node.value.clone(), variable: None };
+        let Some(text) = node.as_str().filter(|text| text.contains("${{")) else {
+            return Ok(Some(literal()));
+        };
+        let names: Vec<&str> = references(text).map(|reference| reference.name).collect();
+        if text.matches("${{").count() > names.len() {
+            let message = format!("`{}{key}`: a reference that names no variable", self.path);
+            let hint = "write `${{ NAME }}` or `${{ NAME:-default }}`; `NAME` is an environment variable, and a \
+                        workflow passes a secret to it in the step's `env:`";
+            return Err(self.error(&node.span, message, hint));
+        }
+        let Some(env) = self.scope.env else { return Err(Unknown) };
+        let mut unset = Vec::new();
+        let value = interpolate(text, env, |name| unset.push(name.to_owned()));
+        if unset.is_empty() {
+            let variable = names.first().map(|name| (*name).to_owned());
+            let given = !value.trim().is_empty();
+            return Ok(given.then_some(Setting { node, value: NodeValue::String(value), variable }));
+        }
+        for name in unset {
+            self.unset(&node.span, key, &name);
+        }
+        Err(Unknown)
+    }
+}
+
+impl Setting<'_> {
+    /// The text, where it is text.
+    pub(super) fn text(&self) -> Option<&str> {
+        if let NodeValue::String(text) = &self.value { Some(text) } else { None }
+    }
+
+    /// What stands there, for messages.
+    fn describe(&self) -> String {
+        if let Some(variable) = &self.variable {
+            return format!("something else in the variable `{variable}`");
+        }
+        match &self.value {
+            NodeValue::Int(number) => format!("the number {number}"),
+            NodeValue::Float(number) => format!("the number {number}"),
+            NodeValue::Bool(flag) => format!("`{flag}`"),
+            // An `@` may belong to credentials in a URL.
+            NodeValue::String(text)
+                if text.chars().count() <= LONGEST_SHOWN
+                    && !text.contains(|c: char| c.is_control() || c == '@') =>
+            {
+                // In quotes it is text, whatever it looks like.
+                let quoted = !matches!(plain(text), NodeValue::String(_));
+                if quoted { format!("the string `{text}`") } else { format!("`{text}`") }
+            }
+            _ => self.node.kind().to_owned(),
+        }
+    }
+}
+
+/// `maxConcurrency` → `max_concurrency`.
+fn snake_case(key: &str) -> String {
+    let mut out = String::new();
+    for c in key.chars() {
+        if c.is_ascii_uppercase() && !out.is_empty() && !out.ends_with('_') {
+            out.push('_');
+        }
+        out.push(c.to_ascii_lowercase());
+    }
+    out.replace('-', "_")
+}

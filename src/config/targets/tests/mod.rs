@@ -1,0 +1,92 @@
+//! What good files mean, and what every bad one is told.
+
+mod bad;
+mod good;
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use super::*;
+use crate::config::Env;
+use crate::model::{
+    Exit, MockReply, MockSettings, Price, Provider, RemoteResults, RemoteTarget, ResponseFormat,
+    RunnerTarget, Shards, Target,
+};
+
+/// A key that no message may show.
+const KEY: &str = "sk-test-0123456789abcdef";
+
+fn load(yaml: &str) -> Result<(TargetsFile, Vec<String>), Failure> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("targets.yaml");
+    std::fs::write(&path, yaml).unwrap();
+    TargetsFile::load(&path, Path::new("targets.yaml"))
+}
+
+fn env() -> Env {
+    Env::from([("KEY", KEY), ("EMPTY", "")])
+}
+
+/// The message and, below it, the hint that the reporter prints.
+fn told(failure: &Failure) -> String {
+    assert_eq!(failure.exit(), Exit::Config);
+    let hint = failure.hint_text().map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
+    let told = format!("{failure}{hint}");
+    assert!(!told.contains(KEY) && !told.contains("0123456789abcdef"), "the key is shown:\n{told}");
+    told
+}
+
+/// What loading this file is answered with.
+fn refused(yaml: &str) -> String {
+    told(&load(yaml).expect_err("the file is bad"))
+}
+
+/// What a target of a good file is answered with.
+fn unresolved(yaml: &str, name: &str, env: &Env) -> String {
+    let (file, _) = load(yaml).unwrap();
+    told(&file.resolve(name, env).expect_err("the target is bad"))
+}
+
+/// One entry, written as its lines.
+fn one(lines: &str) -> String {
+    let lines: Vec<String> = lines.trim().lines().map(|line| format!("    {}", line.trim())).collect();
+    format!("targets:\n  - name: t\n{}\n", lines.join("\n"))
+}
+
+fn runner(yaml: &str, env: &Env) -> RunnerTarget {
+    let (file, warnings) = load(yaml).unwrap();
+    assert_eq!(warnings, [""; 0]);
+    match file.resolve("t", env).unwrap() {
+        Target::Runner(target) => *target,
+        Target::Remote(target) => panic!("{target:?}"),
+    }
+}
+
+fn remote(yaml: &str) -> RemoteTarget {
+    let (file, warnings) = load(yaml).unwrap();
+    assert_eq!(warnings, [""; 0]);
+    match file.resolve("t", &env()).unwrap() {
+        Target::Remote(target) => *target,
+        Target::Runner(target) => panic!("{target:?}"),
+    }
+}
+
+fn mock(lines: &str) -> MockSettings {
+    match runner(&one(&format!("provider: mock\n{lines}")), &env()).provider {
+        Provider::Mock(settings) => settings,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// `base_url`, and the key where there is one.
+fn reached(provider: &Provider) -> (&str, Option<&str>) {
+    let (Provider::OpenAi(endpoint)
+    | Provider::OpenAiCompatible(endpoint)
+    | Provider::Gemini(endpoint)
+    | Provider::Azure { endpoint, .. }
+    | Provider::Anthropic { endpoint, .. }) = provider
+    else {
+        panic!("{provider:?}")
+    };
+    (&endpoint.base_url, endpoint.api_key.as_ref().map(crate::model::Secret::expose))
+}

@@ -1,0 +1,159 @@
+//! The types that a setting can have.
+
+use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::settings::{Read, Settings};
+use super::values::{Legal, parse_duration};
+use crate::config::NodeValue;
+use crate::config::node::plain;
+
+impl Settings<'_, '_> {
+    /// Text on one line, not blank.
+    pub(super) fn text(&mut self, key: &'static str) -> Read<String> {
+        self.parsed(key, |text| Ok(text.to_owned()))
+    }
+
+    /// Any text, as it stands.
+    pub(super) fn verbatim(&mut self, key: &'static str) -> Read<String> {
+        let Some(setting) = self.get(key)? else { return Ok(None) };
+        match &setting.value {
+            NodeValue::String(text) => Ok(Some(text.clone())),
+            _ => Err(self.wrong(key, &setting, "a string")),
+        }
+    }
+
+    /// Text on one line that has a form of its own.
+    pub(super) fn parsed<T>(
+        &mut self,
+        key: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, Legal>,
+    ) -> Read<T> {
+        let Some(setting) = self.get(key)? else { return Ok(None) };
+        let NodeValue::String(text) = &setting.value else {
+            let number = matches!(setting.value, NodeValue::Int(_) | NodeValue::Float(_));
+            let legal = Legal::from("a string");
+            let legal = if number { legal.hint("put it in quotes") } else { legal };
+            return Err(self.wrong(key, &setting, legal));
+        };
+        let text = text.trim();
+        if text.is_empty() || text.contains(char::is_control) {
+            return Err(self.wrong(key, &setting, "text on one line"));
+        }
+        parse(text).map(Some).map_err(|legal| self.wrong(key, &setting, legal))
+    }
+
+    /// A duration of at least `least`.
+    pub(super) fn duration(&mut self, key: &'static str, least: Duration) -> Read<Duration> {
+        self.typed(key, |value| match value {
+            NodeValue::String(text) => match parse_duration(text) {
+                Ok(duration) if duration < least => Err(format!("at least `{}`", shown(least)).into()),
+                Ok(duration) => Ok(duration),
+                Err(message) => Err(message.trim_start_matches("expected ").to_owned().into()),
+            },
+            NodeValue::Int(number) if *number >= 0 => Err(Legal::from("a duration with its unit")
+                .hint(format!("write `{number}s`, `{number}m`, `{number}h` or `{number}ms`"))),
+            _ => Err(Legal::from("a duration").hint("for example `90s`, `10m`, `1h` or `500ms`")),
+        })
+    }
+
+    /// `true` or `false`.
+    pub(super) fn flag(&mut self, key: &'static str) -> Read<bool> {
+        self.typed(key, |value| match value {
+            NodeValue::Bool(flag) => Ok(*flag),
+            _ => Err("`true` or `false`".into()),
+        })
+    }
+
+    /// A number that passes a check; `expected` says which do.
+    pub(super) fn number(
+        &mut self,
+        key: &'static str,
+        expected: &str,
+        check: impl FnOnce(f64) -> bool,
+    ) -> Read<f64> {
+        self.typed(key, |value| match as_f64(value) {
+            Some(number) if number.is_finite() && check(number) => Ok(number),
+            _ => Err(expected.into()),
+        })
+    }
+
+    /// A whole number in a range.
+    pub(super) fn whole(&mut self, key: &'static str, range: RangeInclusive<i64>) -> Read<i64> {
+        self.typed(key, |value| match value {
+            NodeValue::Int(number) if range.contains(number) => Ok(*number),
+            _ => Err(match (*range.start(), *range.end()) {
+                (i64::MIN, i64::MAX) => "a whole number".into(),
+                (least, most) if most >= i64::from(u32::MAX) => {
+                    format!("a whole number, {least} or more").into()
+                }
+                (least, most) => format!("a whole number from {least} to {most}").into(),
+            }),
+        })
+    }
+
+    /// A whole number, 1 or more.
+    pub(super) fn positive(&mut self, key: &'static str) -> Read<NonZeroU32> {
+        self.typed(key, |value| match value {
+            NodeValue::Int(number) if *number > i64::from(u32::MAX) => {
+                Err(format!("at most {}", u32::MAX).into())
+            }
+            NodeValue::Int(number) => u32::try_from(*number)
+                .ok()
+                .and_then(NonZeroU32::new)
+                .ok_or_else(|| "a whole number, 1 or more".into()),
+            _ => Err("a whole number, 1 or more".into()),
+        })
+    }
+
+    /// A string, or a list of strings.
+    pub(super) fn strings(&mut self, key: &'static str) -> Read<Vec<String>> {
+        let Some(node) = self.node(key) else { return Ok(None) };
+        let items = node.items().unwrap_or_else(|| std::slice::from_ref(node));
+        let mut all = Vec::new();
+        let mut unknown = None;
+        for item in items {
+            match self.resolve(key, item) {
+                Ok(None) => {}
+                Ok(Some(setting)) => match &setting.value {
+                    NodeValue::String(text) if !text.is_empty() => all.push(text.clone()),
+                    _ => unknown = Some(self.wrong(key, &setting, "a string or a list of strings")),
+                },
+                Err(missing) => unknown = Some(missing),
+            }
+        }
+        unknown.map_or(Ok(Some(all)), Err)
+    }
+
+    /// A value of any kind; one from the environment means what it would mean in the file without quotes.
+    pub(super) fn typed<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&NodeValue) -> Result<T, Legal>,
+    ) -> Read<T> {
+        let Some(setting) = self.get(key)? else { return Ok(None) };
+        let value = match (&setting.value, &setting.variable) {
+            (NodeValue::String(text), Some(_)) => plain(text.trim()),
+            (value, _) => value.clone(),
+        };
+        read(&value).map(Some).map_err(|legal| self.wrong(key, &setting, legal))
+    }
+}
+
+fn shown(duration: Duration) -> String {
+    if duration.subsec_millis() == 0 {
+        format!("{}s", duration.as_secs())
+    } else {
+        format!("{}ms", duration.as_millis())
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "settings are far below 2^52")]
+fn as_f64(value: &NodeValue) -> Option<f64> {
+    match value {
+        NodeValue::Int(number) => Some(*number as f64),
+        NodeValue::Float(number) => Some(*number),
+        _ => None,
+    }
+}

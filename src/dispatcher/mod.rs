@@ -1,1 +1,0 @@
-//! The dispatcher role: plan a batch, collect its responses.

@@ -1,1 +1,0 @@
-//! Where a batch and its results lie between dispatcher and runner.

@@ -1,1 +1,0 @@
-//! The git command line, wrapped.

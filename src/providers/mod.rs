@@ -1,1 +1,0 @@
-//! The model vendors' wires: the only place that knows them.

@@ -1,1 +1,0 @@
-//! The runner role: a batch in, every answer out.

@@ -1,0 +1,243 @@
+//! Anthropic's messages.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::CallError;
+use super::attachments::{Attachments, Part};
+use super::lenient;
+use super::vendor::{Answered, Decoded, Undecodable, other_finish};
+use crate::model::{Content, FinishReason, Message, Params, Request, ResponseFormat, Role, TokenUsage};
+
+/// The picture formats that the vendor reads.
+pub(super) const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// The vendor demands a limit of output tokens; this is sent where neither the request nor the target sets one.
+pub(super) const DEFAULT_MAX_TOKENS: u64 = 4096;
+
+const VENDOR: &str = "Anthropic";
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    max_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system: Option<Cow<'a, str>>,
+    messages: Vec<Turn<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    stop_sequences: &'a [String],
+    #[serde(skip_serializing_if = "OutputConfig::is_empty")]
+    output_config: OutputConfig<'a>,
+}
+
+#[derive(Serialize)]
+struct OutputConfig<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<Format<'a>>,
+}
+
+impl OutputConfig<'_> {
+    fn is_empty(&self) -> bool {
+        self.effort.is_none() && self.format.is_none()
+    }
+}
+
+#[derive(Serialize)]
+struct Format<'a> {
+    r#type: &'static str,
+    schema: &'a Value,
+}
+
+#[derive(Serialize)]
+struct Turn<'a> {
+    role: Role,
+    content: Said<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Said<'a> {
+    Text(&'a str),
+    Blocks(Vec<Piece<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Piece<'a> {
+    Text { text: Cow<'a, str> },
+    Image { source: Source },
+    Document { source: Source, title: &'a str },
+}
+
+#[derive(Serialize)]
+struct Source {
+    r#type: &'static str,
+    media_type: &'static str,
+    data: String,
+}
+
+/// The body of a call.
+pub(super) fn encode(
+    request: &Request,
+    params: &Params,
+    model: &str,
+    files: Attachments<'_>,
+) -> Result<Vec<u8>, CallError> {
+    if params.seed.is_some() {
+        return Err(CallError::no_such_parameter(VENDOR, "seed"));
+    }
+    let format = match &params.response_format {
+        None | Some(ResponseFormat::Text) => None,
+        Some(ResponseFormat::JsonSchema { json_schema }) => {
+            Some(Format { r#type: "json_schema", schema: &json_schema.schema })
+        }
+        Some(ResponseFormat::JsonObject) => {
+            return Err(CallError::no_such_parameter(VENDOR, "response_format: json_object"));
+        }
+    };
+    let mut system: Vec<Cow<'_, str>> = Vec::new();
+    let mut messages = Vec::with_capacity(request.messages.len());
+    for message in &request.messages {
+        if message.role == Role::System {
+            system.extend(files.texts(message)?);
+        } else {
+            messages.push(turn(message, files)?);
+        }
+    }
+    let body = Body {
+        model,
+        max_tokens: params.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS),
+        system: match system.len() {
+            0 => None,
+            1 => system.pop(),
+            _ => Some(Cow::Owned(system.join("\n\n"))),
+        },
+        messages,
+        temperature: params.temperature,
+        top_p: params.top_p,
+        stop_sequences: &params.stop,
+        output_config: OutputConfig { effort: params.reasoning_effort.as_deref(), format },
+    };
+    serde_json::to_vec(&body).map_err(|error| CallError::bad_request(error.to_string()))
+}
+
+fn turn<'a>(message: &'a Message, files: Attachments<'a>) -> Result<Turn<'a>, CallError> {
+    let content = match &message.content {
+        Content::Text(text) => Said::Text(text),
+        Content::Blocks(_) => Said::Blocks(files.parts(message)?.into_iter().map(piece).collect()),
+    };
+    Ok(Turn { role: message.role, content })
+}
+
+fn piece(part: Part<'_>) -> Piece<'_> {
+    let source = |media_type, data| Source { r#type: "base64", media_type, data };
+    match part {
+        Part::Text(text) => Piece::Text { text },
+        Part::Image { media_type, base64, .. } => Piece::Image { source: source(media_type, base64) },
+        Part::Pdf { name, base64 } => {
+            Piece::Document { source: source("application/pdf", base64), title: name }
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    model: Option<String>,
+    content: Option<Vec<Block>>,
+    stop_reason: Option<String>,
+    stop_details: Option<StopDetails>,
+    usage: Option<Usage>,
+    error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Block {
+    r#type: Option<String>,
+    text: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct StopDetails {
+    explanation: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Usage {
+    #[serde(default, deserialize_with = "lenient::count")]
+    input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "lenient::count")]
+    output_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "lenient::count")]
+    cache_creation_input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "lenient::count")]
+    cache_read_input_tokens: Option<u64>,
+    output_tokens_details: Option<OutputDetails>,
+}
+
+#[derive(Deserialize)]
+struct OutputDetails {
+    #[serde(default, deserialize_with = "lenient::count")]
+    thinking_tokens: Option<u64>,
+}
+
+impl Usage {
+    fn tokens(&self) -> Option<TokenUsage> {
+        if self.input_tokens.is_none() && self.output_tokens.is_none() {
+            return None;
+        }
+        // This vendor's `input_tokens` are only those that were neither read from nor written to its cache.
+        let cached = self.cache_read_input_tokens;
+        let input = [self.input_tokens, self.cache_creation_input_tokens, cached];
+        Some(TokenUsage {
+            input: input.into_iter().flatten().sum(),
+            output: self.output_tokens.unwrap_or(0),
+            cached,
+            reasoning: self.output_tokens_details.as_ref().and_then(|details| details.thinking_tokens),
+        })
+    }
+}
+
+/// What a successful answer says.
+pub(super) fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
+    let answer: Answer = serde_json::from_slice(body)?;
+    if let Some(error) = answer.error {
+        return Ok(Decoded::Fault(error));
+    }
+    let Some(blocks) = answer.content else {
+        return Err(Undecodable::lacks("content"));
+    };
+    // Thinking may stand first, and citations cut the text into several blocks.
+    let mut text = String::new();
+    for block in blocks.iter().filter(|block| block.r#type.as_deref() == Some("text")) {
+        text.push_str(block.text.as_deref().unwrap_or_default());
+    }
+    let finish_reason = finish(answer.stop_reason.as_deref());
+    if finish_reason == FinishReason::Refusal && text.is_empty() {
+        text = answer.stop_details.and_then(|details| details.explanation).unwrap_or_default();
+    }
+    Ok(Decoded::Answer(Answered {
+        text,
+        finish_reason,
+        model: answer.model,
+        usage: answer.usage.as_ref().and_then(Usage::tokens),
+        cost_usd: None,
+    }))
+}
+
+fn finish(word: Option<&str>) -> FinishReason {
+    match word {
+        Some("end_turn" | "stop_sequence") => FinishReason::Stop,
+        Some("max_tokens" | "model_context_window_exceeded") => FinishReason::Length,
+        Some("tool_use") => FinishReason::ToolCalls,
+        Some("refusal") => FinishReason::Refusal,
+        other => other_finish(other),
+    }
+}

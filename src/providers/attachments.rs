@@ -1,0 +1,211 @@
+//! What a turn is made of, before a vendor's spelling: text, pictures and documents.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::CallError;
+use crate::model::{Attachment, Block, Content, Digest, Message, Request, Role};
+
+/// Text that does not call itself `text/…`.
+const TEXT_TYPES: [&str; 14] = [
+    "application/json",
+    "application/jsonl",
+    "application/x-ndjson",
+    "application/yaml",
+    "application/x-yaml",
+    "application/toml",
+    "application/xml",
+    "application/csv",
+    "application/markdown",
+    "application/javascript",
+    "application/typescript",
+    "application/x-sh",
+    "application/sql",
+    "application/graphql",
+];
+/// Names that mean text where nobody knew the media type.
+const TEXT_EXTENSIONS: [&str; 32] = [
+    "c", "cfg", "cpp", "css", "csv", "go", "h", "html", "ini", "java", "js", "json", "jsonl", "kt", "log",
+    "md", "mdx", "php", "py", "rb", "rs", "sh", "sql", "swift", "toml", "ts", "tsv", "tsx", "txt", "xml",
+    "yaml", "yml",
+];
+const PDF: &str = "application/pdf";
+
+/// A request's attachments and where their bytes are.
+#[derive(Clone, Copy)]
+pub(super) struct Attachments<'a> {
+    files: &'a [Attachment],
+    dir: &'a Path,
+    /// The picture formats that the vendor reads.
+    images: &'static [&'static str],
+}
+
+/// A piece of a turn.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Part<'a> {
+    /// Text, a text file included.
+    Text(Cow<'a, str>),
+    /// A picture.
+    Image {
+        /// The name that the suite gave it.
+        name: &'a str,
+        /// Such as `image/png`.
+        media_type: &'static str,
+        /// Its bytes, without a `data:` prefix.
+        base64: String,
+    },
+    /// A PDF.
+    Pdf {
+        /// The name that the suite gave it.
+        name: &'a str,
+        /// Its bytes, without a `data:` prefix.
+        base64: String,
+    },
+}
+
+impl<'a> Attachments<'a> {
+    /// The attachments of this request, for a vendor that reads these pictures.
+    pub(super) fn new(request: &'a Request, dir: &'a Path, images: &'static [&'static str]) -> Self {
+        Self { files: &request.files, dir, images }
+    }
+
+    /// The pieces of a turn, with the attachments read.
+    pub(super) fn parts(&self, message: &'a Message) -> Result<Vec<Part<'a>>, CallError> {
+        match &message.content {
+            Content::Text(text) => Ok(vec![Part::Text(Cow::Borrowed(text))]),
+            Content::Blocks(blocks) => blocks.iter().map(|block| self.part(block, message.role)).collect(),
+        }
+    }
+
+    /// The pieces of a turn that can only be text.
+    pub(super) fn texts(&self, message: &'a Message) -> Result<Vec<Cow<'a, str>>, CallError> {
+        let text = |part| match part {
+            Part::Text(text) => Ok(text),
+            Part::Image { name, .. } | Part::Pdf { name, .. } => Err(only_users(name, message.role)),
+        };
+        self.parts(message)?.into_iter().map(text).collect()
+    }
+
+    fn part(&self, block: &'a Block, role: Role) -> Result<Part<'a>, CallError> {
+        let (sha256, is_picture) = match block {
+            Block::Text { text } => return Ok(Part::Text(Cow::Borrowed(text))),
+            Block::File { sha256 } => (sha256, false),
+            Block::Image { sha256 } => (sha256, true),
+        };
+        let file = find(self.files, sha256)?;
+        let kind = Kind::of(file, self.images);
+        if is_picture && !matches!(kind, Kind::Image(_)) {
+            return Err(CallError::bad_request(format!(
+                "attachment `{}` of type `{}` is not a picture that can be sent: {}",
+                file.name,
+                file.media_type,
+                self.pictures()
+            )));
+        }
+        if matches!(kind, Kind::Image(_) | Kind::Pdf) && role != Role::User {
+            return Err(only_users(&file.name, role));
+        }
+        let name = &file.name;
+        match kind {
+            Kind::Text => Ok(Part::Text(Cow::Owned(self.text(file)?))),
+            Kind::Image(media_type) => Ok(Part::Image { name, media_type, base64: self.base64(file)? }),
+            Kind::Pdf => Ok(Part::Pdf { name, base64: self.base64(file)? }),
+            Kind::Other => Err(self.refuse(file)),
+        }
+    }
+
+    fn text(&self, file: &Attachment) -> Result<String, CallError> {
+        let bytes = self.read(file)?;
+        let content = std::str::from_utf8(&bytes).map_err(|_| {
+            CallError::bad_request(format!("attachment `{}` is not UTF-8 text: convert it", file.name))
+        })?;
+        Ok(format!("<file path=\"{}\">\n{content}\n</file>", quoted(&file.name)))
+    }
+
+    fn base64(&self, file: &Attachment) -> Result<String, CallError> {
+        Ok(STANDARD.encode(self.read(file)?))
+    }
+
+    fn read(&self, file: &Attachment) -> Result<Vec<u8>, CallError> {
+        std::fs::read(self.dir.join(file.sha256.to_string())).map_err(|error| {
+            CallError::bad_request(format!("cannot read attachment `{}`: {error}", file.name))
+        })
+    }
+
+    fn refuse(&self, file: &Attachment) -> CallError {
+        CallError::bad_request(format!(
+            "attachment `{}` of type `{}` cannot be sent: text, a PDF, or a picture ({})",
+            file.name,
+            file.media_type,
+            self.pictures()
+        ))
+    }
+
+    fn pictures(&self) -> String {
+        let images: Vec<&str> = self.images.iter().map(|kind| kind.trim_start_matches("image/")).collect();
+        images.join(", ")
+    }
+}
+
+/// What an attachment reaches the model as.
+enum Kind {
+    Text,
+    Image(&'static str),
+    Pdf,
+    Other,
+}
+
+impl Kind {
+    fn of(file: &Attachment, images: &'static [&'static str]) -> Self {
+        let essence = file.media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let essence = if essence == "image/jpg" { "image/jpeg" } else { &essence };
+        if let Some(image) = images.iter().find(|image| **image == essence) {
+            Self::Image(image)
+        } else if essence == PDF {
+            Self::Pdf
+        } else if is_text(essence, &file.name) {
+            Self::Text
+        } else {
+            Self::Other
+        }
+    }
+}
+
+/// Whether an attachment reaches the model as text.
+pub(super) fn is_text_file(file: &Attachment) -> bool {
+    matches!(Kind::of(file, &[]), Kind::Text)
+}
+
+/// The attachment of a request with this digest.
+pub(super) fn find<'a>(files: &'a [Attachment], sha256: &Digest) -> Result<&'a Attachment, CallError> {
+    files.iter().find(|file| file.sha256 == *sha256).ok_or_else(|| {
+        CallError::bad_request(format!(
+            "a message refers to attachment {sha256}, which `files` does not list"
+        ))
+    })
+}
+
+/// A file's name inside double quotes.
+pub(super) fn quoted(name: &str) -> Cow<'_, str> {
+    if name.contains('"') { Cow::Owned(name.replace('"', "&quot;")) } else { Cow::Borrowed(name) }
+}
+
+fn is_text(essence: &str, name: &str) -> bool {
+    let unknown = essence.is_empty() || essence == "application/octet-stream";
+    let extension = || Path::new(name).extension()?.to_str().map(str::to_ascii_lowercase);
+    essence.starts_with("text/")
+        || essence.ends_with("+json")
+        || essence.ends_with("+xml")
+        || TEXT_TYPES.contains(&essence)
+        || (unknown && extension().is_some_and(|extension| TEXT_EXTENSIONS.contains(&extension.as_str())))
+}
+
+fn only_users(name: &str, role: Role) -> CallError {
+    let role = if role == Role::System { "a system" } else { "an assistant" };
+    CallError::bad_request(format!(
+        "attachment `{name}` stands in {role} message: only user messages may carry pictures and PDFs"
+    ))
+}

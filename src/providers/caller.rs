@@ -1,0 +1,210 @@
+//! Calling one target: encode once, send as often as it takes.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Method};
+
+use super::attachments;
+use super::base_url::{self, Address};
+use super::mock::{Mock, Question};
+use super::openai::Dialect;
+use super::vendor::Vendor;
+use super::{CallError, Reply, http};
+use crate::model::{Block, Content, Endpoint, ErrorKind, Failure, Provider, Redactor, Request, RunnerTarget};
+
+/// How many output tokens a call is taken for where nothing limits them.
+const USUAL_OUTPUT_TOKENS: u64 = 512;
+/// How many tokens a picture or a PDF is taken for: its bytes say little about it.
+const USUAL_BINARY_TOKENS: u64 = 1_500;
+
+/// Everything about calling one target; made once per run.
+pub struct Caller {
+    target: Arc<RunnerTarget>,
+    wire: Wire,
+    redactor: Redactor,
+}
+
+enum Wire {
+    Http { vendor: Vendor, address: Address, headers: HeaderMap, client: Client },
+    Mock(Mock),
+}
+
+/// A request, encoded: it can be sent any number of times.
+#[derive(Debug)]
+pub struct Call(Outgoing);
+
+#[derive(Debug)]
+enum Outgoing {
+    Http(reqwest::Request),
+    Mock(Question),
+}
+
+#[cfg(test)]
+impl Call {
+    /// What is sent.
+    pub(super) fn body(&self) -> &str {
+        let Outgoing::Http(request) = &self.0 else { panic!("nothing is sent to a mock") };
+        std::str::from_utf8(request.body().unwrap().as_bytes().unwrap()).unwrap()
+    }
+}
+
+impl Caller {
+    /// Prepares a target: checks its address and key, reads a mock's script, sets up the HTTP client.
+    pub fn new(target: Arc<RunnerTarget>) -> Result<Self, Failure> {
+        let redactor = Redactor::new(target.secrets());
+        let wire = Wire::new(&target.provider).map_err(|failure| {
+            let located = Failure::new(failure.exit(), format!("target `{}`: {failure}", target.name));
+            failure.hint_text().map(str::to_owned).into_iter().fold(located, Failure::hint)
+        })?;
+        Ok(Self { target, wire, redactor })
+    }
+
+    /// The call for a request; attachments are read from `files_dir/<sha256>`.
+    pub fn encode(&self, request: &Request, files_dir: &Path) -> Result<Call, CallError> {
+        let params = if request.params.is_empty() {
+            Cow::Borrowed(&self.target.params)
+        } else {
+            Cow::Owned(request.params.or(&self.target.params))
+        };
+        let outgoing = match &self.wire {
+            Wire::Mock(mock) => Outgoing::Mock(mock.question(request, params.model.as_deref(), files_dir)?),
+            Wire::Http { vendor, address, headers, .. } => {
+                let model = params.model.as_deref().ok_or_else(|| {
+                    CallError::bad_request(format!(
+                        "neither the request nor target `{}` names a `model`",
+                        self.target.name
+                    ))
+                })?;
+                let url = address.of(model).map_err(CallError::bad_request)?;
+                let body = vendor.encode(request, &params, model, files_dir)?;
+                let mut outgoing = reqwest::Request::new(Method::POST, url);
+                *outgoing.headers_mut() = headers.clone();
+                *outgoing.timeout_mut() = Some(self.target.timeout);
+                *outgoing.body_mut() = Some(body.into());
+                Outgoing::Http(outgoing)
+            }
+        };
+        Ok(Call(outgoing))
+    }
+
+    /// One attempt, counted from 1: sends the call and reads the answer.
+    pub async fn send(&self, call: &Call, attempt: u32) -> Result<Reply, CallError> {
+        let result = match (&self.wire, &call.0) {
+            (Wire::Mock(mock), Outgoing::Mock(question)) => {
+                let answer = mock.ask(question, attempt).await;
+                Vendor::OpenAi(Dialect::Compatible).decode(&answer, Timestamp::now(), self.target.keep_raw)
+            }
+            (Wire::Http { vendor, client, .. }, Outgoing::Http(request)) => {
+                self.post(*vendor, client, request).await
+            }
+            _ => Err(CallError::bad_request("the call was encoded for another target")),
+        };
+        // A vendor may repeat the key in its complaint about it.
+        result.map_err(|error| CallError { message: self.redactor.redact(error.message), ..error })
+    }
+
+    /// A rough count of the tokens that a request will use, prompt and answer.
+    pub fn estimated_tokens(&self, request: &Request) -> u64 {
+        estimate(request, request.params.max_tokens.or(self.target.params.max_tokens))
+    }
+
+    async fn post(
+        &self,
+        vendor: Vendor,
+        client: &Client,
+        request: &reqwest::Request,
+    ) -> Result<Reply, CallError> {
+        let url = request.url();
+        // The body is shared, not copied; only a streamed one could not be sent twice.
+        let outgoing =
+            request.try_clone().ok_or_else(|| CallError::bad_request("the call cannot be sent again"))?;
+        let answer = http::post(client, outgoing).await?;
+        vendor.decode(&answer, Timestamp::now(), self.target.keep_raw).map_err(|error| match error.kind {
+            // A wrong model, deployment, version or path look alike: only the address tells them apart.
+            ErrorKind::NotFound => {
+                let message = format!("{} (at {})", error.message, base_url::describe(url));
+                CallError { message, ..error }
+            }
+            _ => error,
+        })
+    }
+}
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caller").field("target", &self.target.name).finish_non_exhaustive()
+    }
+}
+
+impl Wire {
+    fn new(provider: &Provider) -> Result<Self, Failure> {
+        let (vendor, endpoint, address) = match provider {
+            Provider::Mock(settings) => return Ok(Self::Mock(Mock::new(settings)?)),
+            Provider::OpenAi(endpoint) => {
+                (Vendor::OpenAi(Dialect::OpenAi), endpoint, Address::openai(&endpoint.base_url)?)
+            }
+            Provider::OpenAiCompatible(endpoint) => {
+                (Vendor::OpenAi(Dialect::Compatible), endpoint, Address::openai(&endpoint.base_url)?)
+            }
+            Provider::Azure { endpoint, api_version } => {
+                let address = Address::azure(&endpoint.base_url, api_version.as_deref())?;
+                let dialect = match address {
+                    Address::AzureDeployment(_) => Dialect::AzureDeployment,
+                    Address::Fixed(_) | Address::Gemini(_) => Dialect::OpenAi,
+                };
+                (Vendor::Azure(dialect), endpoint, address)
+            }
+            Provider::Anthropic { endpoint, .. } => {
+                (Vendor::Anthropic, endpoint, Address::anthropic(&endpoint.base_url)?)
+            }
+            Provider::Gemini(endpoint) => (Vendor::Gemini, endpoint, Address::gemini(&endpoint.base_url)?),
+        };
+        let mut headers = headers(vendor, endpoint)?;
+        if let Provider::Anthropic { api_version, .. } = provider {
+            let version = HeaderValue::from_str(api_version)
+                .map_err(|_| Failure::config(format!("invalid Anthropic API version `{api_version}`")))?;
+            headers.insert(HeaderName::from_static("anthropic-version"), version);
+        }
+        Ok(Self::Http { vendor, address, headers, client: http::client()? })
+    }
+}
+
+fn headers(vendor: Vendor, endpoint: &Endpoint) -> Result<HeaderMap, Failure> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    // An empty key is what a secret that does not exist looks like in a workflow.
+    if let Some(key) = endpoint.api_key.as_ref().filter(|key| !key.expose().is_empty()) {
+        let (name, value) = http::key_header(vendor, key)?;
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+fn estimate(request: &Request, max_tokens: Option<u64>) -> u64 {
+    let mut text_bytes = 0;
+    let mut binary_tokens = 0;
+    for message in &request.messages {
+        match &message.content {
+            Content::Text(text) => text_bytes += text.len() as u64,
+            Content::Blocks(blocks) => {
+                for block in blocks {
+                    match block {
+                        Block::Text { text } => text_bytes += text.len() as u64,
+                        Block::File { sha256 } | Block::Image { sha256 } => {
+                            match attachments::find(&request.files, sha256) {
+                                Ok(file) if attachments::is_text_file(file) => text_bytes += file.size,
+                                _ => binary_tokens += USUAL_BINARY_TOKENS,
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    text_bytes / 4 + binary_tokens + max_tokens.unwrap_or(USUAL_OUTPUT_TOKENS)
+}

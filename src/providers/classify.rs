@@ -1,0 +1,171 @@
+//! From an error's status, headers and body to what it means: which kind, and whether to try again.
+//!
+//! Codes that end the matter come first, whatever the status; then the server's own word; then the status.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use reqwest::header::HeaderMap;
+
+use super::fault::Fault;
+use super::headers::{parse_reset, retry_after, should_retry};
+use super::{CallError, Retry};
+use crate::model::ErrorKind;
+
+/// A filter stopped the prompt.
+const FILTER_WORDS: &[&str] =
+    &["content_filter", "responsibleaipolicyviolation", "content_policy_violation", "moderation"];
+/// The account cannot pay, or may not any more today.
+const QUOTA_WORDS: &[&str] = &[
+    "insufficient_quota",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+    "billing_error",
+    "enforced_spend_limit_reached",
+    "organization_on_hold",
+    "budget_exceeded",
+];
+/// Anthropic tells these two only in its text.
+const QUOTA_PHRASES: &[&str] = &["credit balance", "specified api usage limits", "spend limit"];
+const AUTH_WORDS: &[&str] = &[
+    "invalid_api_key",
+    "api_key_invalid",
+    "authentication_error",
+    "unauthenticated",
+    "permission_error",
+    "permission_denied",
+    "unsupported_country_region_territory",
+];
+const CONTEXT_WORDS: &[&str] = &["context_length_exceeded"];
+/// Servers that have no code for it.
+const CONTEXT_PHRASES: &[&str] = &[
+    "prompt is too long",
+    "maximum context length",
+    "context length is only",
+    "exceeds the maximum number of tokens allowed",
+    "exceeds the available context size",
+];
+const NOT_FOUND_WORDS: &[&str] = &["model_not_found", "deploymentnotfound", "not_found_error", "not_found"];
+const PARAMETER_WORDS: &[&str] = &["unsupported_parameter", "unsupported_value", "unknown_parameter"];
+
+/// What an error means.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// A filter stopped the prompt: an answer without text, not an error.
+    Filtered,
+    /// There is no answer.
+    Failed(CallError),
+}
+
+/// What an answer with a bad status means.
+pub(super) fn classify(fault: &Fault, status: u16, headers: &HeaderMap, now: Timestamp) -> Verdict {
+    if fault.says(FILTER_WORDS) {
+        return Verdict::Filtered;
+    }
+    let wait = retry_after(headers, now).or_else(|| wait_of(fault, now));
+    let (kind, retry) = match terminal(fault, status) {
+        Some(kind) => (kind, Retry::No),
+        None => by_status(status, fault, headers, wait),
+    };
+    let message = match &fault.parameter {
+        _ if fault.message.is_empty() => format!("the server answered {status} without a message"),
+        Some(parameter) if kind == ErrorKind::BadRequest => {
+            format!("parameter `{parameter}`: {}", fault.message)
+        }
+        _ => fault.message.clone(),
+    };
+    Verdict::Failed(CallError { status: Some(status), ..CallError::new(kind, retry, message) })
+}
+
+/// What an error inside a good status means: as if it had the status that it claims for itself.
+pub(super) fn classify_embedded(fault: &Fault, status: u16, headers: &HeaderMap, now: Timestamp) -> Verdict {
+    let claimed = fault.status.or_else(|| fault.words.iter().find_map(|word| status_of(word)));
+    let verdict = classify(fault, claimed.unwrap_or(500), headers, now);
+    match verdict {
+        Verdict::Failed(error) => {
+            Verdict::Failed(CallError { status: Some(claimed.unwrap_or(status)), ..error })
+        }
+        Verdict::Filtered => Verdict::Filtered,
+    }
+}
+
+/// What no repetition can mend, whatever the status.
+fn terminal(fault: &Fault, status: u16) -> Option<ErrorKind> {
+    // A day's quota comes with a short delay that is of no use. `limit: 0` means that the model is closed to this tier.
+    let day = fault.quotas.iter().any(|quota| quota.contains("PerDay"));
+    let closed = fault.says(&["resource_exhausted"]) && fault.mentions(&["limit: 0"]);
+    let unpaid = fault.says(&["failed_precondition"]) && fault.mentions(&["billing"]);
+    let broke = status == 400 && fault.mentions(QUOTA_PHRASES);
+    if day || closed || unpaid || broke || fault.says(QUOTA_WORDS) {
+        return Some(ErrorKind::Quota);
+    }
+    if fault.says(AUTH_WORDS) {
+        return Some(ErrorKind::Auth);
+    }
+    let too_long = fault.parameter.as_deref() == Some("input_tokens") || fault.mentions(CONTEXT_PHRASES);
+    if fault.says(CONTEXT_WORDS) || (status != 429 && too_long) {
+        return Some(ErrorKind::ContextLength);
+    }
+    if fault.says(NOT_FOUND_WORDS) {
+        return Some(ErrorKind::NotFound);
+    }
+    // A single call above the limit of tokens per minute: no wait lets it pass.
+    let never_fits = status == 429 && fault.mentions(&["request too large"]);
+    (never_fits || fault.says(PARAMETER_WORDS)).then_some(ErrorKind::BadRequest)
+}
+
+fn by_status(status: u16, fault: &Fault, headers: &HeaderMap, wait: Option<Duration>) -> (ErrorKind, Retry) {
+    let again = Retry::After(wait);
+    let (kind, retry) = match status {
+        // A firewall's page may be about this one prompt, so it must not pass for a refused key.
+        403 if fault.is_page => (ErrorKind::BadResponse, Retry::No),
+        401 | 403 => (ErrorKind::Auth, Retry::No),
+        // OpenRouter: the credit is only bound by calls in flight.
+        402 if wait.is_some() => (ErrorKind::RateLimited, again),
+        402 => (ErrorKind::Quota, Retry::No),
+        404 => (ErrorKind::NotFound, Retry::No),
+        408 | 504 | 524 => (ErrorKind::Timeout, again),
+        429 => (ErrorKind::RateLimited, again),
+        501 => (ErrorKind::BadRequest, Retry::No),
+        409 | 424 | 499 | 500.. => (ErrorKind::Server, again),
+        _ => (ErrorKind::BadRequest, Retry::No),
+    };
+    match should_retry(headers) {
+        Some(true) => (kind, again),
+        Some(false) => (kind, Retry::No),
+        None => (kind, retry),
+    }
+}
+
+/// How long the body asks to wait.
+fn wait_of(fault: &Fault, now: Timestamp) -> Option<Duration> {
+    let reset = || parse_reset(fault.reset.as_deref()?, now);
+    // Azure may leave the header out and write the number into its text.
+    let told = || {
+        let message = fault.message.to_lowercase();
+        let (_, rest) = message.split_once("retry after ")?;
+        let mut words = rest.split_whitespace();
+        let number: u64 = words.next()?.parse().ok()?;
+        match words.next()? {
+            unit if unit.starts_with("millisecond") => Some(Duration::from_millis(number)),
+            unit if unit.starts_with("second") => Some(Duration::from_secs(number)),
+            _ => None,
+        }
+    };
+    fault.wait.or_else(reset).or_else(told).filter(|wait| !wait.is_zero())
+}
+
+/// The status that a word stands for, where an error has no number.
+fn status_of(word: &str) -> Option<u16> {
+    Some(match word {
+        "invalid_argument" | "invalid_request_error" | "failed_precondition" => 400,
+        "request_too_large" => 413,
+        "aborted" | "conflict_error" => 409,
+        "resource_exhausted" | "rate_limit_exceeded" | "rate_limit_error" => 429,
+        "internal" | "server_error" | "api_error" => 500,
+        "unavailable" => 503,
+        "deadline_exceeded" | "timeout_error" => 504,
+        "overloaded_error" => 529,
+        _ => return None,
+    })
+}

@@ -1,0 +1,173 @@
+//! The one sender: a request out, the whole answer back, and what can go wrong between.
+
+use std::time::Duration;
+
+use reqwest::header::{HeaderName, HeaderValue, LOCATION};
+use reqwest::{Client, Request, Response, Url};
+
+use super::vendor::{Answer, Vendor};
+use super::{CallError, Retry};
+use crate::model::{ErrorKind, Failure, Secret};
+
+/// The largest answer that is read.
+const LARGEST_ANSWER: usize = 32 << 20;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Each call in flight has a connection of its own, and all of them are worth keeping.
+const MOST_IDLE_CONNECTIONS: usize = 1024;
+const USER_AGENT: &str = concat!("run-evals/", env!("CARGO_PKG_VERSION"));
+
+/// The most that is set aside for an answer because it announces its length.
+const MOST_SET_ASIDE: usize = 1 << 20;
+
+/// What a wrong address sounds like: a name that does not exist (one that cannot be looked up right now sounds
+/// different), a certificate that is not to be trusted, a server that does not speak TLS.
+const WRONG_ADDRESS: [&str; 5] = [
+    "name or service not known",
+    "nodename nor servname",
+    "no address associated with hostname",
+    "certificate",
+    "corrupt message",
+];
+
+/// A client for one target.
+pub(super) fn client() -> Result<Client, Failure> {
+    Client::builder()
+        .user_agent(USER_AGENT)
+        // A redirect could carry the key to another host, and none of the vendors needs one.
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_max_idle_per_host(MOST_IDLE_CONNECTIONS)
+        .tcp_nodelay(true)
+        .http1_only()
+        .build()
+        .map_err(|error| {
+            Failure::new(
+                crate::model::Exit::Failure,
+                format!("cannot set up the HTTP client: {}", cause(&error.without_url())),
+            )
+            .hint("check the proxy variables and the system's certificates")
+        })
+}
+
+/// The header that holds the key, marked so that no log prints it.
+pub(super) fn key_header(vendor: Vendor, key: &Secret) -> Result<(HeaderName, HeaderValue), Failure> {
+    let (name, prefix) = vendor.key_header();
+    // The error of `from_str` is not passed on: what it says about the value is none of a log's business.
+    let value = HeaderValue::from_str(&format!("{prefix}{}", key.expose())).ok();
+    match value.filter(|_| !key.expose().contains(char::is_control)) {
+        Some(mut value) => {
+            value.set_sensitive(true);
+            Ok((HeaderName::from_static(name), value))
+        }
+        None => {
+            Err(Failure::config("the API key contains a line break or another character that no key has")
+                .hint("store the secret again, without quotes and without text around it"))
+        }
+    }
+}
+
+/// Sends, and reads the whole answer whatever its status, except a redirect.
+pub(super) async fn post(client: &Client, request: Request) -> Result<Answer, CallError> {
+    let url = request.url().clone();
+    let limit = request.timeout().copied();
+    let failed = |error: reqwest::Error| transport_error(error, &url, limit);
+    let mut response = client.execute(request).await.map_err(failed)?;
+    if response.status().is_redirection() {
+        return Err(redirect(&response, &url));
+    }
+    let status = response.status().as_u16();
+    let headers = std::mem::take(response.headers_mut());
+    let announced = response.content_length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
+    let mut body = Vec::with_capacity(announced.min(MOST_SET_ASIDE));
+    while let Some(chunk) = response.chunk().await.map_err(failed)? {
+        if body.len() + chunk.len() > LARGEST_ANSWER {
+            let message =
+                format!("the answer of `{}` is larger than {} MiB", host(&url), LARGEST_ANSWER >> 20);
+            let error = CallError::new(ErrorKind::BadResponse, Retry::No, message);
+            return Err(CallError { status: Some(status), ..error });
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Answer { status, headers, body })
+}
+
+fn redirect(response: &Response, url: &Url) -> CallError {
+    let status = response.status().as_u16();
+    let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+    let to = location.and_then(|location| url.join(location).ok()).map(|to| host(&to));
+    let message = match to {
+        Some(to) => format!("`{}` answered {status} and points to `{to}`", host(url)),
+        None => format!("`{}` answered {status} and points nowhere", host(url)),
+    };
+    CallError {
+        status: Some(status),
+        ..CallError::new(
+            ErrorKind::BadResponse,
+            Retry::No,
+            format!("{message}: redirects are not followed, correct `base_url`"),
+        )
+    }
+}
+
+fn transport_error(error: reqwest::Error, url: &Url, limit: Option<Duration>) -> CallError {
+    let host = host(url);
+    // Before its cause is told: reqwest writes the whole URL, with its query, into its messages.
+    let error = error.without_url();
+    let cause = cause(&error);
+    if error.is_connect() {
+        let retry = if is_wrong_address(&cause) { Retry::No } else { Retry::After(None) };
+        return CallError::new(ErrorKind::Connection, retry, format!("cannot connect to `{host}`: {cause}"));
+    }
+    if error.is_timeout() {
+        let within = limit.map(|limit| format!(" within {limit:?}")).unwrap_or_default();
+        let message = format!("no answer from `{host}`{within}");
+        return CallError::new(ErrorKind::Timeout, Retry::After(None), message);
+    }
+    CallError::new(
+        ErrorKind::Connection,
+        Retry::After(None),
+        format!("the connection to `{host}` broke: {cause}"),
+    )
+}
+
+fn is_wrong_address(cause: &str) -> bool {
+    let cause = cause.to_lowercase();
+    WRONG_ADDRESS.iter().any(|sign| cause.contains(sign))
+}
+
+/// The innermost error: the outer ones only say that a request was sent.
+fn cause(error: &reqwest::Error) -> String {
+    let mut innermost: &dyn std::error::Error = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+fn host(url: &Url) -> String {
+    let name = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_addresses_are_told_from_bad_luck() {
+        for wrong in [
+            "failed to lookup address information: Name or service not known",
+            "invalid peer certificate: UnknownIssuer",
+            "received corrupt message of type InvalidContentType",
+        ] {
+            assert!(is_wrong_address(wrong), "{wrong}");
+        }
+        for bad_luck in [
+            "failed to lookup address information: Temporary failure in name resolution",
+            "Connection refused (os error 111)",
+            "operation timed out",
+        ] {
+            assert!(!is_wrong_address(bad_luck), "{bad_luck}");
+        }
+    }
+}

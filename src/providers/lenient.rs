@@ -1,0 +1,99 @@
+//! Numbers as vendors and gateways really write them.
+//!
+//! An answer that was paid for is never lost because a counter beside it is a float, a string or an object.
+
+use std::fmt;
+
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+/// A count that is there, or not.
+pub(super) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "counts are not negative and far below 2^52"
+    )]
+    Ok(amount(deserializer)?.filter(|number| *number >= 0.0).map(|number| number as u64))
+}
+
+/// A finite number that is there, or not.
+pub(super) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    let number: Option<f64> = deserializer.deserialize_any(Number)?;
+    Ok(number.filter(|number| number.is_finite()))
+}
+
+struct Number;
+
+impl<'de> Visitor<'de> for Number {
+    type Value = Option<f64>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number")
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
+        Ok(Some(number))
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
+        Ok(Some(number as f64))
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
+        Ok(Some(number as f64))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(text.trim().parse().ok())
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    #[derive(Deserialize)]
+    struct Counter {
+        #[serde(default, deserialize_with = "super::count")]
+        n: Option<u64>,
+    }
+
+    #[test]
+    fn odd_counters_do_not_spoil_an_answer() {
+        let cases = [
+            (r#"{"n":12}"#, Some(12)),
+            (r#"{"n":12.0}"#, Some(12)),
+            (r#"{"n":"12"}"#, Some(12)),
+            (r#"{"n":-1}"#, None),
+            (r#"{"n":"n/a"}"#, None),
+            (r#"{"n":null}"#, None),
+            (r#"{"n":true}"#, None),
+            (r#"{"n":{"a":[1]}}"#, None),
+            (r#"{"n":[{"a":1}]}"#, None),
+            ("{}", None),
+        ];
+        for (json, expected) in cases {
+            assert_eq!(serde_json::from_str::<Counter>(json).unwrap().n, expected, "{json}");
+        }
+    }
+}

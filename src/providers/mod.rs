@@ -1,0 +1,29 @@
+//! The model vendors' wires: the only place that knows them.
+//!
+//! A [`Caller`] encodes a request once and sends it as often as its user likes; waiting and repeating are not its
+//! business. Everything between the bytes is pure: `openai`, `anthropic` and `gemini` turn requests into bodies and
+//! bodies into replies, `fault` and `classify` read every way of saying no, `headers` reads limits and waits. Only
+//! `http` touches the network, and `mock` stands in for it.
+
+mod anthropic;
+mod attachments;
+mod base_url;
+mod caller;
+mod classify;
+mod fault;
+mod gemini;
+mod headers;
+mod http;
+mod lenient;
+mod mock;
+mod openai;
+mod reply;
+mod script;
+mod vendor;
+
+#[cfg(test)]
+mod tests;
+
+pub use caller::{Call, Caller};
+pub use headers::{Allowance, RateHints};
+pub use reply::{CallError, Reply, Retry};

@@ -1,0 +1,109 @@
+//! What comes of one attempt.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::RateHints;
+use crate::model::{ErrorInfo, ErrorKind, FinishReason, TokenUsage};
+
+/// The most characters of a vendor's message that are kept.
+const LONGEST_MESSAGE: usize = 500;
+
+/// An answer of the model, the same over all vendors.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reply {
+    /// The text, without reasoning; empty where there is none.
+    pub text: String,
+    /// Tokens, where the vendor counted them.
+    pub usage: Option<TokenUsage>,
+    /// The model that the vendor says it used.
+    pub model: Option<String>,
+    /// Why the model stopped.
+    pub finish_reason: FinishReason,
+    /// What the vendor or gateway itself says the call cost, in US dollars.
+    pub vendor_cost_usd: Option<f64>,
+    /// The vendor's whole answer, with `keep_raw`.
+    pub raw: Option<Value>,
+    /// What the answer's headers say about limits.
+    pub hints: RateHints,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct CallError {
+    /// Which kind of trouble.
+    pub kind: ErrorKind,
+    /// In the vendor's words where it gave any, without secrets.
+    pub message: String,
+    /// The HTTP status, where there was one; the status an error claims for itself where it came inside a 200.
+    pub status: Option<u16>,
+    /// Whether the same call may be sent again.
+    pub retry: Retry,
+    /// What the answer's headers say about limits.
+    pub hints: RateHints,
+}
+
+/// Whether the same call may be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// It would fail again.
+    No,
+    /// After this long; by the caller's own backoff where the vendor does not say.
+    After(Option<Duration>),
+}
+
+impl CallError {
+    /// An error without a status.
+    pub(super) fn new(kind: ErrorKind, retry: Retry, message: impl AsRef<str>) -> Self {
+        Self { kind, message: tidy(message.as_ref()), status: None, retry, hints: RateHints::default() }
+    }
+
+    /// The request itself cannot be sent to this vendor.
+    pub(super) fn bad_request(message: impl AsRef<str>) -> Self {
+        Self::new(ErrorKind::BadRequest, Retry::No, message)
+    }
+
+    /// The vendor has no such parameter, and leaving it out would change the evaluation.
+    pub(super) fn no_such_parameter(vendor: &str, parameter: &str) -> Self {
+        Self::bad_request(format!(
+            "{vendor} has no parameter `{parameter}`: remove it from the request and the target"
+        ))
+    }
+
+    /// Whether a later attempt may succeed.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self.retry, Retry::After(_))
+    }
+}
+
+impl From<CallError> for ErrorInfo {
+    fn from(error: CallError) -> Self {
+        let retryable = error.is_retryable();
+        Self { kind: error.kind, message: error.message, status: error.status, retryable }
+    }
+}
+
+/// The text on one line and of bounded length: messages end up in logs, where a line of their own could command.
+pub(super) fn tidy(text: &str) -> String {
+    let mut line: String =
+        text.trim().chars().take(LONGEST_MESSAGE).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if text.trim().chars().nth(LONGEST_MESSAGE).is_some() {
+        line.push('…');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_one_bounded_line() {
+        assert_eq!(tidy(" no\n::error::x\r\n"), "no ::error::x");
+        assert_eq!(tidy(&"ä".repeat(501)).chars().count(), 501);
+        assert!(tidy(&"ä".repeat(501)).ends_with('…'));
+        assert_eq!(tidy(&"ä".repeat(500)), "ä".repeat(500));
+    }
+}

@@ -1,0 +1,338 @@
+//! What each vendor is sent.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{caller, endpoint, request, target};
+use crate::model::{Digest, Params, Provider, Request};
+use crate::providers::openai::Dialect;
+use crate::providers::vendor::Vendor;
+
+const OPENAI: Vendor = Vendor::OpenAi(Dialect::OpenAi);
+const COMPATIBLE: Vendor = Vendor::OpenAi(Dialect::Compatible);
+const AZURE_DATED: Vendor = Vendor::Azure(Dialect::AzureDeployment);
+const ALL: [Vendor; 5] = [OPENAI, COMPATIBLE, AZURE_DATED, Vendor::Anthropic, Vendor::Gemini];
+
+/// The body, one top-level key a line.
+fn body(vendor: Vendor, request: &Request, dir: &Path) -> String {
+    let bytes = vendor.encode(request, &request.params, "m-1", dir).unwrap();
+    let value: Value = serde_json::from_slice(&bytes).unwrap();
+    let Value::Object(map) = value else { panic!("a body is an object") };
+    let lines: Vec<String> = map.into_iter().map(|(key, value)| format!("{key}: {value}\n")).collect();
+    lines.concat()
+}
+
+fn refusal(vendor: Vendor, request: &Request, dir: &Path) -> String {
+    let error = vendor.encode(request, &request.params, "m-1", dir).unwrap_err();
+    assert!(!error.is_retryable());
+    format!("{}: {}", error.kind.as_str(), error.message)
+}
+
+fn conversation() -> Request {
+    request(json!({
+        "id": "a",
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "system", "content": [{"type": "text", "text": "Be kind."}]},
+            {"role": "user", "content": "Hi \"there\"\n"},
+            {"role": "assistant", "content": "Hello."},
+            {"role": "user", "content": [{"type": "text", "text": "Who"}, {"type": "text", "text": "are you?"}]},
+        ],
+    }))
+}
+
+fn every_parameter() -> Request {
+    request(json!({
+        "id": "a",
+        "messages": [{"role": "user", "content": "Hi"}],
+        "params": {
+            "temperature": 0.5, "top_p": 0.9, "seed": 7, "stop": ["###"], "max_tokens": 100,
+            "reasoning_effort": "low", "response_format": schema(),
+        },
+    }))
+}
+
+fn schema() -> Value {
+    json!({"type": "json_schema", "json_schema": {"name": "answer", "strict": true, "schema": {
+        "type": "object", "properties": {"z": {"type": "string"}, "a": {"type": "number"}},
+        "required": ["z", "a"], "additionalProperties": false,
+    }}})
+}
+
+/// A folder with one attachment, and a request whose only message has a word and the attachment.
+fn with_file(
+    name: &str,
+    media_type: &str,
+    bytes: &[u8],
+    block: &str,
+    role: &str,
+) -> (tempfile::TempDir, Request) {
+    let dir = tempfile::tempdir().unwrap();
+    let sha256 = Digest::of(bytes);
+    std::fs::write(dir.path().join(sha256.to_string()), bytes).unwrap();
+    let request = request(json!({
+        "id": "a",
+        "messages": [{"role": role, "content": [{"type": "text", "text": "Look:"}, {"type": block, "sha256": sha256}]}],
+        "files": [{"sha256": sha256, "name": name, "media_type": media_type, "size": bytes.len()}],
+    }));
+    (dir, request)
+}
+
+#[test]
+fn conversations() {
+    let all = ALL.map(|vendor| format!("{vendor:?}\n{}", body(vendor, &conversation(), Path::new(""))));
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    OpenAi(OpenAi)
+    model: "m-1"
+    messages: [{"role":"system","content":"Be brief."},{"role":"system","content":[{"type":"text","text":"Be kind."}]},{"role":"user","content":"Hi \"there\"\n"},{"role":"assistant","content":"Hello."},{"role":"user","content":[{"type":"text","text":"Who"},{"type":"text","text":"are you?"}]}]
+
+    OpenAi(Compatible)
+    model: "m-1"
+    messages: [{"role":"system","content":"Be brief."},{"role":"system","content":[{"type":"text","text":"Be kind."}]},{"role":"user","content":"Hi \"there\"\n"},{"role":"assistant","content":"Hello."},{"role":"user","content":[{"type":"text","text":"Who"},{"type":"text","text":"are you?"}]}]
+
+    Azure(AzureDeployment)
+    messages: [{"role":"system","content":"Be brief."},{"role":"system","content":[{"type":"text","text":"Be kind."}]},{"role":"user","content":"Hi \"there\"\n"},{"role":"assistant","content":"Hello."},{"role":"user","content":[{"type":"text","text":"Who"},{"type":"text","text":"are you?"}]}]
+
+    Anthropic
+    model: "m-1"
+    max_tokens: 4096
+    system: "Be brief.\n\nBe kind."
+    messages: [{"role":"user","content":"Hi \"there\"\n"},{"role":"assistant","content":"Hello."},{"role":"user","content":[{"type":"text","text":"Who"},{"type":"text","text":"are you?"}]}]
+
+    Gemini
+    systemInstruction: {"parts":[{"text":"Be brief."},{"text":"Be kind."}]}
+    contents: [{"role":"user","parts":[{"text":"Hi \"there\"\n"}]},{"role":"model","parts":[{"text":"Hello."}]},{"role":"user","parts":[{"text":"Who"},{"text":"are you?"}]}]
+    "#);
+}
+
+#[test]
+fn parameters() {
+    let mut anthropic = every_parameter();
+    anthropic.params.seed = None;
+    let all = ALL.map(|vendor| {
+        let request = if vendor == Vendor::Anthropic { anthropic.clone() } else { every_parameter() };
+        format!("{vendor:?}\n{}", body(vendor, &request, Path::new("")))
+    });
+    insta::assert_snapshot!(all.join("\n"), @r####"
+    OpenAi(OpenAi)
+    model: "m-1"
+    messages: [{"role":"user","content":"Hi"}]
+    max_completion_tokens: 100
+    temperature: 0.5
+    top_p: 0.9
+    seed: 7
+    stop: ["###"]
+    reasoning_effort: "low"
+    response_format: {"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"number"}},"required":["z","a"],"additionalProperties":false}}}
+
+    OpenAi(Compatible)
+    model: "m-1"
+    messages: [{"role":"user","content":"Hi"}]
+    max_tokens: 100
+    temperature: 0.5
+    top_p: 0.9
+    seed: 7
+    stop: ["###"]
+    reasoning_effort: "low"
+    response_format: {"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"number"}},"required":["z","a"],"additionalProperties":false}}}
+
+    Azure(AzureDeployment)
+    messages: [{"role":"user","content":"Hi"}]
+    max_completion_tokens: 100
+    temperature: 0.5
+    top_p: 0.9
+    seed: 7
+    stop: ["###"]
+    reasoning_effort: "low"
+    response_format: {"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"number"}},"required":["z","a"],"additionalProperties":false}}}
+
+    Anthropic
+    model: "m-1"
+    max_tokens: 100
+    messages: [{"role":"user","content":"Hi"}]
+    temperature: 0.5
+    top_p: 0.9
+    stop_sequences: ["###"]
+    output_config: {"effort":"low","format":{"type":"json_schema","schema":{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"number"}},"required":["z","a"],"additionalProperties":false}}}
+
+    Gemini
+    contents: [{"role":"user","parts":[{"text":"Hi"}]}]
+    generationConfig: {"maxOutputTokens":100,"temperature":0.5,"topP":0.9,"seed":7,"stopSequences":["###"],"thinkingConfig":{"thinkingLevel":"low"},"responseMimeType":"application/json","responseJsonSchema":{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"number"}},"required":["z","a"],"additionalProperties":false}}
+    "####);
+}
+
+#[test]
+fn json_objects_and_plain_text() {
+    let mut request =
+        request(json!({"id": "a", "messages": [], "params": {"response_format": {"type": "json_object"}}}));
+    let last =
+        |vendor, request: &Request| body(vendor, request, Path::new("")).lines().last().unwrap().to_owned();
+    assert_eq!(last(OPENAI, &request), r#"response_format: {"type":"json_object"}"#);
+    assert_eq!(
+        last(Vendor::Gemini, &request),
+        r#"generationConfig: {"responseMimeType":"application/json"}"#
+    );
+    insta::assert_snapshot!(refusal(Vendor::Anthropic, &request, Path::new("")), @"bad_request: Anthropic has no parameter `response_format: json_object`: remove it from the request and the target");
+    request.params = serde_json::from_value(json!({"response_format": {"type": "text"}})).unwrap();
+    assert_eq!(last(OPENAI, &request), r#"response_format: {"type":"text"}"#);
+    assert_eq!(last(Vendor::Gemini, &request), r#"generationConfig: {"responseMimeType":"text/plain"}"#);
+    assert_eq!(last(Vendor::Anthropic, &request), "messages: []");
+}
+
+#[test]
+fn parameters_that_a_vendor_lacks_are_refused() {
+    insta::assert_snapshot!(refusal(Vendor::Anthropic, &every_parameter(), Path::new("")), @"bad_request: Anthropic has no parameter `seed`: remove it from the request and the target");
+    let mut large = every_parameter();
+    large.params.seed = Some(1 << 40);
+    insta::assert_snapshot!(refusal(Vendor::Gemini, &large, Path::new("")), @"bad_request: parameter `seed`: Gemini takes only 32-bit numbers");
+}
+
+#[test]
+fn pictures() {
+    let (dir, request) = with_file("a/cat.jpg", "image/jpg", b"\xff\xd8picture", "image", "user");
+    let all = ALL.map(|vendor| body(vendor, &request, dir.path()));
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    model: "m-1"
+    messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"image_url","image_url":{"url":"data:image/jpeg;base64,/9hwaWN0dXJl"}}]}]
+
+    model: "m-1"
+    messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"image_url","image_url":{"url":"data:image/jpeg;base64,/9hwaWN0dXJl"}}]}]
+
+    messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"image_url","image_url":{"url":"data:image/jpeg;base64,/9hwaWN0dXJl"}}]}]
+
+    model: "m-1"
+    max_tokens: 4096
+    messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"image","source":{"type":"base64","media_type":"image/jpeg","data":"/9hwaWN0dXJl"}}]}]
+
+    contents: [{"role":"user","parts":[{"text":"Look:"},{"inlineData":{"mimeType":"image/jpeg","data":"/9hwaWN0dXJl"}}]}]
+    "#);
+}
+
+#[test]
+fn pdfs() {
+    let (dir, request) = with_file("doc.pdf", "application/pdf", b"%PDF-1.7\n", "file", "user");
+    let all = ALL.map(|vendor| body(vendor, &request, dir.path()));
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    model: "m-1"
+    messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"file","file":{"filename":"doc.pdf","file_data":"data:application/pdf;base64,JVBERi0xLjcK"}}]}]
+
+    model: "m-1"
+    messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"file","file":{"filename":"doc.pdf","file_data":"data:application/pdf;base64,JVBERi0xLjcK"}}]}]
+
+    messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"file","file":{"filename":"doc.pdf","file_data":"data:application/pdf;base64,JVBERi0xLjcK"}}]}]
+
+    model: "m-1"
+    max_tokens: 4096
+    messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0xLjcK"},"title":"doc.pdf"}]}]
+
+    contents: [{"role":"user","parts":[{"text":"Look:"},{"inlineData":{"mimeType":"application/pdf","data":"JVBERi0xLjcK"}}]}]
+    "#);
+}
+
+#[test]
+fn text_files() {
+    let (dir, request) =
+        with_file("a \"b\".md", "text/markdown; charset=utf-8", "# Ä\n".as_bytes(), "file", "user");
+    let all = ALL.map(|vendor| body(vendor, &request, dir.path()));
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    model: "m-1"
+    messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"text","text":"<file path=\"a &quot;b&quot;.md\">\n# Ä\n\n</file>"}]}]
+
+    model: "m-1"
+    messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"text","text":"<file path=\"a &quot;b&quot;.md\">\n# Ä\n\n</file>"}]}]
+
+    messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"text","text":"<file path=\"a &quot;b&quot;.md\">\n# Ä\n\n</file>"}]}]
+
+    model: "m-1"
+    max_tokens: 4096
+    messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"text","text":"<file path=\"a &quot;b&quot;.md\">\n# Ä\n\n</file>"}]}]
+
+    contents: [{"role":"user","parts":[{"text":"Look:"},{"text":"<file path=\"a &quot;b&quot;.md\">\n# Ä\n\n</file>"}]}]
+    "#);
+}
+
+#[test]
+fn text_files_of_other_types_and_in_other_turns() {
+    for (name, media_type) in [
+        ("a", "application/json"),
+        ("a", "application/ld+json"),
+        ("a", "image/svg+xml"),
+        ("a", "application/x-yaml"),
+        ("a.CSV", "application/octet-stream"),
+        ("a.rs", ""),
+    ] {
+        for role in ["user", "assistant", "system"] {
+            let (dir, request) = with_file(name, media_type, b"content", "file", role);
+            for vendor in ALL {
+                let body = body(vendor, &request, dir.path());
+                assert!(body.contains(r"\ncontent\n</file>"), "{name} {media_type} {role} {vendor:?} {body}");
+            }
+        }
+    }
+}
+
+#[test]
+fn attachments_that_cannot_be_sent() {
+    let word = |name, media_type, bytes: &[u8], block, role, vendor| {
+        let (dir, request) = with_file(name, media_type, bytes, block, role);
+        refusal(vendor, &request, dir.path())
+    };
+    let zip = word("a.zip", "application/zip", b"PK", "file", "user", OPENAI);
+    insta::assert_snapshot!(zip, @"bad_request: attachment `a.zip` of type `application/zip` cannot be sent: text, a PDF, or a picture (png, jpeg, gif, webp)");
+    let gif = word("a.gif", "image/gif", b"GIF", "image", "user", Vendor::Gemini);
+    insta::assert_snapshot!(gif, @"bad_request: attachment `a.gif` of type `image/gif` is not a picture that can be sent: png, jpeg, webp, heic, heif");
+    let text_as_picture = word("a.txt", "text/plain", b"x", "image", "user", OPENAI);
+    insta::assert_snapshot!(text_as_picture, @"bad_request: attachment `a.txt` of type `text/plain` is not a picture that can be sent: png, jpeg, gif, webp");
+    let latin1 = word("a.csv", "text/csv", b"caf\xe9", "file", "user", OPENAI);
+    insta::assert_snapshot!(latin1, @"bad_request: attachment `a.csv` is not UTF-8 text: convert it");
+    let system = word("a.png", "image/png", b"x", "image", "system", Vendor::Anthropic);
+    insta::assert_snapshot!(system, @"bad_request: attachment `a.png` stands in a system message: only user messages may carry pictures and PDFs");
+    let assistant = word("a.pdf", "application/pdf", b"x", "file", "assistant", Vendor::Anthropic);
+    insta::assert_snapshot!(assistant, @"bad_request: attachment `a.pdf` stands in an assistant message: only user messages may carry pictures and PDFs");
+}
+
+#[test]
+fn attachments_that_are_not_there() {
+    let (dir, mut request) = with_file("a.txt", "text/plain", b"x", "file", "user");
+    std::fs::remove_file(dir.path().join(request.files[0].sha256.to_string())).unwrap();
+    insta::assert_snapshot!(refusal(OPENAI, &request, dir.path()), @"bad_request: cannot read attachment `a.txt`: No such file or directory (os error 2)");
+    request.files.clear();
+    insta::assert_snapshot!(refusal(OPENAI, &request, dir.path()), @"bad_request: a message refers to attachment 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881, which `files` does not list");
+}
+
+#[test]
+fn a_request_overrides_its_target() {
+    let mut target = target(Provider::OpenAi(endpoint("https://api.openai.com")));
+    target.params = Params { max_tokens: Some(50), seed: Some(1), ..target.params };
+    let caller = crate::providers::Caller::new(std::sync::Arc::new(target)).unwrap();
+    let request = request(json!({
+        "id": "a", "messages": [{"role": "user", "content": "12345678"}], "params": {"max_tokens": 9, "model": "other"},
+    }));
+    let call = caller.encode(&request, Path::new("")).unwrap();
+    assert_eq!(
+        call.body(),
+        r#"{"model":"other","messages":[{"role":"user","content":"12345678"}],"max_completion_tokens":9,"seed":1}"#
+    );
+    assert_eq!(caller.estimated_tokens(&request), 8 / 4 + 9);
+}
+
+#[test]
+fn estimates_count_text_files_by_size_and_others_flat() {
+    let caller = caller(Provider::OpenAi(endpoint("https://api.openai.com")));
+    let estimate = |(_, request): (tempfile::TempDir, Request)| caller.estimated_tokens(&request);
+    // "Look:" is five bytes, and nothing limits the answer.
+    let text = with_file("a.txt", "text/plain", &[b'x'; 395], "file", "user");
+    assert_eq!(estimate(text), (5 + 395) / 4 + 512);
+    let picture = with_file("a.png", "image/png", &[0; 4000], "image", "user");
+    assert_eq!(estimate(picture), 5 / 4 + 1500 + 512);
+}
+
+#[test]
+fn a_target_without_a_model_calls_nothing() {
+    let mut target = target(Provider::OpenAi(endpoint("https://api.openai.com")));
+    target.params.model = None;
+    let caller = crate::providers::Caller::new(std::sync::Arc::new(target)).unwrap();
+    let error = caller.encode(&conversation(), Path::new("")).unwrap_err();
+    insta::assert_snapshot!(error, @"neither the request nor target `gpt` names a `model`");
+}

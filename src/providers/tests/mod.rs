@@ -1,0 +1,48 @@
+//! The wires against the documented shapes of answers, and the sender against local servers.
+
+mod encode;
+mod fixtures;
+mod http;
+mod mock;
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Caller;
+use crate::model::{Endpoint, Limits, Params, Provider, Request, RetryPolicy, RunnerTarget, Secret};
+
+const KEY: &str = "sk-fake-0123456789";
+
+fn endpoint(base_url: &str) -> Endpoint {
+    Endpoint { base_url: base_url.to_owned(), api_key: Some(Secret::new(KEY)) }
+}
+
+fn target(provider: Provider) -> RunnerTarget {
+    RunnerTarget {
+        name: "gpt".to_owned(),
+        provider,
+        params: Params { model: Some("m-1".to_owned()), ..Params::default() },
+        limits: Limits {
+            max_concurrency: NonZeroU32::MIN,
+            requests_per_minute: None,
+            tokens_per_minute: None,
+        },
+        retry: RetryPolicy::default(),
+        timeout: Duration::from_secs(30),
+        price: None,
+        dedupe: false,
+        keep_raw: false,
+        budget_usd: None,
+    }
+}
+
+fn caller(provider: Provider) -> Caller {
+    Caller::new(Arc::new(target(provider))).unwrap()
+}
+
+fn request(json: Value) -> Request {
+    serde_json::from_value(json).unwrap()
+}

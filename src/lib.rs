@@ -2,6 +2,9 @@
 //!
 //! The modules are layers: each may use only what stands before it in the list of `docs/design.md`.
 
+pub mod archive;
 pub mod config;
+pub mod exchange;
+pub mod git;
 pub mod model;
 pub mod providers;

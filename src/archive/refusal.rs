@@ -1,0 +1,77 @@
+//! Why an archive is not accepted.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::MANIFEST;
+use crate::model::{BATCH_FORMAT, Digest, Exit, Failure};
+
+/// The most characters of an entry's name that a message shows.
+const LONGEST_NAME: usize = 100;
+
+/// A reason; the archive's path stands before it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("cannot be read: {0}")]
+    Unreadable(io::Error),
+    #[error("cannot be unpacked: cannot write `{}`: {error}", path.display())]
+    Unwritable { path: PathBuf, error: io::Error },
+    #[error("has the digest {found}, expected {expected}")]
+    Digest { found: Digest, expected: Digest },
+    #[error("is damaged: {0}")]
+    Damaged(String),
+    #[error("{what} {most} bytes")]
+    TooLarge { most: u64, what: &'static str },
+    #[error("has more than {0} entries")]
+    TooManyEntries(u64),
+    #[error("has the illegal entry `{name}`: {why}")]
+    Entry { name: String, why: &'static str },
+    #[error("has an invalid `{MANIFEST}`: {0}")]
+    Manifest(String),
+    #[error("was made by a newer run-evals: its format is {0}, this program reads up to {BATCH_FORMAT}")]
+    Newer(u64),
+    #[error("does not hold what it promises: {0}")]
+    Content(String),
+}
+
+impl Refusal {
+    /// An entry that has no place in a batch.
+    pub(super) fn entry(name: &[u8], why: &'static str) -> Self {
+        Self::Entry { name: shown(name), why }
+    }
+
+    /// The refusal as the user reads it.
+    pub(super) fn about(self, archive: &Path) -> Failure {
+        let exit = match self {
+            Self::Unreadable(_) | Self::Unwritable { .. } => Exit::Failure,
+            _ => Exit::Config,
+        };
+        let hint = match &self {
+            Self::Unreadable(_) => None,
+            Self::Unwritable { .. } => Some("make room or choose another directory"),
+            Self::Digest { .. } | Self::Damaged(_) => {
+                Some("it was cut or changed on its way: hand the batch over again")
+            }
+            Self::TooLarge { .. } | Self::TooManyEntries(_) => Some("split it into several batches"),
+            Self::Newer(_) => Some("update run-evals here, or make the batch with this version"),
+            Self::Entry { .. } | Self::Manifest(_) | Self::Content(_) => {
+                Some("only archives that `run-evals` made are run: hand the batch over again")
+            }
+        };
+        let failure = Failure::new(exit, format!("the batch `{}` {self}", archive.display()));
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}
+
+/// The name without anything that a terminal or a log would obey.
+fn shown(name: &[u8]) -> String {
+    let text = String::from_utf8_lossy(name);
+    let mut shown: String = text.escape_debug().take(LONGEST_NAME).collect();
+    if text.chars().count() > LONGEST_NAME {
+        shown.push('…');
+    }
+    shown
+}

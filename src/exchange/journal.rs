@@ -1,0 +1,101 @@
+//! The journal of each shard: a plain file inside the repository's directory, so that a copy of the exchange carries it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use super::LocalExchange;
+use crate::model::{BatchId, Exit, Failure};
+
+/// The extension of the small file that says how much of a journal is published.
+const PUBLISHED: &str = "published";
+
+/// The right to run one shard of a batch, until it is dropped or the process ends.
+#[derive(Debug)]
+pub struct ShardLock {
+    _file: File,
+}
+
+impl LocalExchange {
+    /// Where the runner of a shard keeps its journal; the directory is made, the file is not.
+    pub fn journal_path(&self, id: &BatchId, shard: u32) -> anyhow::Result<PathBuf> {
+        Ok(self.journal_dir(id)?.join(format!("shard-{shard:03}.jsonl")))
+    }
+
+    /// Appends the rows of a shard's journal that are not published yet to the file `to`; tells how long the journal is.
+    pub fn unpublished(&self, id: &BatchId, shard: u32, to: &Path) -> anyhow::Result<u64> {
+        let path = self.journal_path(id, shard)?;
+        let cannot = || format!("cannot read the journal `{}`", path.display());
+        let mut journal = match File::open(&path) {
+            Ok(journal) => journal,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            Err(error) => return Err(error).with_context(cannot),
+        };
+        let length = whole_lines(&mut journal).with_context(cannot)?;
+        let published = fs::read_to_string(path.with_extension(PUBLISHED)).unwrap_or_default();
+        let from = published.trim().parse().unwrap_or(0).min(length);
+        journal.seek(SeekFrom::Start(from)).with_context(cannot)?;
+        let mut out = OpenOptions::new().create(true).append(true).open(to).with_context(cannot)?;
+        io::copy(&mut journal.take(length - from), &mut out).with_context(cannot)?;
+        Ok(length)
+    }
+
+    /// Notes that a shard's journal is published up to here. A crash before this publishes some rows twice, which no
+    /// reader minds.
+    pub fn mark_published(&self, id: &BatchId, shard: u32, length: u64) -> anyhow::Result<()> {
+        let path = self.journal_path(id, shard)?.with_extension(PUBLISHED);
+        let mut file = tempfile::NamedTempFile::new_in(self.journal_dir(id)?)?;
+        write!(file, "{length}")?;
+        file.persist(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
+        Ok(())
+    }
+
+    /// Takes the right to run a shard; another runner that has it makes this fail at once (exit 6).
+    pub fn lock(&self, id: &BatchId, shard: u32) -> Result<ShardLock, Failure> {
+        let cannot = |error: &dyn std::fmt::Display| {
+            Failure::new(Exit::Failure, format!("cannot lock shard {shard} of batch `{id}`: {error}"))
+        };
+        let dir = self.journal_dir(id).map_err(|error| cannot(&format!("{error:#}")))?;
+        let path = dir.join(format!("shard-{shard:03}.lock"));
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path)
+            .map_err(|error| cannot(&error))?;
+        match file.try_lock() {
+            Ok(()) => Ok(ShardLock { _file: file }),
+            Err(TryLockError::WouldBlock) => {
+                let message = format!("shard {shard} of batch `{id}` is being run by another process");
+                Err(Failure::new(Exit::Busy, message)
+                    .hint("wait until it ends, or choose another `--batch-id`"))
+            }
+            Err(TryLockError::Error(error)) => Err(cannot(&error)),
+        }
+    }
+
+    fn journal_dir(&self, id: &BatchId) -> anyhow::Result<PathBuf> {
+        let dir = self.path().join("journal").join(id.as_str());
+        fs::create_dir_all(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
+        Ok(dir)
+    }
+}
+
+/// The length of a file up to its last newline: what a killed run was writing is left out.
+pub fn whole_lines(file: &mut File) -> io::Result<u64> {
+    const STEP: u64 = 1 << 16;
+    let mut end = file.metadata()?.len();
+    while end > 0 {
+        let start = end.saturating_sub(STEP);
+        file.seek(SeekFrom::Start(start))?;
+        let mut chunk = Vec::new();
+        io::Read::take(&mut *file, end - start).read_to_end(&mut chunk)?;
+        if let Some(at) = memchr::memrchr(b'\n', &chunk) {
+            return Ok(start + at as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}

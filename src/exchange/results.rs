@@ -1,0 +1,220 @@
+//! The results branch: one file of new rows per checkpoint, and the manifest.
+
+use std::fs::OpenOptions;
+use std::io::{BufWriter, Read, Seek as _, Write};
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+use super::LocalExchange;
+use super::races::Races;
+use super::rows::{self, RowsError};
+use crate::git::{Committed, NewFile, ObjectId};
+use crate::model::{BATCH_FORMAT, BatchId, Failure, ResultsManifest};
+
+const FOLDER: &str = "results";
+const MANIFEST: &str = "results/manifest.json";
+const LONGEST_MANIFEST: u64 = 1 << 20;
+
+impl LocalExchange {
+    /// The branch that the results of a batch are on.
+    pub fn results_branch(&self, id: &BatchId) -> String {
+        format!("{}/{id}", self.prefix)
+    }
+
+    /// Adds rows of a shard as new files, and replaces the manifest; one commit, or none where there is nothing new.
+    ///
+    /// `rows` is an uncompressed JSONL file. The first commit makes the branch, an orphan.
+    pub fn publish(
+        &self,
+        id: &BatchId,
+        shard: u32,
+        rows: Option<&Path>,
+        manifest: Option<&ResultsManifest>,
+    ) -> anyhow::Result<()> {
+        let (full, longest) = self.rows_bytes;
+        let mut parts = rows.map_or_else(|| Ok(Vec::new()), |rows| rows::compress(rows, full, longest))?;
+        let manifest = manifest.map(to_json).transpose()?;
+        let branch = self.results_branch(id);
+        let mut races = Races::default();
+        loop {
+            let tip = self.repository.tip(&branch)?;
+            if tip.is_none() {
+                self.must_be_free(&self.prefix)?;
+            }
+            let manifest = match &manifest {
+                Some(new) if self.manifest_text(&branch)?.as_ref() != Some(new) => Some(new),
+                _ => None,
+            };
+            if parts.is_empty() && manifest.is_none() {
+                return Ok(());
+            }
+
+            let rows: u64 = parts.iter().map(|part| part.rows).sum();
+            let mut number = tip.as_ref().map_or(Ok(0), |tip| self.last_number(tip, shard))?;
+            let mut json = manifest.map(Vec::as_slice).unwrap_or_default();
+            let mut files = Vec::new();
+            for part in &mut parts {
+                number += 1;
+                part.file.rewind()?;
+                let path = format!("{FOLDER}/{}/{}", shard_name(shard), file_name(number));
+                files.push(NewFile { path, size: part.size, content: &mut part.file });
+            }
+            if manifest.is_some() {
+                let size = json.len() as u64;
+                files.push(NewFile { path: MANIFEST.to_owned(), size, content: &mut json });
+            }
+            let message = describe(rows, shard, manifest.is_some());
+            match self.repository.commit(&branch, tip.as_ref(), &message, &mut files)? {
+                Committed::Done => return Ok(()),
+                Committed::LostRace(error) => races.lost(error)?,
+            }
+        }
+    }
+
+    /// The results manifest of a batch, once there is one.
+    pub fn results_manifest(&self, id: &BatchId) -> anyhow::Result<Option<ResultsManifest>> {
+        let branch = self.results_branch(id);
+        let Some(text) = self.manifest_text(&branch)? else {
+            return Ok(None);
+        };
+        parse(&text, id).map(Some).map_err(|problem| {
+            Failure::config(format!("`{MANIFEST}` on the branch `{branch}` {problem}"))
+                .hint("update run-evals; if that does not help, choose another `--batch-id`")
+                .into()
+        })
+    }
+
+    /// Appends every row of every shard to the file `to` and returns the names of the results files, in the order read.
+    ///
+    /// Within a shard newer rows come later, so that the last row of a request is the one that counts.
+    pub fn read_rows(&self, id: &BatchId, to: &Path) -> anyhow::Result<Vec<String>> {
+        let cannot_write = || format!("cannot write the rows to `{}`", to.display());
+        let file = OpenOptions::new().create(true).append(true).open(to).with_context(cannot_write)?;
+        let length = file.metadata().with_context(cannot_write)?.len();
+        let mut out = BufWriter::with_capacity(1 << 16, file);
+        let read = self.append_rows(id, &mut out).and_then(|names| {
+            out.flush().with_context(cannot_write)?;
+            Ok(names)
+        });
+        if read.is_err() {
+            // Half of the rows would look like all of them.
+            let (file, _) = out.into_parts();
+            file.set_len(length).with_context(cannot_write)?;
+        }
+        read
+    }
+
+    fn append_rows(&self, id: &BatchId, out: &mut impl Write) -> anyhow::Result<Vec<String>> {
+        let branch = self.results_branch(id);
+        // Everything is read from one commit, whatever is published meanwhile.
+        let Some(tip) = self.repository.tip(&branch)? else {
+            return Ok(Vec::new());
+        };
+        let mut names = Vec::new();
+        for (_, folder) in self.numbered(&tip, FOLDER, shard_number)? {
+            let folder = format!("{FOLDER}/{folder}");
+            for (_, file) in self.numbered(&tip, &folder, file_number)? {
+                let name = format!("{folder}/{file}");
+                let read = |_, content: &mut dyn Read| {
+                    rows::append(content, self.rows_bytes.1, out).map_err(|error| match error {
+                        RowsError::Damaged(problem) => damaged(&name, &branch, &problem).into(),
+                        RowsError::Unwritable(_) => anyhow::Error::new(error),
+                    })
+                };
+                self.repository
+                    .read_blob(&format!("{tip}:{name}"), read)?
+                    .ok_or_else(|| damaged(&name, &branch, "it is no file"))?;
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// The entries of a folder whose names have a number, in the order of the numbers.
+    fn numbered(
+        &self,
+        tip: &ObjectId,
+        folder: &str,
+        number: impl Fn(&str) -> Option<u32>,
+    ) -> anyhow::Result<Vec<(u32, String)>> {
+        let names = self.repository.list(tip, folder)?.unwrap_or_default();
+        let mut numbered: Vec<(u32, String)> =
+            names.into_iter().filter_map(|name| Some((number(&name)?, name))).collect();
+        numbered.sort();
+        Ok(numbered)
+    }
+
+    fn last_number(&self, tip: &ObjectId, shard: u32) -> anyhow::Result<u32> {
+        let files = self.numbered(tip, &format!("{FOLDER}/{}", shard_name(shard)), file_number)?;
+        Ok(files.last().map_or(0, |(number, _)| *number))
+    }
+
+    fn manifest_text(&self, branch: &str) -> anyhow::Result<Option<Vec<u8>>> {
+        self.repository.read_blob(&format!("refs/heads/{branch}:{MANIFEST}"), |size, content| {
+            if size > LONGEST_MANIFEST {
+                let problem = format!("it is longer than {LONGEST_MANIFEST} bytes");
+                return Err(damaged(MANIFEST, branch, &problem).into());
+            }
+            let mut text = Vec::new();
+            content.read_to_end(&mut text)?;
+            Ok(text)
+        })
+    }
+}
+
+fn to_json(manifest: &ResultsManifest) -> anyhow::Result<Vec<u8>> {
+    let mut json = serde_json::to_vec_pretty(manifest)?;
+    json.push(b'\n');
+    Ok(json)
+}
+
+fn parse(text: &[u8], id: &BatchId) -> Result<ResultsManifest, String> {
+    let invalid = |error: serde_json::Error| format!("is invalid: {}", error.to_string().escape_debug());
+    let json: Value = serde_json::from_slice(text).map_err(invalid)?;
+    match json.get("format").and_then(Value::as_u64) {
+        Some(format) if format > u64::from(BATCH_FORMAT) => {
+            return Err(format!("was made by a newer run-evals: its format is {format}, not {BATCH_FORMAT}"));
+        }
+        _ => {}
+    }
+    let manifest: ResultsManifest = serde_json::from_value(json).map_err(invalid)?;
+    if manifest.batch_id != *id {
+        return Err(format!("is of the batch `{}`", manifest.batch_id));
+    }
+    Ok(manifest)
+}
+
+/// The subject of a commit.
+fn describe(rows: u64, shard: u32, with_manifest: bool) -> String {
+    let noun = if rows == 1 { "row" } else { "rows" };
+    match (rows, with_manifest) {
+        (0, _) => "Write the manifest".to_owned(),
+        (_, false) => format!("Add {rows} {noun} of shard {shard}"),
+        (_, true) => format!("Add {rows} {noun} of shard {shard} and the manifest"),
+    }
+}
+
+fn shard_name(shard: u32) -> String {
+    format!("shard-{shard:03}")
+}
+
+fn shard_number(name: &str) -> Option<u32> {
+    let number = name.strip_prefix("shard-")?.parse().ok()?;
+    (shard_name(number) == name).then_some(number)
+}
+
+fn file_name(number: u32) -> String {
+    format!("{number:04}.jsonl.gz")
+}
+
+fn file_number(name: &str) -> Option<u32> {
+    let number = name.strip_suffix(".jsonl.gz")?.parse().ok()?;
+    (file_name(number) == name).then_some(number)
+}
+
+fn damaged(name: &str, branch: &str, problem: &str) -> Failure {
+    Failure::config(format!("cannot read `{name}` on the branch `{branch}`: {problem}"))
+        .hint("undo whatever was committed there by hand, or run the batch again under another `--batch-id`")
+}

@@ -1,0 +1,599 @@
+//! The exchange with real git, seen from the inside and through the branches that a user sees.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use insta::assert_snapshot;
+use tempfile::TempDir;
+
+use super::*;
+use crate::model::{BATCH_FORMAT, BatchId, Digest, Exit, Failure, ResultsManifest, TokenUsage, Totals};
+
+struct World {
+    dir: TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        Self { dir: TempDir::new().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn exchange(&self) -> LocalExchange {
+        LocalExchange::open_or_create(&self.path("exchange.git")).unwrap()
+    }
+
+    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        fs::write(self.path(name), content).unwrap();
+        self.path(name)
+    }
+
+    /// What a user's git says.
+    fn git(&self, arguments: &[&str]) -> String {
+        let output = Command::new("git")
+            .arg("--git-dir")
+            .arg(self.path("exchange.git"))
+            .args(arguments)
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "git {arguments:?}: {stderr}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Makes an orphan branch with one file, as a user could.
+    fn branch(&self, name: &str, path: &str, content: &[u8]) {
+        let mut git = Command::new("git")
+            .arg("--git-dir")
+            .arg(self.path("exchange.git"))
+            .args(["fast-import", "--quiet", "--force"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stream = format!(
+            "commit refs/heads/{name}\ncommitter u <u@example.com> 0 +0000\ndata 1\nx\nM 644 inline {path}\ndata {}\n",
+            content.len()
+        )
+        .into_bytes();
+        stream.extend(content);
+        stream.push(b'\n');
+        git.stdin.take().unwrap().write_all(&stream).unwrap();
+        assert!(git.wait().unwrap().success());
+    }
+
+    fn rows(&self, exchange: &LocalExchange, id: &BatchId) -> (Vec<String>, String) {
+        let to = self.path("rows.jsonl");
+        let _ = fs::remove_file(&to);
+        let names = exchange.read_rows(id, &to).unwrap();
+        (names, fs::read_to_string(to).unwrap())
+    }
+
+    /// The message and the hint, without the path of this test.
+    fn told(&self, error: anyhow::Error, exit: Exit) -> String {
+        let failure: Failure = error.downcast().unwrap();
+        assert_eq!(failure.exit(), exit, "{failure}");
+        format!("{failure}\nhint: {}", failure.hint_text().unwrap())
+            .replace(&self.dir.path().display().to_string(), "…")
+    }
+}
+
+fn id(text: &str) -> BatchId {
+    text.parse().unwrap()
+}
+
+fn manifest(id: &BatchId, batch: Digest, answered: u64) -> ResultsManifest {
+    ResultsManifest {
+        format: BATCH_FORMAT,
+        batch_id: id.clone(),
+        batch_sha256: batch,
+        target: "gpt".to_owned(),
+        shards: 1,
+        requests: 2,
+        totals: Totals { answered, failed: 0, not_run: 0, tokens: TokenUsage::default(), cost_usd: None },
+        stopped: None,
+        run_url: None,
+        runner: "run-evals test".to_owned(),
+    }
+}
+
+#[test]
+fn a_batch_is_handed_over_and_deleted() {
+    let world = World::new();
+    let exchange = world.exchange();
+    let (archive, digest) = (world.file("a.tar.gz", "archive"), Digest::of(b"archive"));
+    assert_eq!(exchange.put_batch(&id("one"), &archive, digest).unwrap(), Put::New);
+    assert_eq!(exchange.put_batch(&id("one"), &archive, digest).unwrap(), Put::AlreadyThere);
+    assert_eq!(exchange.batches().unwrap(), [id("one")]);
+
+    assert_snapshot!(world.git(&["log", "--format=%an <%ae> %cn%n%B", "--name-only", "eval-batch/one"]), @r"
+    run-evals <run-evals@users.noreply.github.com> run-evals
+    Hand over batch one
+
+    batch_sha256: 0eb3e36bfb24dcd9bb1d1bece1531216b59539a8fde17ee80224af0653c92aa3
+
+
+    batch.tar.gz
+    ");
+    assert_eq!(world.git(&["show", "eval-batch/one:batch.tar.gz"]), "archive");
+
+    let to = world.path("copy.tar.gz");
+    exchange.get_batch(&id("one"), &to).unwrap();
+    assert_eq!(fs::read(&to).unwrap(), b"archive");
+    exchange.delete_batch(&id("one")).unwrap();
+    exchange.delete_batch(&id("one")).unwrap();
+    assert_eq!(exchange.batches().unwrap(), []);
+    assert!(exchange.get_batch(&id("one"), &to).is_err());
+    assert!(!world.path("exchange.git/hooks").exists());
+}
+
+#[test]
+fn another_batch_with_the_same_id_is_refused() {
+    let world = World::new();
+    let exchange = world.exchange();
+    let (old, new) = (world.file("old", "old"), world.file("new", "new"));
+    exchange.put_batch(&id("one"), &old, Digest::of(b"old")).unwrap();
+    let error = exchange.put_batch(&id("one"), &new, Digest::of(b"new")).unwrap_err();
+    assert_snapshot!(world.told(error, Exit::Config), @r"
+    another batch has the id `one` already: its digest is cba06b5736faf67e54b07b561eae94395e774c517a7d910a54369e1263ccfbd4, the new one's is 11507a0e2f5e69d5dfa40a62a1bd7b6ee57e6bcd85c67c9b8431b36fff21c437
+    hint: choose another `--batch-id`, or leave it out to get a new one
+    ");
+
+    // The same once it was collected: the results remember the digest.
+    exchange.publish(&id("one"), 0, None, Some(&manifest(&id("one"), Digest::of(b"old"), 2))).unwrap();
+    exchange.delete_batch(&id("one")).unwrap();
+    let error = exchange.put_batch(&id("one"), &new, Digest::of(b"new")).unwrap_err();
+    assert!(world.told(error, Exit::Config).starts_with("another batch has the id `one` already"));
+    assert_eq!(exchange.put_batch(&id("one"), &old, Digest::of(b"old")).unwrap(), Put::Again);
+}
+
+#[test]
+fn an_archive_that_is_not_what_was_said_is_not_put() {
+    let world = World::new();
+    let exchange = world.exchange();
+    let archive = world.file("a", "changed");
+    let error = exchange.put_batch(&id("one"), &archive, Digest::of(b"packed")).unwrap_err();
+    assert!(format!("{error:#}").contains("its digest is not"), "{error:#}");
+    assert_eq!(exchange.batches().unwrap(), []);
+    let left: Vec<_> = fs::read_dir(exchange.path())
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().contains("crash"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_missing_batch_tells_what_there_is() {
+    let world = World::new();
+    let exchange = world.exchange();
+    let to = world.path("copy");
+    let missing = |name: &str| world.told(exchange.get_batch(&id(name), &to).unwrap_err(), Exit::Config);
+    assert_snapshot!(missing("none"), @r"
+    there is no batch `none` in the exchange `…/exchange.git`
+    hint: it has no batch at all: `--exchange` names another path
+    ");
+    let archive = world.file("a", "a");
+    for name in ["b1", "b2", "b3", "b4", "b5"] {
+        exchange.put_batch(&id(name), &archive, Digest::of(b"a")).unwrap();
+    }
+    assert_snapshot!(missing("none"), @r"
+    there is no batch `none` in the exchange `…/exchange.git`
+    hint: it has `b5`, `b4`, `b3`, `b2`, `b1`
+    ");
+    exchange.put_batch(&id("b6"), &archive, Digest::of(b"a")).unwrap();
+    assert_snapshot!(missing("none"), @r"
+    there is no batch `none` in the exchange `…/exchange.git`
+    hint: it has `b6`, `b5`, `b4`, `b3`, `b2` and others
+    ");
+    exchange.publish(&id("done"), 0, None, Some(&manifest(&id("done"), Digest::of(b"a"), 2))).unwrap();
+    assert_snapshot!(missing("done"), @r"
+    there is no batch `done` in the exchange `…/exchange.git`
+    hint: its results are on the branch `eval-results/done`
+    ");
+    assert!(!to.exists());
+}
+
+#[test]
+fn a_resumed_shard_adds_a_file_and_replaces_the_manifest() {
+    let world = World::new();
+    let exchange = world.exchange();
+    let one = id("one");
+    let digest = Digest::of(b"batch");
+    exchange.publish(&one, 0, Some(&world.file("r", "{\"id\":\"a\"}\n{\"id\":\"b\"}\n")), None).unwrap();
+    assert_eq!(exchange.results_manifest(&one).unwrap(), None);
+    // The last line lacks its line feed.
+    let more = world.file("r", "{\"id\":\"b\",\"new\":1}");
+    exchange.publish(&one, 0, Some(&more), Some(&manifest(&one, digest, 1))).unwrap();
+    exchange.publish(&one, 1, Some(&world.file("r", "{\"id\":\"c\"}\n")), None).unwrap();
+    exchange.publish(&one, 0, Some(&world.file("r", "")), Some(&manifest(&one, digest, 2))).unwrap();
+    // Nothing new: no commit.
+    exchange.publish(&one, 0, None, Some(&manifest(&one, digest, 2))).unwrap();
+    exchange.publish(&one, 0, None, None).unwrap();
+
+    assert_snapshot!(world.git(&["log", "--reverse", "--format=%s", "--name-status", "eval-results/one"]), @r"
+    Add 2 rows of shard 0
+
+    A	results/shard-000/0001.jsonl.gz
+    Add 1 row of shard 0 and the manifest
+
+    A	results/manifest.json
+    A	results/shard-000/0002.jsonl.gz
+    Add 1 row of shard 1
+
+    A	results/shard-001/0001.jsonl.gz
+    Write the manifest
+
+    M	results/manifest.json
+    ");
+    assert_eq!(exchange.results_manifest(&one).unwrap(), Some(manifest(&one, digest, 2)));
+    let (names, rows) = world.rows(&exchange, &one);
+    assert_snapshot!(names.join("\n"), @r"
+    results/shard-000/0001.jsonl.gz
+    results/shard-000/0002.jsonl.gz
+    results/shard-001/0001.jsonl.gz
+    ");
+    assert_snapshot!(rows, @r#"
+    {"id":"a"}
+    {"id":"b"}
+    {"id":"b","new":1}
+    {"id":"c"}
+    "#);
+    assert_eq!(world.rows(&exchange, &id("other")), (Vec::new(), String::new()));
+}
+
+#[test]
+fn rows_are_appended_and_files_are_ordered_by_number() {
+    let world = World::new();
+    let exchange = world.exchange();
+    let gzip = |text: &str| {
+        let mut gzip = crate::archive::compressor(Vec::new());
+        gzip.write_all(text.as_bytes()).unwrap();
+        gzip.finish().unwrap()
+    };
+    world.branch("eval-results/one", "results/shard-000/9999.jsonl.gz", &gzip("old\n"));
+    exchange.publish(&id("one"), 0, Some(&world.file("r", "new\n")), None).unwrap();
+    let to = world.file("rows", "before\n");
+    let names = exchange.read_rows(&id("one"), &to).unwrap();
+    assert_eq!(names, ["results/shard-000/9999.jsonl.gz", "results/shard-000/10000.jsonl.gz"]);
+    assert_eq!(fs::read_to_string(to).unwrap(), "before\nold\nnew\n");
+}
+
+#[test]
+fn many_rows_become_several_files_cut_between_rows() {
+    let world = World::new();
+    let mut exchange = world.exchange();
+    exchange.rows_bytes = (100_000, 300_000);
+    let rows: String = (0..30_000).map(|i| format!("{{\"id\":\"{i}\"}}\n")).collect::<Vec<_>>().concat();
+    exchange.publish(&id("one"), 0, Some(&world.file("r", &rows)), None).unwrap();
+    let (names, read) = world.rows(&exchange, &id("one"));
+    assert_eq!((names.len(), read == rows), (4, true));
+    assert_eq!(world.git(&["rev-list", "--count", "eval-results/one"]).trim(), "1");
+
+    let long = world.file("r", format!("{}\n", "x".repeat(300_000)));
+    let error = exchange.publish(&id("one"), 0, Some(&long), None).unwrap_err();
+    assert!(format!("{error:#}").ends_with("a row is longer than 300000 bytes"), "{error:#}");
+}
+
+#[test]
+fn hostile_results_files_are_refused_and_leave_no_rows() {
+    let world = World::new();
+    let mut exchange = world.exchange();
+    exchange.rows_bytes.1 = 1 << 20;
+    let mut bomb = crate::archive::compressor(Vec::new());
+    bomb.write_all(&vec![b' '; 2 << 20]).unwrap();
+    let bomb = bomb.finish().unwrap();
+    let mut torn = crate::archive::compressor(Vec::new());
+    torn.write_all(b"{}\n").unwrap();
+    let whole = torn.finish().unwrap();
+
+    let to = world.path("rows");
+    let mut refusals = Vec::new();
+    for content in [&bomb, &whole[..whole.len() - 3], b"no gzip, but text", &[&whole[..], b"x"].concat()] {
+        exchange.publish(&id("one"), 0, Some(&world.file("r", "good\n")), None).unwrap();
+        world.branch("eval-results/one", "results/shard-000/0002.jsonl.gz", content);
+        world.branch("eval-results/two", "results/shard-000/0001.jsonl.gz", content);
+        let error = exchange.read_rows(&id("two"), &to).unwrap_err();
+        refusals.push(world.told(error, Exit::Config).lines().next().unwrap().to_owned());
+        assert_eq!(fs::read_to_string(&to).unwrap(), "");
+        assert!(exchange.read_rows(&id("one"), &to).is_err());
+        assert_eq!(fs::read_to_string(&to).unwrap(), "", "half of the rows are left");
+    }
+    assert_snapshot!(refusals.join("\n"), @r"
+    cannot read `results/shard-000/0001.jsonl.gz` on the branch `eval-results/two`: it unpacks to more than 1048576 bytes
+    cannot read `results/shard-000/0001.jsonl.gz` on the branch `eval-results/two`: it is damaged: unexpected end of file
+    cannot read `results/shard-000/0001.jsonl.gz` on the branch `eval-results/two`: it is damaged: invalid gzip header
+    cannot read `results/shard-000/0001.jsonl.gz` on the branch `eval-results/two`: it is damaged: something follows its end
+    ");
+    // The exchange goes on after a refusal.
+    assert_eq!(exchange.read_rows(&id("three"), &to).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn a_manifest_that_cannot_be_read_here_is_told() {
+    let world = World::new();
+    let exchange = world.exchange();
+    let mut refusals = Vec::new();
+    let other = serde_json::to_vec(&manifest(&id("two"), Digest::of(b""), 0)).unwrap();
+    for content in [&b"{\"format\": 2}"[..], b"{\"format\": 1}", b"{", &other, &vec![b' '; 2 << 20]] {
+        world.branch("eval-results/one", "results/manifest.json", content);
+        let error = exchange.results_manifest(&id("one")).unwrap_err();
+        refusals.push(world.told(error, Exit::Config).lines().next().unwrap().to_owned());
+    }
+    assert_snapshot!(refusals.join("\n"), @r"
+    `results/manifest.json` on the branch `eval-results/one` was made by a newer run-evals: its format is 2, not 1
+    `results/manifest.json` on the branch `eval-results/one` is invalid: missing field `batch_id`
+    `results/manifest.json` on the branch `eval-results/one` is invalid: EOF while parsing an object at line 1 column 1
+    `results/manifest.json` on the branch `eval-results/one` is of the batch `two`
+    cannot read `results/manifest.json` on the branch `eval-results/one`: it is longer than 1048576 bytes
+    ");
+}
+
+#[test]
+fn publishers_that_race_all_get_through() {
+    const PUBLISHERS: usize = 4;
+    const EACH: usize = 4;
+    let world = World::new();
+    world.exchange();
+    let one = id("one");
+    thread::scope(|scope| {
+        for publisher in 0..PUBLISHERS {
+            let (world, one) = (&world, &one);
+            scope.spawn(move || {
+                // Its own exchange, as another process would have.
+                let exchange = world.exchange();
+                for turn in 0..EACH {
+                    let rows = world.file(&format!("r-{publisher}"), format!("{publisher}-{turn}\n"));
+                    // Two publishers for each shard: even the numbers are contested.
+                    exchange.publish(one, u32::try_from(publisher % 2).unwrap(), Some(&rows), None).unwrap();
+                }
+            });
+        }
+    });
+    let (names, rows) = world.rows(&world.exchange(), &one);
+    assert_eq!(names.len(), PUBLISHERS * EACH);
+    let expected: BTreeSet<String> =
+        (0..PUBLISHERS).flat_map(|p| (0..EACH).map(move |turn| format!("{p}-{turn}"))).collect();
+    assert_eq!(rows.lines().map(ToOwned::to_owned).collect::<BTreeSet<_>>(), expected);
+    assert_eq!(rows.lines().count(), PUBLISHERS * EACH);
+    let parents = world.git(&["log", "--format=%P", "eval-results/one"]);
+    let counts: Vec<usize> = parents.lines().map(|line| line.split_whitespace().count()).collect();
+    assert_eq!(counts.len(), PUBLISHERS * EACH, "a commit is lost");
+    assert!(counts[..counts.len() - 1].iter().all(|count| *count == 1), "not linear");
+    assert_eq!(counts.last(), Some(&0));
+    world.git(&["fsck", "--strict"]);
+}
+
+#[test]
+fn only_one_of_several_dispatchers_hands_over() {
+    let world = World::new();
+    world.exchange();
+    let put = |number: u32| {
+        let archive = world.file(&format!("a{number}"), number.to_string());
+        world.exchange().put_batch(&id("one"), &archive, Digest::of(number.to_string().as_bytes()))
+    };
+    let put = &put;
+    let puts: Vec<anyhow::Result<Put>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|number| scope.spawn(move || put(number))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let (won, lost): (Vec<_>, Vec<_>) = puts.into_iter().partition(Result::is_ok);
+    assert_eq!(won.len(), 1, "{won:?}");
+    for error in lost {
+        let told = world.told(error.unwrap_err(), Exit::Config);
+        assert!(told.starts_with("another batch has the id"), "{told}");
+    }
+    assert_eq!(world.git(&["rev-list", "--count", "eval-batch/one"]).trim(), "1");
+}
+
+#[test]
+fn exchanges_made_at_the_same_time_are_one() {
+    let world = World::new();
+    let archive = world.file("a", "a");
+    thread::scope(|scope| {
+        for name in ["b1", "b2", "b3", "b4"] {
+            let (world, archive) = (&world, &archive);
+            scope.spawn(move || world.exchange().put_batch(&id(name), archive, Digest::of(b"a")).unwrap());
+        }
+    });
+    assert_eq!(world.exchange().batches().unwrap().len(), 4);
+    let left: Vec<_> =
+        fs::read_dir(world.dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+}
+
+#[test]
+fn a_branch_named_like_the_prefix_is_told() {
+    let world = World::new();
+    let exchange = world.exchange().with_results_prefix("team/results").unwrap();
+    let rows = world.file("r", "{}\n");
+    world.branch("team", "readme", b"x");
+    let error = exchange.publish(&id("one"), 0, Some(&rows), None).unwrap_err();
+    assert_snapshot!(world.told(error, Exit::Config), @r"
+    the branch `team` is in the way of every branch `team/results/…`
+    hint: rename it: `git branch -m team <another-name>`
+    ");
+    world.git(&["branch", "-D", "team"]);
+    exchange.publish(&id("one"), 0, Some(&rows), None).unwrap();
+    assert_eq!(exchange.results_branch(&id("one")), "team/results/one");
+
+    world.branch("eval-batch", "readme", b"x");
+    let error = exchange.put_batch(&id("one"), &rows, Digest::of(b"{}\n")).unwrap_err();
+    assert!(world.told(error, Exit::Config).starts_with("the branch `eval-batch` is in the way"));
+    for bad in ["", "a b", "/x", "x/", "a..b", ".a", "-a", "a.lock", "a//b", "a^", "eval-batch"] {
+        assert!(world.exchange().with_results_prefix(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_hand_over_branch_without_a_batch_is_told() {
+    let world = World::new();
+    let exchange = world.exchange();
+    world.branch("eval-batch/one", "readme", b"x");
+    let error = exchange.put_batch(&id("one"), &world.file("a", "a"), Digest::of(b"a")).unwrap_err();
+    assert_snapshot!(world.told(error, Exit::Config), @r"
+    the branch `eval-batch/one` is there but has no `batch.tar.gz`
+    hint: delete the branch, or choose another `--batch-id`
+    ");
+}
+
+#[test]
+fn a_copied_exchange_goes_on() {
+    let world = World::new();
+    let exchange = world.exchange();
+    let one = id("one");
+    exchange.put_batch(&one, &world.file("a", "a"), Digest::of(b"a")).unwrap();
+    exchange.publish(&one, 0, Some(&world.file("r", "1\n")), None).unwrap();
+    fs::write(exchange.journal_path(&one, 0).unwrap(), "journal").unwrap();
+    // The hardest copy: all refs packed, and no empty directories.
+    world.git(&["pack-refs", "--all"]);
+    let from = world.path("exchange.git");
+    for file in
+        walkdir::WalkDir::new(&from).into_iter().map(Result::unwrap).filter(|f| f.file_type().is_file())
+    {
+        let to = world.path("copy.git").join(file.path().strip_prefix(&from).unwrap());
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(file.path(), to).unwrap();
+    }
+    fs::remove_dir_all(&from).unwrap();
+    assert!(!world.path("copy.git/refs").exists());
+
+    let copy = LocalExchange::open(&world.path("copy.git")).unwrap();
+    assert_eq!(copy.batches().unwrap(), std::slice::from_ref(&one));
+    assert_eq!(fs::read_to_string(copy.journal_path(&one, 0).unwrap()).unwrap(), "journal");
+    copy.publish(&one, 0, Some(&world.file("r", "2\n")), None).unwrap();
+    assert_eq!(world.rows(&copy, &one).1, "1\n2\n");
+}
+
+#[test]
+fn a_shard_has_one_runner() {
+    let world = World::new();
+    let (mine, other) = (world.exchange(), world.exchange());
+    let lock = mine.lock(&id("one"), 3).unwrap();
+    assert_snapshot!(world.told(other.lock(&id("one"), 3).unwrap_err().into(), Exit::Busy), @r"
+    shard 3 of batch `one` is being run by another process
+    hint: wait until it ends, or choose another `--batch-id`
+    ");
+    other.lock(&id("one"), 2).unwrap();
+    other.lock(&id("two"), 3).unwrap();
+    drop(lock);
+    other.lock(&id("one"), 3).unwrap();
+}
+
+#[test]
+fn a_journal_lies_in_the_exchange() {
+    let world = World::new();
+    let path = world.exchange().journal_path(&id("one"), 7).unwrap();
+    assert_eq!(path, world.path("exchange.git/journal/one/shard-007.jsonl"));
+    fs::write(path, "").unwrap();
+}
+
+#[test]
+fn what_is_no_exchange_is_left_alone() {
+    let world = World::new();
+    fs::create_dir(world.path("tree")).unwrap();
+    world.file("tree/notes", "mine");
+    let tree = world.path("tree");
+    assert_snapshot!(world.told(LocalExchange::open_or_create(&tree).unwrap_err(), Exit::Config), @r"
+    `…/tree` is not a bare git repository
+    hint: name a path that does not exist yet with `--exchange`, and it will be made
+    ");
+    assert_snapshot!(world.told(LocalExchange::open(&tree).unwrap_err().into(), Exit::Config), @r"
+    `…/tree` is not a bare git repository
+    hint: name a path that does not exist yet with `--exchange`, and it will be made
+    ");
+    assert_snapshot!(world.told(LocalExchange::open(&world.path("none")).unwrap_err().into(), Exit::Config), @r"
+    there is no exchange at `…/none`
+    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path
+    ");
+    assert!(LocalExchange::open_or_create(&tree.join("notes")).is_err());
+    assert!(LocalExchange::open_or_create(&tree.join("notes/below")).is_err());
+    fs::create_dir(world.path("empty")).unwrap();
+    LocalExchange::open_or_create(&world.path("empty")).unwrap().batches().unwrap();
+}
+
+#[test]
+fn hooks_and_foreign_settings_have_no_say() {
+    let world = World::new();
+    let exchange = world.exchange();
+    let dir = exchange.path();
+    fs::create_dir(dir.join("hooks")).unwrap();
+    for hook in ["reference-transaction", "post-update", "pre-auto-gc"] {
+        let path = dir.join("hooks").join(hook);
+        fs::write(&path, format!("#!/bin/sh\ntouch {}\nexit 1\n", world.path("hooked").display())).unwrap();
+        make_executable(&path);
+    }
+    world.git(&["config", "core.hooksPath", dir.join("hooks").to_str().unwrap()]);
+    exchange.put_batch(&id("one"), &world.file("a", "a"), Digest::of(b"a")).unwrap();
+    exchange.delete_batch(&id("one")).unwrap();
+    assert!(!world.path("hooked").exists());
+}
+
+#[test]
+fn many_packs_become_one_and_nothing_is_lost() {
+    let world = World::new();
+    let exchange = world.exchange();
+    for turn in 0..4 {
+        exchange.publish(&id("one"), 0, Some(&world.file("r", format!("{turn}\n"))), None).unwrap();
+    }
+    let packs = || {
+        let files = fs::read_dir(world.path("exchange.git/objects/pack")).unwrap();
+        files
+            .filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|end| end == "pack"))
+            .count()
+    };
+    assert_eq!(packs(), 4);
+    exchange.repository.tidy(4).unwrap();
+    assert_eq!(packs(), 4);
+    exchange.repository.tidy(3).unwrap();
+    assert_eq!(packs(), 1);
+    // The reader that was started before goes on.
+    assert_eq!(world.rows(&exchange, &id("one")).1, "0\n1\n2\n3\n");
+}
+
+#[test]
+fn a_lock_that_stays_is_told() {
+    let world = World::new();
+    let exchange = world.exchange();
+    let rows = world.file("r", "{}\n");
+    exchange.publish(&id("one"), 0, Some(&rows), None).unwrap();
+    world.file("exchange.git/refs/heads/eval-results/one.lock", "");
+    let error = format!("{:#}", exchange.publish(&id("one"), 0, Some(&rows), None).unwrap_err());
+    assert!(error.starts_with("cannot commit: the branch was moved or locked 15 times meanwhile"), "{error}");
+    assert!(error.contains("one.lock"), "{error}");
+}
+
+#[cfg(unix)]
+fn make_executable(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[cfg(not(unix))]
+fn make_executable(_: &Path) {}
+
+#[test]
+fn only_new_whole_rows_of_a_journal_are_unpublished() {
+    let dir = tempfile::tempdir().unwrap();
+    let exchange = LocalExchange::open_or_create(&dir.path().join("exchange.git")).unwrap();
+    let id: BatchId = "b1".parse().unwrap();
+    let unpublished = || {
+        let to = dir.path().join("rows.jsonl");
+        let _ = fs::remove_file(&to);
+        let length = exchange.unpublished(&id, 0, &to).unwrap();
+        (length, fs::read_to_string(&to).unwrap_or_default())
+    };
+    assert_eq!(unpublished(), (0, String::new()), "no journal yet");
+    let journal = exchange.journal_path(&id, 0).unwrap();
+    fs::write(&journal, "a\nb\n{\"torn").unwrap();
+    assert_eq!(unpublished(), (4, "a\nb\n".to_owned()));
+    exchange.mark_published(&id, 0, 4).unwrap();
+    assert_eq!(unpublished(), (4, String::new()));
+    fs::write(&journal, "a\nb\nc\n").unwrap();
+    assert_eq!(unpublished(), (6, "c\n".to_owned()));
+}

@@ -1,0 +1,15 @@
+//! The git command line, wrapped; the only place that runs git.
+//!
+//! `command` starts git so that nothing of the user's environment, configuration or hooks plays a part. `Repository` is a
+//! bare repository on disk: `objects` reads from it through one long-lived process, `commit` adds to a branch through
+//! one short process per commit. A process costs some milliseconds, so there are few.
+
+mod command;
+mod commit;
+mod objects;
+mod repository;
+
+pub use command::GitError;
+pub use commit::{Committed, NewFile};
+pub use objects::ObjectId;
+pub use repository::Repository;

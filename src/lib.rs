@@ -4,7 +4,10 @@
 
 pub mod archive;
 pub mod config;
+pub mod dispatcher;
 pub mod exchange;
 pub mod git;
 pub mod model;
 pub mod providers;
+pub mod report;
+pub mod runner;

@@ -1,0 +1,7 @@
+//! The dispatcher role: a suite or a requests file becomes a batch (`plan`), results become responses (`collect`).
+
+mod collect;
+mod plan;
+
+pub use collect::{Collection, collect};
+pub use plan::{PlannedBatch, plan_requests, plan_suite};

@@ -1,0 +1,113 @@
+//! The summary as a table on a terminal.
+
+use super::Summary;
+
+const HEADER: [&str; 9] =
+    ["target", "answered", "failed", "not run", "p50", "p95", "tokens in", "tokens out", "cost"];
+
+/// One line a target; failures are told below.
+pub fn render_table(summary: &Summary) -> String {
+    let rows: Vec<[String; 9]> = summary
+        .targets
+        .iter()
+        .map(|target| {
+            let totals = &target.totals;
+            [
+                target.target.clone(),
+                format!("{} of {}", totals.answered, target.requests),
+                totals.failed.to_string(),
+                totals.not_run.to_string(),
+                target.p50_ms.map_or_else(dash, milliseconds),
+                target.p95_ms.map_or_else(dash, milliseconds),
+                thousands(totals.tokens.input),
+                thousands(totals.tokens.output),
+                totals.cost_usd.map_or_else(dash, dollars),
+            ]
+        })
+        .collect();
+    let mut widths = HEADER.map(|title| title.chars().count());
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut out = String::new();
+    push_line(&mut out, &HEADER.map(ToOwned::to_owned), &widths);
+    for row in &rows {
+        push_line(&mut out, row, &widths);
+    }
+    for target in &summary.targets {
+        for failure in &target.failures {
+            let status = failure.status.map(|status| format!(" (HTTP {status})")).unwrap_or_default();
+            out.push_str(&format_failure(
+                failure.count,
+                failure.kind,
+                &status,
+                &failure.first_id,
+                &failure.message,
+            ));
+        }
+    }
+    out
+}
+
+/// The first column to the left, the numbers to the right.
+fn push_line(out: &mut String, cells: &[String; 9], widths: &[usize; 9]) {
+    let mut line = format!("{:<width$}", cells[0], width = widths[0]);
+    for (cell, width) in cells.iter().zip(widths).skip(1) {
+        line.push_str("  ");
+        line.push_str(&" ".repeat(width - cell.chars().count()));
+        line.push_str(cell);
+    }
+    out.push_str(line.trim_end());
+    out.push('\n');
+}
+
+fn format_failure(count: u64, kind: &str, status: &str, first_id: &str, message: &str) -> String {
+    const LONGEST: usize = 200;
+    // The message is the vendor's: one line, no control characters.
+    let message: String =
+        message.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect();
+    format!("\n{count} × {kind}{status}, first `{first_id}`: {message}\n")
+}
+
+fn dash() -> String {
+    "–".to_owned()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people to read")]
+fn milliseconds(milliseconds: u64) -> String {
+    if milliseconds < 1000 {
+        format!("{milliseconds} ms")
+    } else {
+        format!("{:.1} s", milliseconds as f64 / 1000.0)
+    }
+}
+
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn dollars(amount: f64) -> String {
+    if amount == 0.0 || amount >= 0.01 { format!("${amount:.2}") } else { format!("${amount:.6}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_for_people() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(thousands), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([0.0, 0.000_012, 1.5].map(dollars), ["$0.00", "$0.000012", "$1.50"]);
+        assert_eq!([5, 1500].map(milliseconds), ["5 ms", "1.5 s"]);
+    }
+}

@@ -1,0 +1,111 @@
+//! A batch on disk: fetched, unpacked, checked, and its requests streamed one line at a time.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use crate::model::{BatchManifest, Digest, Failure, Request};
+
+/// A batch whose every line was read once and is valid.
+#[derive(Debug)]
+pub(super) struct OpenBatch {
+    /// What it says of itself.
+    pub manifest: BatchManifest,
+    dir: PathBuf,
+}
+
+impl OpenBatch {
+    /// Checks an unpacked batch: every line a request, every id once, every attachment there.
+    pub(super) fn check(dir: &Path, manifest: BatchManifest) -> anyhow::Result<Self> {
+        let batch = Self { manifest, dir: dir.to_owned() };
+        let mut ids = HashSet::new();
+        let mut lines = batch.lines()?;
+        while let Some(line) = lines.next_line()? {
+            let request = line.parse()?;
+            let key = Digest::of(request.id.as_bytes());
+            if !ids.insert(u128::from_be_bytes(first_half(&key))) {
+                return Err(line.invalid(&format!("duplicate id `{}`", request.id)).into());
+            }
+            for file in &request.files {
+                if !batch.files_dir().join(file.sha256.to_string()).is_file() {
+                    let message = format!("attachment `{}` is not in the batch", file.name);
+                    return Err(line.invalid(&message).into());
+                }
+            }
+        }
+        Ok(batch)
+    }
+
+    /// Where the attachments are.
+    pub(super) fn files_dir(&self) -> PathBuf {
+        self.dir.join("files")
+    }
+
+    /// The request lines, from the first.
+    pub(super) fn lines(&self) -> anyhow::Result<Lines> {
+        let path = self.dir.join("requests.jsonl");
+        let file = File::open(&path).context("cannot read the requests of the batch")?;
+        Ok(Lines { reader: BufReader::with_capacity(1 << 16, file), next: 0, buffer: Vec::new() })
+    }
+}
+
+/// Streams request lines.
+#[derive(Debug)]
+pub(super) struct Lines {
+    reader: BufReader<File>,
+    next: u64,
+    buffer: Vec<u8>,
+}
+
+impl Lines {
+    /// The next line, if there is one.
+    pub(super) fn next_line(&mut self) -> anyhow::Result<Option<Line<'_>>> {
+        self.buffer.clear();
+        if self.reader.read_until(b'\n', &mut self.buffer).context("cannot read the requests of the batch")?
+            == 0
+        {
+            return Ok(None);
+        }
+        if self.buffer.last() == Some(&b'\n') {
+            self.buffer.pop();
+        }
+        self.next += 1;
+        Ok(Some(Line { index: self.next - 1, bytes: &self.buffer }))
+    }
+}
+
+/// A line of `requests.jsonl`.
+#[derive(Debug)]
+pub(super) struct Line<'b> {
+    /// Counted from 0.
+    pub index: u64,
+    /// Without the newline.
+    pub bytes: &'b [u8],
+}
+
+impl Line<'_> {
+    /// The request that it is.
+    pub(super) fn parse(&self) -> Result<Request, Failure> {
+        serde_json::from_slice(self.bytes).map_err(|error| self.invalid(&error.to_string()))
+    }
+
+    /// Its digest.
+    pub(super) fn sha256(&self) -> Digest {
+        Digest::of(self.bytes)
+    }
+
+    fn invalid(&self, message: &str) -> Failure {
+        Failure::config(format!("invalid batch: `requests.jsonl` line {}: {message}", self.index + 1))
+            .hint("a batch is made by `run-evals dispatch` or `run-evals eval`")
+    }
+}
+
+/// The first 16 bytes of a digest.
+pub(super) fn first_half(digest: &Digest) -> [u8; 16] {
+    let mut half = [0; 16];
+    half.copy_from_slice(&digest.as_bytes()[..16]);
+    half
+}

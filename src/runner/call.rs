@@ -1,0 +1,118 @@
+//! One request on its way: its attempts, and the row that comes of it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::ledger::ContentKey;
+use crate::model::{Digest, ErrorInfo, OutputMessage, Request, Response, RunnerTarget, TokenUsage};
+use crate::providers::{Call, CallError, Caller, Reply};
+
+/// A request that is not settled yet.
+#[derive(Debug)]
+pub(super) struct Job {
+    /// Its line in the batch.
+    pub index: u64,
+    /// Its id.
+    pub id: String,
+    /// The digest of its line.
+    pub request_sha256: Digest,
+    /// What it asks, with `dedupe`.
+    pub content: Option<ContentKey>,
+    /// About how many tokens a call takes.
+    pub estimate: u64,
+    /// How often the vendor was called.
+    pub attempts: u32,
+    /// How many of those failed for another reason than the rate.
+    pub failures: u32,
+    /// Since when the vendor refuses it.
+    pub refused_since: Option<Instant>,
+    /// What the latest attempt came to.
+    pub last_error: Option<(ErrorInfo, Duration)>,
+    /// What is sent.
+    pub body: Body,
+}
+
+/// A request before its first attempt and after.
+#[derive(Debug)]
+pub(super) enum Body {
+    /// Not encoded yet.
+    Request(Box<Request>),
+    /// Ready to be sent, again and again.
+    Call(Box<Call>),
+}
+
+/// An attempt that has ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// The request.
+    pub job: Job,
+    /// When the attempt started.
+    pub started: Instant,
+    /// How long it took.
+    pub took: Duration,
+    /// What came of it.
+    pub result: Result<Reply, CallError>,
+}
+
+impl Job {
+    /// Encodes if need be, sends once and waits for the answer.
+    pub(super) async fn attempt(mut self, caller: Arc<Caller>, files: Arc<Path>) -> Ended {
+        let started = Instant::now();
+        self.attempts += 1;
+        let attempt = self.attempts;
+        let result = match self.encoded(&caller, &files) {
+            Ok(call) => caller.send(call, attempt).await,
+            Err(error) => Err(error),
+        };
+        Ended { started, took: started.elapsed(), job: self, result }
+    }
+
+    fn encoded(&mut self, caller: &Caller, files: &Path) -> Result<&Call, CallError> {
+        if let Body::Request(request) = &self.body {
+            self.body = Body::Call(Box::new(caller.encode(request, files)?));
+        }
+        match &self.body {
+            Body::Call(call) => Ok(call),
+            Body::Request(_) => unreachable!("it was just encoded"),
+        }
+    }
+
+    /// The row of an answer.
+    pub(super) fn answered(self, reply: Reply, took: Duration, target: &RunnerTarget) -> Response {
+        let cost = reply.usage.and_then(|usage| target.price.map(|price| price.cost(usage)));
+        Response {
+            output: Some(vec![OutputMessage::assistant(reply.text)]),
+            token_usage: reply.usage,
+            cost_usd: cost.or(reply.vendor_cost_usd),
+            model: reply.model,
+            finish_reason: Some(reply.finish_reason),
+            raw: reply.raw,
+            ..self.row(took, target)
+        }
+    }
+
+    /// The row of a failure.
+    pub(super) fn failed(self, error: ErrorInfo, took: Duration, target: &RunnerTarget) -> Response {
+        Response { error: Some(error), ..self.row(took, target) }
+    }
+
+    fn row(self, took: Duration, target: &RunnerTarget) -> Response {
+        Response {
+            index: Some(self.index),
+            attempts: self.attempts,
+            duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            ..Response::blank(self.id, &target.name, self.request_sha256)
+        }
+    }
+}
+
+/// How many tokens more than estimated a call took; less than none where it was refused.
+pub(super) fn unforeseen_tokens(estimate: u64, usage: Option<TokenUsage>, called: bool) -> i64 {
+    let estimate = i64::try_from(estimate).unwrap_or(i64::MAX);
+    match usage {
+        Some(usage) => i64::try_from(usage.input + usage.output).unwrap_or(i64::MAX) - estimate,
+        None if called => 0,
+        None => -estimate,
+    }
+}

@@ -1,0 +1,370 @@
+//! The loop: starts calls as fast as the pace allows, writes what comes back, and knows when to stop.
+//!
+//! One task owns all state; calls run beside it and come back as `Ended`. A request that waits to be called again holds
+//! no slot. Memory is bounded by the calls in flight and a cap on those that wait, not by the batch.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::batch::{Lines, OpenBatch};
+use super::call::{Body, Ended, Job, unforeseen_tokens};
+use super::journal::Journal;
+use super::ledger::{ContentKey, Ledger, Same, Twin};
+
+use super::pace::{Gate, Outcome, Pace};
+use super::progress::Progress;
+use super::twins::content_key;
+use super::waiting::WaitingRoom;
+use super::{RunOptions, retry};
+use crate::model::{ErrorInfo, ErrorKind, Redactor, Response, RunnerTarget, Stop};
+use crate::providers::{CallError, Caller, Retry};
+
+/// How long calls in flight may still come back after a signal or the deadline.
+const GRACE: Duration = Duration::from_secs(2);
+/// After so many refusals of the key or the account in a row, no further call is made.
+const ACCOUNT_ERRORS: u32 = 5;
+/// How long a vendor may refuse every call; twice a call's own time limit where that is longer.
+const PATIENCE: Duration = Duration::from_mins(15);
+/// Requests that wait to be called again, beyond which no new one is read.
+const MOST_WAITING: usize = 10_000;
+
+/// Everything that a run of one shard needs and changes.
+pub(super) struct Fanout<'r> {
+    pub(super) batch: &'r OpenBatch,
+    pub(super) target: Arc<RunnerTarget>,
+    pub(super) options: &'r RunOptions,
+    pub(super) journal: &'r mut Journal,
+    pub(super) ledger: &'r mut Ledger,
+    pub(super) progress: &'r Progress,
+    pub(super) redactor: Redactor,
+    pub(super) stop: watch::Receiver<bool>,
+}
+
+/// What changes while the loop runs.
+struct State {
+    caller: Arc<Caller>,
+    files: Arc<Path>,
+    pace: Pace,
+    lines: Option<Lines>,
+    /// The next that nobody has called yet, held back by the pace.
+    fresh: Option<Job>,
+    waiting: WaitingRoom,
+    tasks: JoinSet<Ended>,
+    stopped: Option<Stop>,
+    give_up_at: Option<Instant>,
+    calls: u64,
+    account_errors: u32,
+    last_accepted: Instant,
+    patience: Duration,
+    rows: Vec<u8>,
+}
+
+impl Fanout<'_> {
+    /// Calls everything that is not settled; tells why it ended early, if it did.
+    pub(super) async fn run(mut self) -> anyhow::Result<Option<Stop>> {
+        let now = Instant::now();
+        let deadline = self.options.deadline.map(|deadline| now + deadline);
+        let mut state = State {
+            caller: Arc::new(Caller::new(Arc::clone(&self.target))?),
+            files: self.batch.files_dir().into(),
+            pace: Pace::new(self.target.limits, self.options.sharers, now),
+            lines: Some(self.batch.lines()?),
+            fresh: None,
+            waiting: WaitingRoom::default(),
+            tasks: JoinSet::new(),
+            stopped: None,
+            give_up_at: None,
+            calls: 0,
+            account_errors: 0,
+            last_accepted: now,
+            patience: PATIENCE.max(2 * self.target.timeout),
+            rows: Vec::new(),
+        };
+        loop {
+            // Answers are on disk before the next calls are made: a kill costs the calls in flight, not more.
+            self.write(&mut state)?;
+            let wake = self.start_calls(&mut state)?;
+            self.progress.in_flight.set(state.tasks.len());
+            self.progress.waiting.set(state.waiting.len());
+            self.progress.learned_per_minute.set(state.pace.learned_per_minute());
+            let nothing_left = state.fresh.is_none() && state.lines.is_none() && state.waiting.is_empty();
+            if state.tasks.is_empty() && (nothing_left || state.stopped.is_some()) {
+                break;
+            }
+            let ended = tokio::select! {
+                biased;
+                // A sender that is gone can no longer stop the run.
+                Ok(()) = self.stop.changed(), if state.stopped.is_none() => {
+                    state.stop(Stop::Signal);
+                    continue;
+                }
+                () = sleep_until(deadline), if state.stopped.is_none() && deadline.is_some() => {
+                    state.stop(Stop::Deadline);
+                    continue;
+                }
+                () = sleep_until(state.give_up_at), if state.give_up_at.is_some() => {
+                    state.tasks.abort_all();
+                    break;
+                }
+                Some(ended) = state.tasks.join_next(), if !state.tasks.is_empty() => ended,
+                () = sleep_until(wake), if wake.is_some() => continue,
+            };
+            let mut next = Some(ended);
+            while let Some(ended) = next {
+                self.ended(&mut state, ended.context("a call ended unexpectedly")?)?;
+                next = state.tasks.try_join_next();
+            }
+        }
+        self.leave(&mut state)?;
+        Ok(state.stopped)
+    }
+
+    /// Starts what may start, those that have waited first; tells when to look again.
+    fn start_calls(&mut self, state: &mut State) -> anyhow::Result<Option<Instant>> {
+        while state.stopped.is_none() {
+            let now = Instant::now();
+            if now.duration_since(state.last_accepted) > state.patience && !state.waiting.is_empty() {
+                state.stop(Stop::Refused);
+                break;
+            }
+            let again = state.waiting.ready(now).map(|job| job.estimate);
+            if again.is_none() && state.fresh.is_none() {
+                state.fresh = self.next_fresh(state)?;
+            }
+            let Some(estimate) = again.or_else(|| state.fresh.as_ref().map(|job| job.estimate)) else {
+                return Ok(state.waiting.next_ready());
+            };
+            if again.is_none() && self.options.max_requests.is_some_and(|most| state.calls >= most) {
+                if state.tasks.is_empty() && state.waiting.is_empty() {
+                    state.stopped = Some(Stop::MaxRequests);
+                }
+                return Ok(state.waiting.next_ready());
+            }
+            if self.is_over_budget(state) {
+                // Calls in flight may turn out cheaper than feared: the run ends when none is left.
+                if state.tasks.is_empty() {
+                    state.stopped = Some(Stop::Budget);
+                }
+                break;
+            }
+            match state.pace.gate(now, estimate) {
+                Gate::Full => break,
+                Gate::At(ready) => return Ok(Some(ready)),
+                Gate::Open => {}
+            }
+            let job = if again.is_some() { state.waiting.pop() } else { state.fresh.take() };
+            if let Some(job) = job {
+                state.pace.started(now, job.estimate);
+                state.calls += u64::from(job.attempts == 0);
+                state.tasks.spawn(job.attempt(Arc::clone(&state.caller), Arc::clone(&state.files)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next request that nobody has called yet.
+    fn next_fresh(&mut self, state: &mut State) -> anyhow::Result<Option<Job>> {
+        if state.waiting.len() >= MOST_WAITING {
+            return Ok(None);
+        }
+        let shards = u64::from(self.batch.manifest.shards.max(1));
+        let Some(lines) = &mut state.lines else { return Ok(None) };
+        while let Some(line) = lines.next_line()? {
+            if line.index % shards != u64::from(self.options.shard) {
+                continue;
+            }
+            if self.ledger.is_settled(line.index) {
+                self.remember_content(&line)?;
+                continue;
+            }
+            let request = line.parse()?;
+            let (index, request_sha256) = (line.index, line.sha256());
+            let estimate = state.caller.estimated_tokens(&request);
+            let content = self.ledger.same().is_some().then(|| content_key(&request)).transpose()?;
+            if let Some(key) = content {
+                let twin = Twin { index, id: request.id.clone(), request_sha256 };
+                if self.joins_a_twin(key, twin, &mut state.rows)? {
+                    continue;
+                }
+            }
+            return Ok(Some(Job {
+                index,
+                id: request.id.clone(),
+                request_sha256,
+                content,
+                estimate,
+                attempts: 0,
+                failures: 0,
+                refused_since: None,
+                last_error: None,
+                body: Body::Request(Box::new(request)),
+            }));
+        }
+        state.lines = None;
+        Ok(None)
+    }
+
+    /// Whether one more call could cost more than there is, with what calls in flight will cost on average.
+    fn is_over_budget(&self, state: &State) -> bool {
+        let calls = u32::try_from(state.tasks.len() + 1).unwrap_or(u32::MAX);
+        let foreseen = self.ledger.spent_usd() + f64::from(calls) * self.ledger.mean_cost_usd();
+        self.options.budget_usd.is_some_and(|budget| foreseen > budget)
+    }
+
+    fn ended(&mut self, state: &mut State, ended: Ended) -> anyhow::Result<()> {
+        let Ended { mut job, started, took, result } = ended;
+        let now = Instant::now();
+        match result {
+            Ok(reply) => {
+                state.account_errors = 0;
+                state.last_accepted = now;
+                let tokens = unforeseen_tokens(job.estimate, reply.usage, true);
+                state.pace.ended(now, started, Outcome::Accepted, tokens);
+                if let Some(wait) = retry::exhausted_for(&reply.hints) {
+                    state.pace.exhausted_until(now + wait);
+                }
+                let content = job.content;
+                let response = job.answered(reply, took, &self.target);
+                self.settle(state, &response, content)
+            }
+            Err(error) => {
+                let outcome = outcome(&error);
+                let called = !matches!(outcome, Outcome::Refused(_));
+                state.pace.ended(now, started, outcome, unforeseen_tokens(job.estimate, None, called));
+                if outcome == Outcome::Accepted {
+                    state.last_accepted = now;
+                }
+                let wait = retry::wait(&mut job, &error, now, &self.target.retry);
+                let info = error_info(error, wait.is_some());
+                state.count_account_errors(&info);
+                if let Some(wait) = wait {
+                    if !called {
+                        self.progress.refused.add(1);
+                    }
+                    tracing::debug!(id = job.id, ?wait, "{}: {}", info.kind.as_str(), info.message);
+                    job.last_error = Some((info, took));
+                    state.waiting.push(now + wait, job);
+                    return Ok(());
+                }
+                let content = job.content;
+                let response = job.failed(info, took, &self.target);
+                self.settle(state, &response, content)
+            }
+        }
+    }
+
+    /// Writes the row of a request, and those of its twins.
+    fn settle(
+        &mut self,
+        state: &mut State,
+        response: &Response,
+        content: Option<ContentKey>,
+    ) -> anyhow::Result<()> {
+        if let Some(key) = content {
+            // Twins need the row's place in the journal.
+            self.write(state)?;
+            let offset = self.journal.append(&self.line(response)?)?;
+            self.count(response);
+            let waiting = self.ledger.same().and_then(|same| same.insert(key, Same::Answered(offset)));
+            if let Some(Same::Waiting(twins)) = waiting {
+                for twin in twins {
+                    self.settle_twin(response, twin, &mut state.rows)?;
+                }
+            }
+            return Ok(());
+        }
+        let line = self.line(response)?;
+        state.rows.extend_from_slice(&line);
+        self.count(response);
+        Ok(())
+    }
+
+    /// At the end: rows for the requests that were not called, or not again.
+    fn leave(&mut self, state: &mut State) -> anyhow::Result<()> {
+        while let Some(mut job) = state.waiting.pop() {
+            if let Some((error, took)) = job.last_error.take() {
+                let response = job.failed(error, took, &self.target);
+                state.rows.extend_from_slice(&self.line(&response)?);
+                self.count(&response);
+            }
+        }
+        self.write(state)?;
+        let Some(reason) = state.stopped else { return Ok(()) };
+        let shards = u64::from(self.batch.manifest.shards.max(1));
+        let mut lines = self.batch.lines()?;
+        while let Some(line) = lines.next_line()? {
+            if line.index % shards != u64::from(self.options.shard) || self.ledger.has_row(line.index) {
+                continue;
+            }
+            let error = ErrorInfo::not_run(format!("not called: {}", reason.describe()));
+            let blank = Response::blank(line.parse()?.id, &self.target.name, line.sha256());
+            let line = self.line(&Response { index: Some(line.index), error: Some(error), ..blank })?;
+            state.rows.extend_from_slice(&line);
+            if state.rows.len() > 1 << 16 {
+                self.write(state)?;
+            }
+        }
+        self.write(state)
+    }
+
+    fn write(&mut self, state: &mut State) -> anyhow::Result<()> {
+        if !state.rows.is_empty() {
+            self.journal.append(&state.rows)?;
+            state.rows.clear();
+        }
+        Ok(())
+    }
+
+    pub(super) fn line(&self, response: &Response) -> anyhow::Result<Vec<u8>> {
+        let mut line = self.redactor.redact(serde_json::to_string(response)?).into_bytes();
+        line.push(b'\n');
+        Ok(line)
+    }
+
+    pub(super) fn count(&mut self, response: &Response) {
+        self.ledger.settle(response.index.unwrap_or_default(), response);
+        self.progress.count(response);
+    }
+}
+
+impl State {
+    fn count_account_errors(&mut self, error: &ErrorInfo) {
+        if !matches!(error.kind, ErrorKind::Auth | ErrorKind::Quota) {
+            return;
+        }
+        self.account_errors += 1;
+        if self.account_errors >= ACCOUNT_ERRORS && self.stopped.is_none() {
+            self.stopped = Some(Stop::Account);
+        }
+    }
+
+    fn stop(&mut self, reason: Stop) {
+        self.stopped = Some(reason);
+        self.give_up_at = Some(Instant::now() + GRACE);
+    }
+}
+
+fn outcome(error: &CallError) -> Outcome {
+    match (error.kind, &error.retry) {
+        (ErrorKind::RateLimited, Retry::After(wait)) => Outcome::Refused(*wait),
+        (ErrorKind::Server | ErrorKind::Timeout | ErrorKind::Connection, _) => Outcome::Broken,
+        _ => Outcome::Accepted,
+    }
+}
+
+fn error_info(error: CallError, will_retry: bool) -> ErrorInfo {
+    let retryable = will_retry || error.retry != Retry::No;
+    ErrorInfo { kind: error.kind, message: error.message, status: error.status, retryable }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}

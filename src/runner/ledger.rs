@@ -1,0 +1,220 @@
+//! What is known of each request of the batch: from earlier runs, and from this one.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+
+use crate::model::{Digest, ErrorKind, Response, TokenUsage, Totals};
+
+/// One state a request; memory is two bits each, and some bytes with `dedupe`.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    settled: Bits,
+    /// Failed in a way that a later call may mend; called again.
+    failed_before: Bits,
+    totals: Totals,
+    priced: bool,
+    same: Option<HashMap<ContentKey, Same>>,
+    /// With `dedupe`: where earlier runs have written their answers in the journal.
+    answered_at: HashMap<u64, u64>,
+}
+
+/// Half a SHA-256 of what is asked: enough to tell requests apart.
+pub(super) type ContentKey = [u8; 16];
+
+/// What `dedupe` knows of identical requests.
+#[derive(Debug)]
+pub(super) enum Same {
+    /// The first of them is being called; these wait for it.
+    Waiting(Vec<Twin>),
+    /// The first of them has this line in the journal.
+    Answered(u64),
+}
+
+/// A request that waits for an identical one.
+#[derive(Debug, Clone)]
+pub(super) struct Twin {
+    /// Its line in the batch.
+    pub index: u64,
+    /// Its id.
+    pub id: String,
+    /// The digest of its line.
+    pub request_sha256: Digest,
+}
+
+/// The part of a row that the ledger reads.
+#[derive(Debug, Deserialize)]
+struct Row {
+    index: u64,
+    #[serde(default)]
+    token_usage: Option<TokenUsage>,
+    #[serde(default)]
+    cost_usd: Option<f64>,
+    #[serde(default)]
+    error: Option<RowError>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RowError {
+    kind: ErrorKind,
+    retryable: bool,
+}
+
+impl Ledger {
+    /// Nothing is known yet of so many requests.
+    pub(super) fn new(requests: u64, dedupe: bool, priced: bool) -> Self {
+        Self {
+            settled: Bits::new(requests),
+            failed_before: Bits::new(requests),
+            totals: Totals::default(),
+            priced,
+            same: dedupe.then(HashMap::new),
+            answered_at: HashMap::new(),
+        }
+    }
+
+    /// A row of an earlier run, and where the journal has it. One that this program did not write whole is passed over:
+    /// its request is called again.
+    pub(super) fn recall(&mut self, line: &[u8], offset: Option<u64>) {
+        let Ok(row) = serde_json::from_slice::<Row>(line) else { return };
+        if row.index >= self.settled.len() {
+            return;
+        }
+        if let Some(offset) = offset.filter(|_| self.same.is_some() && row.error.is_none()) {
+            self.answered_at.insert(row.index, offset);
+        }
+        if self.settled.get(row.index) {
+            return;
+        }
+        match row.error {
+            Some(RowError { kind: ErrorKind::NotRun, .. }) => {}
+            Some(RowError { retryable: true, .. }) => self.failed_before.set(row.index, true),
+            failed => {
+                self.settled.set(row.index, true);
+                self.count(failed.is_none(), row.token_usage, row.cost_usd);
+            }
+        }
+    }
+
+    /// A row of this run.
+    pub(super) fn settle(&mut self, index: u64, response: &Response) {
+        self.settled.set(index, true);
+        self.failed_before.set(index, false);
+        self.count(response.error.is_none(), response.token_usage, response.cost_usd);
+    }
+
+    /// Whether a request needs no call.
+    pub(super) fn is_settled(&self, index: u64) -> bool {
+        self.settled.get(index)
+    }
+
+    /// Whether any row tells of a request.
+    pub(super) fn has_row(&self, index: u64) -> bool {
+        self.settled.get(index) || self.failed_before.get(index)
+    }
+
+    /// Where the journal has the answer of an earlier run, with `dedupe`.
+    pub(super) fn answered_at(&self, index: u64) -> Option<u64> {
+        self.answered_at.get(&index).copied()
+    }
+
+    /// How many requests need no call.
+    pub(super) fn settled(&self) -> u64 {
+        self.totals.answered + self.totals.failed
+    }
+
+    /// What was spent, by this run and earlier ones.
+    pub(super) fn spent_usd(&self) -> f64 {
+        self.totals.cost_usd.unwrap_or(0.0)
+    }
+
+    /// What an answer cost on average.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    pub(super) fn mean_cost_usd(&self) -> f64 {
+        self.spent_usd() / (self.totals.answered.max(1) as f64)
+    }
+
+    /// The counts, of so many requests in all.
+    pub(super) fn totals(&self, requests: u64) -> Totals {
+        let failed = self.totals.failed + self.failed_before.ones();
+        let cost_usd = self.totals.cost_usd.or(self.priced.then_some(0.0));
+        Totals { failed, not_run: requests - self.totals.answered - failed, cost_usd, ..self.totals }
+    }
+
+    /// What is known of identical requests, with `dedupe`.
+    pub(super) fn same(&mut self) -> Option<&mut HashMap<ContentKey, Same>> {
+        self.same.as_mut()
+    }
+
+    fn count(&mut self, answered: bool, usage: Option<TokenUsage>, cost: Option<f64>) {
+        if answered {
+            self.totals.answered += 1;
+        } else {
+            self.totals.failed += 1;
+        }
+        self.totals.spend(usage, cost);
+    }
+}
+
+#[derive(Debug)]
+struct Bits {
+    words: Vec<u64>,
+    len: u64,
+}
+
+impl Bits {
+    fn new(len: u64) -> Self {
+        let words = usize::try_from(len.div_ceil(64)).unwrap_or(usize::MAX);
+        Self { words: vec![0; words], len }
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn get(&self, at: u64) -> bool {
+        self.words[index(at)] >> (at % 64) & 1 == 1
+    }
+
+    fn set(&mut self, at: u64, on: bool) {
+        let bit = 1 << (at % 64);
+        let word = &mut self.words[index(at)];
+        if on { *word |= bit } else { *word &= !bit }
+    }
+
+    fn ones(&self) -> u64 {
+        self.words.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+}
+
+fn index(at: u64) -> usize {
+    usize::try_from(at / 64).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_on_a_request_counts_once() {
+        let mut ledger = Ledger::new(5, false, true);
+        for row in [
+            r#"{"index":0,"id":"a","token_usage":{"input":3,"output":1},"cost_usd":0.5}"#,
+            r#"{"index":0,"id":"a","token_usage":{"input":3,"output":1},"cost_usd":0.5}"#,
+            r#"{"index":1,"id":"b","error":{"kind":"server","message":"","retryable":true}}"#,
+            r#"{"index":2,"id":"c","error":{"kind":"bad_request","message":"","retryable":false}}"#,
+            r#"{"index":3,"id":"d","error":{"kind":"not_run","message":"","retryable":true}}"#,
+            r#"{"index":9,"id":"x"}"#,
+            "torn",
+        ] {
+            ledger.recall(row.as_bytes(), None);
+        }
+        let called_again: Vec<u64> = (0..5).filter(|i| !ledger.is_settled(*i)).collect();
+        assert_eq!(called_again, [1, 3, 4]);
+        let without_row: Vec<u64> = (0..5).filter(|i| !ledger.has_row(*i)).collect();
+        assert_eq!(without_row, [3, 4]);
+        let totals = ledger.totals(5);
+        assert_eq!((totals.answered, totals.failed, totals.not_run), (1, 2, 2));
+        assert_eq!((totals.cost_usd, totals.tokens.input), (Some(0.5), 3));
+    }
+}

@@ -1,0 +1,65 @@
+//! A token bucket: so many units a second, at most one second's worth at once.
+
+use std::time::{Duration, Instant};
+
+/// Holds what may still be taken.
+#[derive(Debug)]
+pub(super) struct Bucket {
+    per_second: f64,
+    capacity: f64,
+    level: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    /// A full bucket.
+    pub(super) fn new(per_second: f64, now: Instant) -> Self {
+        let capacity = per_second.max(1.0);
+        Self { per_second, capacity, level: capacity, at: now }
+    }
+
+    /// When so much may be taken. More than the bucket ever holds may be taken when it is full.
+    pub(super) fn ready(&self, now: Instant, amount: f64) -> Instant {
+        let missing = amount.min(self.capacity) - self.level_at(now);
+        if missing <= 0.0 { now } else { now + Duration::from_secs_f64(missing / self.per_second) }
+    }
+
+    /// Takes so much, even if that leaves a debt; a negative amount gives back.
+    pub(super) fn take(&mut self, now: Instant, amount: f64) {
+        self.level = (self.level_at(now) - amount).min(self.capacity);
+        self.at = now;
+    }
+
+    fn level_at(&self, now: Instant) -> f64 {
+        let elapsed = now.saturating_duration_since(self.at).as_secs_f64();
+        (self.level + elapsed * self.per_second).min(self.capacity)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_debt_is_waited_out() {
+        let now = Instant::now();
+        let mut bucket = Bucket::new(10.0, now);
+        assert_eq!(bucket.ready(now, 10.0), now);
+        bucket.take(now, 10.0);
+        assert_eq!(bucket.ready(now, 1.0), now + Duration::from_millis(100));
+        bucket.take(now, 20.0);
+        let ready = bucket.ready(now, 1.0) - now;
+        assert!((ready.as_secs_f64() - 2.1).abs() < 1e-6, "{ready:?}");
+        bucket.take(now, -30.0);
+        assert_eq!(bucket.ready(now, 10.0), now);
+    }
+
+    #[test]
+    fn more_than_the_capacity_is_not_waited_for_ever() {
+        let now = Instant::now();
+        let mut bucket = Bucket::new(10.0, now);
+        assert_eq!(bucket.ready(now, 1000.0), now);
+        bucket.take(now, 1000.0);
+        assert!(bucket.ready(now, 1.0) > now + Duration::from_secs(98));
+    }
+}

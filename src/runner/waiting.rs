@@ -1,0 +1,68 @@
+//! Requests that wait to be called again; the one that is ready first comes first. They hold no slot.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Instant;
+
+use super::call::Job;
+
+/// The requests that wait.
+#[derive(Debug, Default)]
+pub(super) struct WaitingRoom {
+    heap: BinaryHeap<Reverse<Waiting>>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    ready: Instant,
+    job: Job,
+}
+
+impl WaitingRoom {
+    pub(super) fn push(&mut self, ready: Instant, job: Job) {
+        self.heap.push(Reverse(Waiting { ready, job }));
+    }
+
+    /// When the first is ready.
+    pub(super) fn next_ready(&self) -> Option<Instant> {
+        self.heap.peek().map(|first| first.0.ready)
+    }
+
+    /// The first, if it is ready.
+    pub(super) fn ready(&self, now: Instant) -> Option<&Job> {
+        self.heap.peek().map(|first| &first.0).filter(|first| first.ready <= now).map(|first| &first.job)
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Job> {
+        self.heap.pop().map(|first| first.0.job)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+}
+
+// Only the time counts, and the place in the batch where that is equal.
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.ready, self.job.index).cmp(&(other.ready, other.job.index))
+    }
+}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Waiting {}

@@ -2,11 +2,15 @@
 //!
 //! The modules are layers: each may use only what stands before it in the list of `docs/design.md`.
 
+pub mod action;
 pub mod archive;
+pub mod cli;
 pub mod config;
 pub mod dispatcher;
+pub mod error;
 pub mod exchange;
 pub mod git;
+pub mod logging;
 pub mod model;
 pub mod providers;
 pub mod report;

@@ -1,1 +1,11 @@
-//! The integration tests: everything through the binary.
+//! The integration tests: everything through the binary, the wire and the files it leaves.
+
+#![expect(clippy::unwrap_used, clippy::format_collect, reason = "tests: they panic to fail, and are short")]
+
+mod crash;
+mod determinism;
+mod layers;
+mod quickstart;
+mod run;
+mod secrets;
+mod support;

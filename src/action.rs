@@ -1,0 +1,132 @@
+//! The GitHub Actions adaptor: the inputs of a step become the command line, so that every option is defined once.
+
+use std::ffi::OsString;
+
+use clap::{CommandFactory as _, error::ErrorKind};
+
+use crate::cli::Cli;
+
+/// The input that names the command; a command of two words has a hyphen (`rollout-run`).
+const MODE: &str = "mode";
+/// Read by the program itself: a secret never stands in the arguments.
+const NOT_ARGUMENTS: [&str; 2] = [MODE, "token"];
+
+/// The arguments as given, or made from the non-empty `INPUT_*` variables of an Actions step that names a `mode`.
+pub fn argv(
+    args: impl Iterator<Item = OsString>,
+    vars: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<Vec<OsString>, clap::Error> {
+    let args: Vec<OsString> = args.collect();
+    let inputs = inputs(vars);
+    let Some((_, mode)) = inputs.iter().find(|(name, _)| name == MODE).filter(|_| args.len() <= 1) else {
+        return Ok(args);
+    };
+    let mut root = Cli::command();
+    root.build();
+    let mut argv: Vec<OsString> = vec![args.into_iter().next().unwrap_or_else(|| "run-evals".into())];
+    let Some(command) = root.find_subcommand(mode) else {
+        let legal: Vec<_> =
+            root.get_subcommands().map(clap::Command::get_name).filter(|name| *name != "help").collect();
+        let message = format!("unknown `mode: {mode}`, expected one of `{}`\n", legal.join("`, `"));
+        return Err(clap::Error::raw(ErrorKind::InvalidSubcommand, message));
+    };
+    argv.push(mode.into());
+    let mut positionals = Vec::new();
+    for (name, value) in &inputs {
+        if NOT_ARGUMENTS.contains(&name.as_str()) {
+            continue;
+        }
+        let Some(arg) = command.get_arguments().find(|arg| is_named(arg, name)) else {
+            let message = format!("`mode: {mode}` takes no input `{name}`\n");
+            return Err(clap::Error::raw(ErrorKind::UnknownArgument, message));
+        };
+        if arg.is_positional() {
+            positionals.push((arg.get_index(), value));
+        } else if arg.get_action().takes_values() {
+            // As one argument, so that a value that starts with a hyphen stays a value.
+            argv.push(format!("--{name}={value}").into());
+        } else if value == "true" {
+            argv.push(format!("--{name}").into());
+        } else if value != "false" {
+            let message = format!("input `{name}` is `true` or `false`, not `{value}`\n");
+            return Err(clap::Error::raw(ErrorKind::InvalidValue, message));
+        }
+    }
+    if !positionals.is_empty() {
+        positionals.sort();
+        argv.push("--".into());
+        argv.extend(positionals.into_iter().map(|(_, value)| OsString::from(value)));
+    }
+    Ok(argv)
+}
+
+/// The inputs that have a value, sorted by name. An optional input that the step does not set is an empty variable.
+fn inputs(vars: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, String)> {
+    let mut inputs: Vec<(String, String)> = vars
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter_map(|(name, value)| {
+            Some((name.strip_prefix("INPUT_")?.to_lowercase(), value.trim().to_owned()))
+        })
+        .filter(|(_, value)| !value.is_empty())
+        .collect();
+    inputs.sort();
+    inputs
+}
+
+fn is_named(arg: &clap::Arg, name: &str) -> bool {
+    arg.get_long() == Some(name) || arg.is_positional() && arg.get_id().as_str().replace('_', "-") == name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn argv_of(vars: &[(&str, &str)]) -> Result<String, String> {
+        let vars = vars.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        match argv(["run-evals".into()].into_iter(), vars) {
+            Ok(argv) => Ok(argv.join(&OsString::from(" ")).into_string().unwrap()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn inputs_become_arguments() {
+        let argv = argv_of(&[
+            ("INPUT_MODE", "eval"),
+            ("INPUT_SUITE", "-odd name.yaml"),
+            ("INPUT_MAX-CONCURRENCY", "8"),
+            ("INPUT_KEEP-RAW", "true"),
+            ("INPUT_DEDUPE", "false"),
+            ("INPUT_DEADLINE", ""),
+            ("INPUT_TOKEN", "ghs_secret"),
+            ("HOME", "/root"),
+        ]);
+        assert_eq!(argv.unwrap(), "run-evals eval --keep-raw --max-concurrency=8 -- -odd name.yaml");
+    }
+
+    #[test]
+    fn a_batch_id_is_positional_where_the_command_says_so() {
+        let collect = argv_of(&[("INPUT_MODE", "collect"), ("INPUT_BATCH-ID", "b1")]);
+        assert_eq!(collect.unwrap(), "run-evals collect -- b1");
+        let run = argv_of(&[("INPUT_MODE", "run"), ("INPUT_BATCH-ID", "b1")]);
+        assert_eq!(run.unwrap(), "run-evals run --batch-id=b1");
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        let unknown_mode = argv_of(&[("INPUT_MODE", "evla")]).unwrap_err();
+        assert!(
+            unknown_mode.contains("expected one of `eval`, `dispatch`, `collect`, `run`"),
+            "{unknown_mode}"
+        );
+        let unknown_input = argv_of(&[("INPUT_MODE", "collect"), ("INPUT_SUITE", "x")]).unwrap_err();
+        assert!(unknown_input.contains("`mode: collect` takes no input `suite`"), "{unknown_input}");
+        let not_boolean = argv_of(&[("INPUT_MODE", "run"), ("INPUT_DEDUPE", "yes")]).unwrap_err();
+        assert!(not_boolean.contains("input `dedupe` is `true` or `false`, not `yes`"), "{not_boolean}");
+    }
+
+    #[test]
+    fn without_a_mode_the_command_line_holds() {
+        assert_eq!(argv_of(&[("INPUT_SUITE", "x")]).unwrap(), "run-evals");
+    }
+}

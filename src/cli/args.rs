@@ -1,0 +1,213 @@
+//! The options, each defined once. The action's inputs are turned into these by `action`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::config::parse_duration;
+use crate::exchange::LocalExchange;
+use crate::model::{BatchId, Digest};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  fine
+  1  failure
+  2  wrong usage
+  3  invalid configuration or input file
+  4  finished, below the threshold or worse than the baseline
+  5  finished, but incomplete: some requests have no answer
+  6  busy: somebody else runs it";
+
+/// GitHub Actions as the compute backend of LLM evaluations.
+#[derive(Debug, Parser)]
+#[command(name = "run-evals", version, about, after_help = EXIT_CODES, propagate_version = true)]
+pub struct Cli {
+    /// For all commands.
+    #[command(flatten)]
+    pub global: GlobalArgs,
+    /// The command.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+pub struct GlobalArgs {
+    /// Tell more on stderr; twice for everything
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Show no progress and no warnings
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a suite: plan, call, collect, report
+    Eval(EvalArgs),
+    /// Turn a suite or a requests file into responses
+    Dispatch(DispatchArgs),
+    /// Collect the responses of a batch that is running or finished
+    Collect(CollectArgs),
+    /// The runner role: call one shard of a batch
+    Run(RunArgs),
+}
+
+/// `eval`.
+#[derive(Debug, Args)]
+pub struct EvalArgs {
+    /// The suite: an EVAL.yaml or a .jsonl file
+    pub suite: PathBuf,
+    /// Which targets.
+    #[command(flatten)]
+    pub targets: TargetArgs,
+    /// Which batch.
+    #[command(flatten)]
+    pub batch: BatchArgs,
+    /// How far.
+    #[command(flatten)]
+    pub limits: LimitArgs,
+    /// Where to.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// `dispatch`.
+#[derive(Debug, Args)]
+pub struct DispatchArgs {
+    /// The suite: an EVAL.yaml or a .jsonl file
+    #[arg(required_unless_present = "requests", conflicts_with = "requests")]
+    pub suite: Option<PathBuf>,
+    /// A file with one request a line, instead of a suite
+    #[arg(long, value_name = "FILE")]
+    pub requests: Option<PathBuf>,
+    /// Which targets.
+    #[command(flatten)]
+    pub targets: TargetArgs,
+    /// Which batch.
+    #[command(flatten)]
+    pub batch: BatchArgs,
+    /// How far.
+    #[command(flatten)]
+    pub limits: LimitArgs,
+    /// Where to.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// `collect`.
+#[derive(Debug, Args)]
+pub struct CollectArgs {
+    /// The batch
+    #[arg(value_name = "BATCH")]
+    pub batch_id: BatchId,
+    /// The local exchange, a git repository
+    #[arg(long, value_name = "PATH", default_value = LocalExchange::DEFAULT_PATH)]
+    pub exchange: PathBuf,
+    /// Where to.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The batch to run
+    #[arg(long, value_name = "ID")]
+    pub batch_id: BatchId,
+    /// The digest that the batch archive must have
+    #[arg(long, value_name = "SHA256")]
+    pub batch_sha256: Option<Digest>,
+    /// The local exchange, a git repository
+    #[arg(long, value_name = "PATH", default_value = LocalExchange::DEFAULT_PATH)]
+    pub exchange: PathBuf,
+    /// Which shard of the batch, counted from 0
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    pub shard: u32,
+    /// The targets file [default: the nearest targets.yaml or .agentv/targets.yaml]
+    #[arg(long, value_name = "FILE")]
+    pub targets: Option<PathBuf>,
+    /// The target to call [default: the one that the batch names]
+    #[arg(long, value_name = "NAME")]
+    pub target: Option<String>,
+    /// How far.
+    #[command(flatten)]
+    pub limits: LimitArgs,
+    /// Print the result as text or as JSON
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// Which targets.
+#[derive(Debug, Args)]
+pub struct TargetArgs {
+    /// The targets file [default: the nearest targets.yaml or .agentv/targets.yaml]
+    #[arg(long, value_name = "FILE")]
+    pub targets: Option<PathBuf>,
+    /// The target to call; may be given more than once [default: the suite's, else `default`]
+    #[arg(long, value_name = "NAME")]
+    pub target: Vec<String>,
+}
+
+/// Which batch, and where it lies.
+#[derive(Debug, Args)]
+pub struct BatchArgs {
+    /// The batch's name; the same name and input resume it [default: time and digest]
+    #[arg(long, value_name = "ID")]
+    pub batch_id: Option<BatchId>,
+    /// The local exchange, a git repository
+    #[arg(long, value_name = "PATH", default_value = LocalExchange::DEFAULT_PATH)]
+    pub exchange: PathBuf,
+}
+
+/// How far a run may go.
+#[derive(Debug, Clone, Args)]
+pub struct LimitArgs {
+    /// Calls in flight at once [default: the target's]
+    #[arg(long, value_name = "N")]
+    pub max_concurrency: Option<std::num::NonZeroU32>,
+    /// Stop after calling this many requests
+    #[arg(long, value_name = "N")]
+    pub max_requests: Option<u64>,
+    /// Stop before spending more than this; needs a `price` in the target
+    #[arg(long, value_name = "USD", value_parser = parse_budget)]
+    pub budget_usd: Option<f64>,
+    /// Stop after this long, for example `45m`
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub deadline: Option<Duration>,
+    /// Call identical requests once
+    #[arg(long)]
+    pub dedupe: bool,
+    /// Keep the vendor's whole answer in each row
+    #[arg(long)]
+    pub keep_raw: bool,
+}
+
+/// Where results go, and in which form.
+#[derive(Debug, Args)]
+pub struct OutputArgs {
+    /// The directory for responses.jsonl and summary.json
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Print the result as text or as JSON
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// The form of what is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+fn parse_budget(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(budget) if budget.is_finite() && budget > 0.0 => Ok(budget),
+        _ => Err("expected an amount above 0, for example `2.50`".to_owned()),
+    }
+}

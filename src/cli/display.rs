@@ -1,0 +1,119 @@
+//! What is shown while a command works: a bar on a terminal, a line now and then elsewhere; all on stderr.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::runner::Progress;
+
+/// How often a line is written where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+const BAR_EVERY: Duration = Duration::from_millis(100);
+
+/// Where messages go.
+#[derive(Debug)]
+pub(super) struct Display {
+    quiet: bool,
+    terminal: bool,
+}
+
+impl Display {
+    /// A display that is silent if asked to be.
+    pub(super) fn new(quiet: bool) -> Self {
+        Self { quiet, terminal: std::io::stderr().is_terminal() }
+    }
+
+    /// A warning; its text may have several lines.
+    pub(super) fn warning(&self, text: &str) {
+        if !self.quiet {
+            stderr(&format!("warning: {text}\n\n"));
+        }
+    }
+
+    /// A line that helps to follow what happens.
+    pub(super) fn note(&self, text: &str) {
+        if !self.quiet {
+            stderr(&format!("{text}\n"));
+        }
+    }
+
+    /// Shows progress until the work is done.
+    pub(super) async fn follow<T>(&self, progress: &Arc<Progress>, work: impl Future<Output = T>) -> T {
+        if self.quiet {
+            return work.await;
+        }
+        let bar = self.terminal.then(bar);
+        let mut ticks = tokio::time::interval(if self.terminal { BAR_EVERY } else { LINE_EVERY });
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // The first tick comes at once, when there is nothing to tell.
+        ticks.tick().await;
+        let started = Instant::now();
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => {
+                    if let Some(bar) = bar {
+                        bar.finish_and_clear();
+                    }
+                    return done;
+                }
+                _ = ticks.tick() => match &bar {
+                    Some(bar) => {
+                        bar.set_length(progress.total.get());
+                        bar.set_position(progress.done());
+                        bar.set_message(state(progress));
+                    }
+                    None => self.note(&line(progress, started.elapsed())),
+                },
+            }
+        }
+    }
+}
+
+/// Writes data: the only thing that goes to stdout. A reader that has gone away is no error.
+pub(super) fn stdout(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Writes for people. Nothing can be done where even that fails.
+pub fn stderr(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+fn bar() -> ProgressBar {
+    let template = "{bar:30} {pos}/{len} {msg} {elapsed} (about {eta} left)";
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr()).with_style(style)
+}
+
+fn state(progress: &Progress) -> String {
+    let failed = match progress.failed.get() {
+        0 => String::new(),
+        failed => format!(", {failed} failed"),
+    };
+    let waiting = match progress.waiting.get() {
+        0 => String::new(),
+        waiting => format!(", {waiting} waiting to be called again"),
+    };
+    let pace = match progress.learned_per_minute.get() {
+        0 => String::new(),
+        learned => format!(", slowed to the {learned} calls a minute that the vendor accepts"),
+    };
+    format!("{} in flight{waiting}{failed}{pace}", progress.in_flight.get())
+}
+
+fn line(progress: &Progress, elapsed: Duration) -> String {
+    format!(
+        "{} of {} done after {} s: {}",
+        progress.done(),
+        progress.total.get(),
+        elapsed.as_secs(),
+        state(progress)
+    )
+}

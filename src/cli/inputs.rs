@@ -1,0 +1,80 @@
+//! What several commands read before they start: environment, targets, limits.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use super::args::LimitArgs;
+use super::display::Display;
+use crate::config::{Env, Roots, TargetsFile, shown};
+use crate::exchange::LocalExchange;
+use crate::model::{Exit, Failure, RunnerTarget, Target};
+
+/// The environment of the process, and the `.env` files from `near` up to the git root and in `cwd`.
+pub(super) fn environment(near: &Path, cwd: &Path) -> anyhow::Result<Env> {
+    let mut env = Env::from_process();
+    for dir in Roots::new(near, cwd).iter() {
+        env.add_dotenv(dir).map_err(|error| {
+            Failure::config(format!("cannot read `{}`: {error}", shown(&dir.join(".env"), cwd).display()))
+        })?;
+    }
+    Ok(env)
+}
+
+/// The targets file that was named, or the nearest one.
+pub(super) fn targets_file(
+    named: Option<&Path>,
+    near: &Path,
+    cwd: &Path,
+    display: &Display,
+) -> anyhow::Result<TargetsFile> {
+    let path = match named {
+        Some(path) => path.to_path_buf(),
+        None => TargetsFile::discover(&Roots::new(near, cwd)).ok_or_else(|| {
+            Failure::config("no targets file")
+                .hint("name one with `--targets FILE`, or add `targets.yaml` or `.agentv/targets.yaml` next to the suite")
+        })?,
+    };
+    let (targets, warnings) = TargetsFile::load(&path, &shown(&path, cwd))?;
+    for warning in &warnings {
+        display.warning(warning);
+    }
+    Ok(targets)
+}
+
+/// A target that can be called from here.
+pub(super) fn runner_target(targets: &TargetsFile, name: &str, env: &Env) -> anyhow::Result<RunnerTarget> {
+    match targets.resolve(name, env)? {
+        Target::Runner(target) => Ok(*target),
+        Target::Remote(target) => {
+            let message = format!(
+                "target `{}` is a runner repository on GitHub, which this version cannot dispatch to",
+                target.name
+            );
+            Err(Failure::new(Exit::Failure, message)
+                .hint("choose a target with a model behind it with `--target`")
+                .into())
+        }
+    }
+}
+
+/// The local exchange, made if need be. What lies beside the default one is not for the user's own repository.
+pub(super) fn exchange(path: &Path) -> anyhow::Result<LocalExchange> {
+    let exchange = LocalExchange::open_or_create(path)?;
+    if path == Path::new(LocalExchange::DEFAULT_PATH) {
+        let ignore = path.with_file_name(".gitignore");
+        if !ignore.exists() {
+            std::fs::write(&ignore, "*\n").with_context(|| format!("cannot write `{}`", ignore.display()))?;
+        }
+    }
+    Ok(exchange)
+}
+
+/// What the command line says over the target.
+pub(super) fn apply_limits(target: &mut RunnerTarget, limits: &LimitArgs) {
+    if let Some(most) = limits.max_concurrency {
+        target.limits.max_concurrency = most;
+    }
+    target.dedupe |= limits.dedupe;
+    target.keep_raw |= limits.keep_raw;
+}

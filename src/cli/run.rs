@@ -1,0 +1,48 @@
+//! `run`: the runner role, one shard of one batch.
+
+use std::sync::Arc;
+
+use super::args::{Format, RunArgs};
+use super::display::{self, Display};
+use super::{inputs, signals};
+use crate::exchange::LocalExchange;
+use crate::model::{BatchManifest, Exit};
+use crate::runner::{self, Progress, RunOptions};
+
+pub(super) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
+    let cwd = std::env::current_dir()?;
+    let exchange = LocalExchange::open(&args.exchange)?;
+    let env = inputs::environment(&cwd, &cwd)?;
+    let targets = inputs::targets_file(args.targets.as_deref(), &cwd, &cwd, display)?;
+    let options = RunOptions {
+        shard: args.shard,
+        sharers: 1,
+        batch_sha256: args.batch_sha256,
+        budget_usd: args.limits.budget_usd,
+        max_requests: args.limits.max_requests,
+        deadline: args.limits.deadline,
+    };
+    let progress = Arc::new(Progress::default());
+    let stop = signals::stop_requested()?;
+    let choose = |manifest: &BatchManifest| {
+        let name = args.target.as_deref().unwrap_or(&manifest.target);
+        let mut target = inputs::runner_target(&targets, name, &env)?;
+        inputs::apply_limits(&mut target, &args.limits);
+        Ok(target)
+    };
+    let work = runner::run(&exchange, &args.batch_id, choose, &options, &progress, stop);
+    let report = display.follow(&progress, work).await?;
+    let totals = report.totals;
+    match args.format {
+        Format::Json => display::stdout(&format!("{}\n", serde_json::to_string_pretty(&totals)?))?,
+        Format::Text => {
+            let requests = totals.answered + totals.failed + totals.not_run;
+            let counts = format!("{} of {requests} answered, {} failed", totals.answered, totals.failed);
+            display::stdout(&format!("{counts}, {} not run\n", totals.not_run))?;
+        }
+    }
+    if let Some(stop) = report.stopped {
+        display.note(&format!("stopped early: {}", stop.describe()));
+    }
+    Ok(if totals.failed + totals.not_run == 0 { Exit::Ok } else { Exit::Incomplete })
+}

@@ -1,0 +1,14 @@
+//! The log for `-v`, on stderr; `RUN_EVALS_LOG` takes a filter instead.
+
+use tracing_subscriber::EnvFilter;
+
+/// Starts the log. Warnings are shown without `-v`, everything of ours with `-vv`.
+pub fn init(verbose: u8) {
+    let default = match verbose {
+        0 => "run_evals=warn",
+        1 => "run_evals=info",
+        _ => "run_evals=debug",
+    };
+    let filter = EnvFilter::try_from_env("RUN_EVALS_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+}

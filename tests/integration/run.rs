@@ -1,0 +1,202 @@
+//! What the runner does with limits, failures and identical requests.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{MockLlm, Workspace};
+
+#[test]
+fn refusals_failures_and_dropped_connections_are_repeated_until_all_is_answered() {
+    let llm = MockLlm::start(&[
+        "--rate-429",
+        "0.1",
+        "--retry-after",
+        "1",
+        "--rate-5xx",
+        "0.02",
+        "--rate-drop",
+        "0.01",
+    ]);
+    let workspace = Workspace::new();
+    workspace.write_target(&llm.base_url(), "max_concurrency: 32");
+    workspace.write_requests(500);
+    workspace.dispatch(&[]).expect(0);
+    let rows = workspace.rows("out/responses.jsonl");
+    assert_eq!(rows.len(), 500);
+    assert_eq!(llm.counter("ok"), 500, "an answer is paid for once");
+    let (refused, broken) = (llm.counter("s429"), llm.counter("s5xx") + llm.counter("dropped"));
+    assert!(refused > 20 && broken > 5, "the server did not misbehave: {refused}, {broken}");
+    let attempts: u64 = rows.iter().map(|row| row["attempts"].as_u64().unwrap()).sum();
+    assert_eq!(attempts, llm.counter("requests"), "every call is in a row's attempts");
+}
+
+#[test]
+fn a_limit_that_is_configured_nowhere_is_learned() {
+    let llm = MockLlm::start(&["--limit-per-second", "100", "--latency-ms", "20"]);
+    let workspace = Workspace::new();
+    workspace.write_target(&llm.base_url(), "max_concurrency: 64");
+    workspace.write_requests(500);
+    workspace.dispatch(&[]).expect(0);
+    assert_eq!(workspace.rows("out/responses.jsonl").len(), 500);
+    let refused = llm.counter("s429");
+    assert!(refused < 250, "{refused} refusals for 500 answers: the limit was not learned");
+}
+
+#[test]
+fn requests_per_minute_hold_the_run_back() {
+    let llm = MockLlm::start(&[]);
+    let workspace = Workspace::new();
+    workspace.write_target(&llm.base_url(), "requests_per_minute: 600");
+    workspace.write_requests(30);
+    let started = Instant::now();
+    workspace.dispatch(&[]).expect(0);
+    // 10 at once, then 10 a second.
+    assert!(started.elapsed() >= Duration::from_millis(1900), "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_budget_stops_the_run_cleanly_and_more_budget_resumes_it() {
+    let llm = MockLlm::start(&["--latency-ms", "5"]);
+    let workspace = Workspace::new();
+    workspace.write_target(
+        &llm.base_url(),
+        "max_concurrency: 4\nprice: { input_per_mtok: 1000, output_per_mtok: 1000 }",
+    );
+    workspace.write_requests(200);
+    let output = workspace.run(&[
+        "dispatch",
+        "--requests",
+        "requests.jsonl",
+        "--target",
+        "llm",
+        "--output",
+        "out",
+        "--batch-id",
+        "b1",
+        "--budget-usd",
+        "0.2",
+    ]);
+    let stderr = output.expect(5).stderr;
+    assert!(stderr.contains("stopped early: the budget is spent"), "{stderr}");
+    let summary: serde_json::Value = serde_json::from_str(&workspace.read("out/summary.json")).unwrap();
+    let spent = summary["targets"][0]["cost_usd"].as_f64().unwrap();
+    assert!(spent > 0.1 && spent <= 0.2, "spent {spent} of 0.2");
+    assert_eq!(summary["targets"][0]["stopped"], "budget");
+    let rows = workspace.rows("out/responses.jsonl");
+    assert_eq!(rows.len(), 200, "every request has a row");
+    assert!(rows.iter().any(|row| row["error"]["message"] == "not called: the budget is spent"));
+
+    workspace.dispatch(&["--batch-id", "b1"]).expect(0);
+    assert_eq!(llm.counter("ok"), 200, "nothing is paid twice");
+}
+
+#[test]
+fn a_budget_without_a_price_is_refused() {
+    let workspace = Workspace::new();
+    workspace.write_target("http://127.0.0.1:1/v1", "");
+    workspace.write_requests(1);
+    let output = workspace.dispatch(&["--budget-usd", "1"]).expect(3);
+    insta::assert_snapshot!(output.stderr, @r"
+    error: a budget needs a `price` in target `llm`
+
+    hint: add `price: { input_per_mtok: …, output_per_mtok: … }` to the target, or leave the budget out
+    ");
+}
+
+#[test]
+fn max_requests_and_the_deadline_stop_cleanly() {
+    let llm = MockLlm::start(&["--latency-ms", "50"]);
+    let workspace = Workspace::new();
+    workspace.write_target(&llm.base_url(), "max_concurrency: 4");
+    workspace.write_requests(200);
+    workspace.dispatch(&["--batch-id", "b1", "--max-requests", "10"]).expect(5);
+    assert_eq!(llm.counter("ok"), 10);
+    workspace.dispatch(&["--batch-id", "b1", "--deadline", "300ms"]).expect(5);
+    let after_deadline = llm.counter("ok");
+    assert!((14..100).contains(&after_deadline), "{after_deadline}");
+    let rows = workspace.rows("out/responses.jsonl");
+    let answered = rows.iter().filter(|row| row.get("output").is_some()).count() as u64;
+    assert_eq!(answered, after_deadline);
+}
+
+#[test]
+fn identical_requests_are_called_once_with_dedupe() {
+    let llm = MockLlm::start(&["--latency-ms", "5"]);
+    let workspace = Workspace::new();
+    workspace.write_target(
+        &llm.base_url(),
+        "dedupe: true\nprice: { input_per_mtok: 1000, output_per_mtok: 1000 }",
+    );
+    let lines: String = (0..90)
+        .map(|i| {
+            format!(
+                "{{\"id\":\"r{i}\",\"messages\":[{{\"role\":\"user\",\"content\":\"message {}\"}}]}}\n",
+                i % 3
+            )
+        })
+        .collect();
+    workspace.write("requests.jsonl", lines);
+    workspace.dispatch(&["--batch-id", "b1", "--max-requests", "2"]).expect(5);
+    workspace.dispatch(&["--batch-id", "b1"]).expect(0);
+    assert_eq!(llm.counter("requests"), 3, "one call for each of three messages, also over a resume");
+    let rows = workspace.rows("out/responses.jsonl");
+    for (i, row) in rows.iter().enumerate() {
+        assert_eq!(row["output"][0]["content"], format!("message {}", i % 3), "{row}");
+        assert_eq!(row.get("same_as").is_some(), i > 2, "{row}");
+    }
+    let cost: f64 = rows.iter().filter_map(|row| row["cost_usd"].as_f64()).sum();
+    let first: f64 = rows[..3].iter().filter_map(|row| row["cost_usd"].as_f64()).sum();
+    assert!((cost - first).abs() < 1e-12 && first > 0.0, "a twin costs nothing: {cost}, {first}");
+}
+
+#[test]
+fn failures_are_rows_and_exit_5() {
+    let workspace = Workspace::new();
+    workspace
+        .write("targets.yaml", "targets:\n  - name: llm\n    provider: mock\n    script: script.jsonl\n");
+    workspace.write(
+        "script.jsonl",
+        "{\"id\":\"r0\",\"response\":\"fine\"}\n{\"id\":\"r1\",\"status\":400,\"error\":\"no such parameter\"}\n",
+    );
+    workspace.write_requests(2);
+    let output = workspace.run(&["dispatch", "--requests", "requests.jsonl", "--target", "llm"]).expect(5);
+    let rows: Vec<serde_json::Value> =
+        output.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows[0]["output"][0]["content"], "fine");
+    assert_eq!(rows[1]["error"]["kind"], "bad_request");
+    assert_eq!(rows[1]["error"]["status"], 400);
+    assert!(rows[1].get("output").is_none());
+}
+
+#[test]
+fn a_refused_key_stops_the_run_instead_of_failing_every_request() {
+    let workspace = Workspace::new();
+    workspace
+        .write("targets.yaml", "targets:\n  - name: llm\n    provider: mock\n    script: script.jsonl\n");
+    let script: String =
+        (0..100).map(|i| format!("{{\"id\":\"r{i}\",\"status\":401,\"error\":\"wrong key\"}}\n")).collect();
+    workspace.write("script.jsonl", script);
+    workspace.write_requests(100);
+    workspace.dispatch(&["--max-concurrency", "2"]).expect(5);
+    let rows = workspace.rows("out/responses.jsonl");
+    let called = rows.iter().filter(|row| row["error"]["kind"] == "auth").count();
+    assert!((5..10).contains(&called), "{called} calls with a refused key");
+    assert_eq!(rows.len(), 100);
+}
+
+#[test]
+fn the_same_batch_id_with_other_requests_is_refused() {
+    let workspace = Workspace::new();
+    workspace.write("targets.yaml", "targets:\n  - name: llm\n    provider: mock\n");
+    workspace.write_requests(2);
+    workspace.dispatch(&["--batch-id", "b1"]).expect(0);
+    workspace.write_requests(3);
+    let output = workspace.dispatch(&["--batch-id", "b1"]).expect(3);
+    insta::with_settings!({filters => vec![(r"[0-9a-f]{64}", "[sha256]")]}, {
+        insta::assert_snapshot!(output.stderr, @r"
+        error: another batch has the id `b1` already: its digest is [sha256], the new one's is [sha256]
+
+        hint: choose another `--batch-id`, or leave it out to get a new one
+        ");
+    });
+    assert_eq!(workspace.rows("out/responses.jsonl").len(), 2, "the earlier results are untouched");
+}

@@ -25,6 +25,8 @@ pub(super) struct Job {
     pub attempts: u32,
     /// How many of those failed for another reason than the rate.
     pub failures: u32,
+    /// How many of those were refused for the rate.
+    pub refusals: u32,
     /// Since when the vendor refuses it.
     pub refused_since: Option<Instant>,
     /// What the latest attempt came to.

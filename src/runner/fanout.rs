@@ -36,6 +36,8 @@ const MOST_WAITING: usize = 10_000;
 /// Everything that a run of one shard needs and changes.
 pub(super) struct Fanout<'r> {
     pub(super) batch: &'r OpenBatch,
+    /// How many requests the shard has.
+    pub(super) requests: u64,
     pub(super) target: Arc<RunnerTarget>,
     pub(super) options: &'r RunOptions,
     pub(super) journal: &'r mut Journal,
@@ -159,7 +161,8 @@ impl Fanout<'_> {
             }
             let job = if again.is_some() { state.waiting.pop() } else { state.fresh.take() };
             if let Some(job) = job {
-                state.pace.started(now, job.estimate);
+                let under_way = self.ledger.settled() + state.tasks.len() as u64;
+                state.pace.started(now, job.estimate, self.requests.saturating_sub(under_way + 1));
                 state.calls += u64::from(job.attempts == 0);
                 state.tasks.spawn(job.attempt(Arc::clone(&state.caller), Arc::clone(&state.files)));
             }
@@ -200,6 +203,7 @@ impl Fanout<'_> {
                 estimate,
                 attempts: 0,
                 failures: 0,
+                refusals: 0,
                 refused_since: None,
                 last_error: None,
                 body: Body::Request(Box::new(request)),

@@ -97,7 +97,7 @@ pub async fn run(
         let options = &RunOptions { budget_usd, ..options.clone() };
         let target = Arc::clone(&target);
         let (batch, journal, ledger) = (&batch, &mut journal, &mut ledger);
-        Fanout { batch, target, options, journal, ledger, progress, redactor, stop }.run().await?
+        Fanout { batch, requests, target, options, journal, ledger, progress, redactor, stop }.run().await?
     };
     journal.close()?;
     tracing::debug!("all calls have ended");

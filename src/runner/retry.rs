@@ -16,6 +16,7 @@ pub(super) fn wait(job: &mut Job, error: &CallError, now: Instant, policy: &Retr
     let Retry::After(asked) = error.retry else { return None };
     if error.kind == ErrorKind::RateLimited {
         // A refusal is not a failure: it is waited out, however often it comes.
+        job.refusals += 1;
         let since = *job.refused_since.get_or_insert(now);
         if now.duration_since(since) > MOST_REFUSED {
             return None;
@@ -29,7 +30,10 @@ pub(super) fn wait(job: &mut Job, error: &CallError, now: Instant, policy: &Retr
     match asked {
         Some(asked) if asked > policy.max_delay => None,
         Some(asked) => Some(asked.mul_f64(1.0 + SPREAD * fastrand::f64())),
-        None => Some(backoff(job.attempts, policy).mul_f64(0.75 + 0.5 * fastrand::f64())),
+        None => {
+            let before = if error.kind == ErrorKind::RateLimited { job.refusals } else { job.failures };
+            Some(backoff(before, policy).mul_f64(0.75 + 0.5 * fastrand::f64()))
+        }
     }
 }
 
@@ -43,8 +47,8 @@ pub(super) fn exhausted_for(hints: &RateHints) -> Option<Duration> {
     [wait(&hints.requests), wait(&hints.tokens)].into_iter().flatten().max()
 }
 
-fn backoff(attempts: u32, policy: &RetryPolicy) -> Duration {
-    let exponent = i32::try_from(attempts.saturating_sub(1)).unwrap_or(i32::MAX).min(64);
+fn backoff(before: u32, policy: &RetryPolicy) -> Duration {
+    let exponent = i32::try_from(before.saturating_sub(1)).unwrap_or(i32::MAX).min(64);
     let seconds = policy.initial_delay.as_secs_f64() * policy.backoff_factor.powi(exponent);
     Duration::from_secs_f64(seconds.min(policy.max_delay.as_secs_f64()))
 }
@@ -57,7 +61,7 @@ mod tests {
     fn waits_grow_to_the_longest() {
         let policy = RetryPolicy { max_delay: Duration::from_secs(8), ..RetryPolicy::default() };
         let waits: Vec<u64> =
-            (1..8).map(|attempts| u64::try_from(backoff(attempts, &policy).as_millis()).unwrap()).collect();
+            (1..8).map(|before| u64::try_from(backoff(before, &policy).as_millis()).unwrap()).collect();
         assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 8000, 8000]);
         assert_eq!(backoff(u32::MAX, &policy), Duration::from_secs(8));
     }

@@ -28,18 +28,23 @@ const BROKEN_OF_20: u32 = 12;
 const LIMITED_SHARE: f64 = 0.25;
 /// Fewer outcomes in a second than this say nothing about a share.
 const LIMITED_OUTCOMES: u32 = 50;
-/// The learned rate is this much above what was accepted, so that a higher limit is noticed.
-const ABOVE: f64 = 1.01;
-/// Every so many seconds, one second is called faster by `PROBE`.
-const PROBE_EVERY: u32 = 4;
-/// Above the share of random refusals (1 ÷ 0.9) that the learned rate must not decay under.
-const PROBE: f64 = 1.12;
+/// The learned rate is this much above what was accepted, so that the whole of it is used.
+const ABOVE: f64 = 1.02;
+/// Where lowering the rate does not help, refusals do not come from the rate: it goes up again, to this much above the
+/// best of so many latest seconds.
+const BEST_OF: usize = 4;
+const RECOVER: f64 = 1.12;
+/// A refusal in the last seconds of a run prolongs it by the whole wait that the vendor asks for, so these are careful.
+const LAST_SECONDS: f64 = 1.5;
+const CAREFUL: f64 = 0.92;
 /// How much a learned rate grows after a second without refusals, and the least it may be.
 const GROWTH: f64 = 0.05;
 const MOST_GROWTH: f64 = 0.1;
 const SLOWEST: f64 = 0.05;
 /// The pause after an overload where the vendor names none.
 const DEFAULT_PAUSE: Duration = Duration::from_secs(1);
+/// After so many seconds a learned rate that the run stays far below is forgotten.
+const IDLE_AFTER: u32 = 10;
 /// How many calls of a pause look whether the vendor accepts again already.
 const PROBES_IN_A_PAUSE: u32 = 4;
 /// The calls a second with which a vendor that accepts early is approached, and how often they double.
@@ -85,8 +90,11 @@ struct Rate {
     per_second: f64,
     next: Instant,
     /// What was accepted in each of the latest seconds.
-    accepted: [f64; PROBE_EVERY as usize],
+    accepted: [f64; BEST_OF],
     seconds: u32,
+    /// The share that was refused in the latest second, and whether the rate was lowered for it.
+    share: f64,
+    lowered: bool,
     /// How much the rate grows after a second without refusals; it doubles with each.
     step: f64,
     /// When the rate doubles next, until the first refusal.
@@ -158,8 +166,8 @@ impl Pace {
         }
     }
 
-    /// A call of about so many tokens starts.
-    pub(super) fn started(&mut self, now: Instant, tokens: u64) {
+    /// A call of about so many tokens starts, and so many more are to come.
+    pub(super) fn started(&mut self, now: Instant, tokens: u64, to_come: u64) {
         self.in_flight += 1;
         self.meter.started(now);
         if let Some(bucket) = &mut self.requests {
@@ -173,7 +181,9 @@ impl Pace {
         }
         if let Some(rate) = &mut self.rate {
             let earliest = now.checked_sub(CATCH_UP).unwrap_or(now);
-            rate.next = rate.next.max(earliest) + Duration::from_secs_f64(1.0 / rate.per_second);
+            let last_ones = as_f64(to_come) < LAST_SECONDS * rate.per_second;
+            let per_second = rate.per_second * if last_ones { CAREFUL } else { 1.0 };
+            rate.next = rate.next.max(earliest) + Duration::from_secs_f64(1.0 / per_second);
         }
     }
 
@@ -296,8 +306,17 @@ impl Pace {
 impl Rate {
     fn new(per_second: f64, now: Instant) -> Self {
         let per_second = per_second.max(SLOWEST);
-        let accepted = [0.0; PROBE_EVERY as usize];
-        Self { per_second, next: now, accepted, seconds: 0, step: GROWTH, ramp: None }
+        let accepted = [0.0; BEST_OF];
+        Self {
+            per_second,
+            next: now,
+            accepted,
+            seconds: 0,
+            share: 0.0,
+            lowered: false,
+            step: GROWTH,
+            ramp: None,
+        }
     }
 
     fn ramp(from: f64, now: Instant) -> Self {
@@ -308,7 +327,8 @@ impl Rate {
         if accepted + refused == 0.0 {
             return;
         }
-        self.accepted[(self.seconds % PROBE_EVERY) as usize] = accepted;
+        self.accepted.rotate_right(1);
+        self.accepted[0] = accepted;
         self.seconds += 1;
         if refused == 0.0 {
             // Only a rate that was used up says that more would be accepted.
@@ -319,19 +339,19 @@ impl Rate {
             return;
         }
         self.step = GROWTH;
-        if refused >= OVERLOAD_SHARE * (accepted + refused) {
-            // The vendor has changed its mind: what was accepted earlier no longer counts.
-            self.accepted.fill(accepted);
-        }
+        let share = refused / (accepted + refused);
         let best = self.accepted.iter().copied().fold(SLOWEST, f64::max);
-        let probe = self.seconds.is_multiple_of(PROBE_EVERY);
+        let in_vain = self.lowered && share >= 0.8 * self.share;
         // A second with a few unlucky calls says little, so the rate never falls by more than half.
-        self.per_second = (best * if probe { PROBE } else { ABOVE }).max(self.per_second / 2.0);
+        let next = if in_vain { best * RECOVER } else { accepted * ABOVE }.max(self.per_second / 2.0);
+        self.lowered = next < 0.97 * self.per_second;
+        self.share = share;
+        self.per_second = next;
     }
 
     /// The run is far from this rate: something else holds it back, and the rate need not be known.
     fn is_idle(&self, accepted: f64) -> bool {
-        let settled = self.seconds >= PROBE_EVERY || self.ramp.is_some();
+        let settled = self.seconds >= IDLE_AFTER || self.ramp.is_some();
         settled && self.per_second > 4.0 * accepted.max(RAMP_FROM)
     }
 }

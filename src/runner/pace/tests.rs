@@ -104,7 +104,7 @@ fn simulate(vendor: Vendor, calls: u32, concurrency: u32, refusal_ms: u64) -> Re
                     } else {
                         fresh -= 1;
                     }
-                    pace.started(at(now), 10);
+                    pace.started(at(now), 10, u64::from(fresh) + waiting.len() as u64);
                     let ok = sim.accepts(now);
                     let took = if ok { 50_000 } else { refusal_ms * 1000 + 500 };
                     ends.push(std::cmp::Reverse((now + took, now, ok)));
@@ -152,7 +152,7 @@ fn an_unlimited_vendor_is_called_at_full_speed() {
 #[test]
 fn a_limit_that_nobody_told_is_learned() {
     // A refusal that takes as long as an answer is noticed when the next round is on its way already.
-    for (refusal_ms, most_refused) in [(0, 0.25), (50, 0.35)] {
+    for (refusal_ms, most_refused) in [(0, 0.22), (50, 0.35)] {
         for (calls, limit) in [(400, 20), (4000, 200), (12_000, 600)] {
             for (name, vendor) in [
                 ("sliding", Vendor::Sliding(limit)),
@@ -163,7 +163,7 @@ fn a_limit_that_nobody_told_is_learned() {
                 let result = simulate(vendor, calls, 64, refusal_ms);
                 let floor = f64::from(calls) / f64::from(limit);
                 let (ratio, refused) = (result.seconds / floor, result.refused_per_answer);
-                assert!(ratio <= 1.12, "{name} {limit}/s: {ratio:.3} of the floor");
+                assert!(ratio <= 1.10, "{name} {limit}/s: {ratio:.3} of the floor");
                 assert!(refused <= most_refused, "{name} {limit}/s: {refused:.3} refused an answer");
             }
         }
@@ -198,7 +198,7 @@ fn configured_limits_hold() {
     for millisecond in 0..10_000 {
         let now = now + Duration::from_millis(millisecond);
         while pace.gate(now, 1) == Gate::Open {
-            pace.started(now, 1);
+            pace.started(now, 1, 100);
             pace.ended(now, now, Outcome::Accepted, 0);
             started += 1;
         }
@@ -216,7 +216,7 @@ fn tokens_that_were_not_foreseen_are_paid_back() {
     };
     let now = Instant::now();
     let mut pace = Pace::new(limits, 1, now);
-    pace.started(now, 50);
+    pace.started(now, 50, 100);
     pace.ended(now, now, Outcome::Accepted, 250);
     let Gate::At(ready) = pace.gate(now, 50) else { panic!("the debt of 200 tokens was forgotten") };
     assert!((ready - now).as_secs_f64() > 2.4, "{:?}", ready - now);

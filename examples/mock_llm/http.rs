@@ -17,6 +17,8 @@ pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
     /// Without the query.
     pub(crate) path: &'a str,
+    /// The key of the `Authorization` header; empty without one.
+    pub(crate) key: &'a str,
     /// Whether the client will send another one on this connection.
     pub(crate) keep_alive: bool,
     /// The body; empty without one.
@@ -108,6 +110,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Parsed<'_> {
         _ => return refused(505, "only HTTP/1.1 is spoken here"),
     };
     let mut body_length = None;
+    let mut key = "";
     for line in lines {
         let Some((name, value)) = line.split_once(':') else {
             return refused(400, "a header has no colon");
@@ -118,6 +121,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Parsed<'_> {
                 Some(length) if body_length.is_none_or(|known| known == length) => body_length = Some(length),
                 _ => return refused(400, "`Content-Length` is not one number"),
             }
+        } else if name.eq_ignore_ascii_case("authorization") {
+            key = value.strip_prefix("Bearer ").unwrap_or(value);
         } else if name.eq_ignore_ascii_case("connection") {
             keep_alive &= !value.eq_ignore_ascii_case("close");
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
@@ -132,7 +137,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Parsed<'_> {
     match bytes.get(head_length + 4..length) {
         Some(body) => {
             let path = target.split_once('?').map_or(target, |(path, _)| path);
-            Parsed::Whole { request: Request { method, path, keep_alive, body }, length }
+            Parsed::Whole { request: Request { method, path, key, keep_alive, body }, length }
         }
         None => Parsed::Partial { missing: length - bytes.len() },
     }
@@ -151,6 +156,7 @@ fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
         400 => "Bad Request",
+        401 => "Unauthorized",
         404 => "Not Found",
         405 => "Method Not Allowed",
         411 => "Length Required",
@@ -186,7 +192,7 @@ mod tests {
     #[test]
     fn a_request_without_a_body_ends_with_its_head() {
         let bytes = b"GET /counters?x=1 HTTP/1.1\r\nConnection: Close\r\n\r\n";
-        let request = Request { method: "GET", path: "/counters", keep_alive: false, body: b"" };
+        let request = Request { method: "GET", path: "/counters", key: "", keep_alive: false, body: b"" };
         assert_eq!(parse(bytes), Parsed::Whole { request, length: bytes.len() });
     }
 

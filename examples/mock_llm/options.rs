@@ -24,6 +24,7 @@ Options:
   --limit-mode MODE       what a second is: `sliding`, `fixed` or `bucket` [default: sliding]
   --burst N               how many requests a full bucket holds [default: the limit]
   --max-in-flight N       answers 429 to what would be more requests at once
+  --require-key KEY       answers 401 to any other key, which it quotes
   --seed NUMBER           chooses which requests fail, and their jitter [default: 0]
   --record                counts the answers to each message, for `GET /served`
   --exit-with-stdin       ends when stdin is closed
@@ -75,6 +76,8 @@ pub(crate) struct Options {
     pub(crate) burst: Option<NonZeroU32>,
     /// How many requests are accepted at once.
     pub(crate) max_in_flight: Option<NonZeroU32>,
+    /// The only key that is accepted.
+    pub(crate) require_key: Option<String>,
     /// Chooses which requests fail.
     pub(crate) seed: u64,
     /// Whether answers are counted by message.
@@ -113,6 +116,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Invoc
             "--limit-mode" => options.limit_mode = value()?.parse()?,
             "--burst" => options.burst = Some(number(name, &value()?)?),
             "--max-in-flight" => options.max_in_flight = Some(number(name, &value()?)?),
+            "--require-key" => options.require_key = Some(value()?),
             "--seed" => options.seed = number(name, &value()?)?,
             _ => return Err(format!("unknown option `{name}`")),
         }

@@ -21,6 +21,7 @@ pub(super) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
         budget_usd: args.limits.budget_usd,
         max_requests: args.limits.max_requests,
         deadline: args.limits.deadline,
+        secrets: Vec::new(),
     };
     let progress = Arc::new(Progress::default());
     let stop = signals::stop_requested()?;

@@ -1,7 +1,7 @@
 //! Rows of results become `responses.jsonl`: in request order, every request exactly once.
 //!
 //! Rows lie in the order in which they arrived, and a request that was called again has several; the last one counts.
-//! Only where each row lies is kept in memory, so a large batch costs 12 bytes a request.
+//! Only where each row lies is kept in memory, so a large batch costs 20 bytes a request.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use crate::archive;
 use crate::exchange::LocalExchange;
 use crate::model::{
-    BatchId, BatchManifest, Digest, ErrorInfo, ErrorKind, Request, Response, TokenUsage, Totals,
+    BatchId, BatchManifest, Digest, ErrorInfo, ErrorKind, Request, Response, Stop, TokenUsage, Totals,
 };
 use crate::report::{FailureGroup, TargetSummary};
 
@@ -66,14 +66,17 @@ pub fn collect(
         let (manifest, sha256) = unpack_batch(exchange, batch_id, temporary.path())?;
         (manifest.requests, manifest.shards, Some(sha256), manifest.target)
     };
-    // A run that was killed has rows in its journal that it could not publish.
+    // A run that was killed, or still runs, has rows in its journal that are not published. The last row counts, so those
+    // that are published too do no harm.
     for shard in 0..shards.max(1) {
-        exchange.unpublished(batch_id, shard, &rows_path)?;
+        exchange.read_journal(batch_id, shard, &rows_path)?;
     }
 
     let places = locate(&rows_path, requests)?;
     let missing = places.iter().filter(|place| place.length == 0).count();
-    let mut blanks = if missing > 0 { Some(blank_rows(exchange, batch_id, temporary.path())?) } else { None };
+    let stopped = results.as_ref().and_then(|manifest| manifest.stopped);
+    let mut blanks =
+        if missing > 0 { Some(blank_rows(exchange, batch_id, stopped, temporary.path())?) } else { None };
 
     let file = File::open(&rows_path)?;
     let mut writer = BufWriter::with_capacity(1 << 16, out);
@@ -99,7 +102,6 @@ pub fn collect(
     drop(writer);
 
     let resumable = tally.resumable;
-    let stopped = results.as_ref().and_then(|manifest| manifest.stopped);
     let summary = TargetSummary {
         target: tally.target.clone().unwrap_or(target),
         batch_id: batch_id.clone(),
@@ -158,14 +160,17 @@ fn unpack_batch(
 fn blank_rows(
     exchange: &LocalExchange,
     batch_id: &BatchId,
+    stopped: Option<Stop>,
     temporary: &Path,
 ) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Vec<u8>>> + use<>> {
     let (manifest, _) = unpack_batch(exchange, batch_id, temporary)?;
     let file = File::open(temporary.join("batch").join("requests.jsonl"))?;
+    let message =
+        stopped.map_or("no result yet".to_owned(), |reason| format!("no answer: {}", reason.describe()));
     Ok(BufReader::with_capacity(1 << 16, file).lines().map(move |line| {
         let line = line?;
         let request: Request = serde_json::from_str(&line)?;
-        let error = Some(ErrorInfo::not_run("no result yet"));
+        let error = Some(ErrorInfo::not_run(message.as_str()));
         let blank = Response::blank(request.id, &manifest.target, Digest::of(line.as_bytes()));
         Ok(serde_json::to_vec(&Response { error, ..blank })?)
     }))

@@ -89,38 +89,27 @@ pub fn plan_requests(path: &Path, target: &str, batch_id: Option<BatchId>) -> an
             invalid(torn.unwrap_or(message).to_owned()).hint(format!("column {}", error.column()))
         })?;
         check(&request).map_err(|(message, hint)| invalid(message.to_owned()).hint(hint))?;
-        if !ids.insert(u64_of(&request.id)) {
+        if !ids.insert(Digest::of(request.id.as_bytes()).half()) {
             return Err(invalid(format!("duplicate id `{}`", request.id))
                 .hint("ids are unique in a batch")
                 .into());
         }
         draft.add(&request)?;
     }
-    if number == 0 || draft.count == 0 {
+    if draft.count == 0 {
         return Err(Failure::config(format!("no request in `{shown}`")).into());
     }
     let suite = path.file_name().map(|name| name.to_string_lossy().into_owned());
     draft.finish(target, batch_id, Provenance { suite, source_sha256: Some(Digest::finish(source)) })
 }
 
+/// A requests file cannot bring attachments: it has no place for their bytes.
 fn check(request: &Request) -> Result<(), (&'static str, &'static str)> {
-    if request.id.is_empty() || request.id.chars().any(char::is_control) {
-        return Err(("`id` is empty or has control characters", "any other text is an id"));
+    match request.problem() {
+        Some(problem) => Err(problem),
+        None if request.files.is_empty() => Ok(()),
+        None => Err(("`files` in a requests file", "attachments travel with suites: use an EVAL.yaml")),
     }
-    if request.messages.is_empty() {
-        return Err(("`messages` is empty", "at least one message: {\"role\":\"user\",\"content\":\"…\"}"));
-    }
-    if !request.files.is_empty() {
-        return Err(("`files` in a requests file", "attachments travel with suites: use an EVAL.yaml"));
-    }
-    Ok(())
-}
-
-/// Half of a digest: two ids of one batch do not share it.
-fn u64_of(id: &str) -> u128 {
-    let mut half = [0; 16];
-    half.copy_from_slice(&Digest::of(id.as_bytes()).as_bytes()[..16]);
-    u128::from_be_bytes(half)
 }
 
 /// A batch while its requests are written.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use super::LocalExchange;
-use crate::model::{BatchId, Exit, Failure};
+use crate::model::{BatchId, Digest, Exit, Failure};
 
 /// The extension of the small file that says how much of a journal is published.
 const PUBLISHED: &str = "published";
@@ -24,8 +24,21 @@ impl LocalExchange {
         Ok(self.journal_dir(id)?.join(format!("shard-{shard:03}.jsonl")))
     }
 
+    /// Appends all rows of a shard's journal to the file `to`.
+    pub fn read_journal(&self, id: &BatchId, shard: u32, to: &Path) -> anyhow::Result<()> {
+        self.copy_journal(id, shard, 0, to).map(|_| ())
+    }
+
     /// Appends the rows of a shard's journal that are not published yet to the file `to`; tells how long the journal is.
     pub fn unpublished(&self, id: &BatchId, shard: u32, to: &Path) -> anyhow::Result<u64> {
+        let marker = self.journal_path(id, shard)?.with_extension(PUBLISHED);
+        let published = fs::read_to_string(marker).unwrap_or_default();
+        // Without the branch nothing is published, whatever was.
+        let branch = self.repository.tip(&self.results_branch(id))?;
+        self.copy_journal(id, shard, branch.and_then(|_| published.trim().parse().ok()).unwrap_or(0), to)
+    }
+
+    fn copy_journal(&self, id: &BatchId, shard: u32, from: u64, to: &Path) -> anyhow::Result<u64> {
         let path = self.journal_path(id, shard)?;
         let cannot = || format!("cannot read the journal `{}`", path.display());
         let mut journal = match File::open(&path) {
@@ -34,8 +47,7 @@ impl LocalExchange {
             Err(error) => return Err(error).with_context(cannot),
         };
         let length = whole_lines(&mut journal).with_context(cannot)?;
-        let published = fs::read_to_string(path.with_extension(PUBLISHED)).unwrap_or_default();
-        let from = published.trim().parse().unwrap_or(0).min(length);
+        let from = from.min(length);
         journal.seek(SeekFrom::Start(from)).with_context(cannot)?;
         let mut out = OpenOptions::new().create(true).append(true).open(to).with_context(cannot)?;
         io::copy(&mut journal.take(length - from), &mut out).with_context(cannot)?;
@@ -46,10 +58,23 @@ impl LocalExchange {
     /// reader minds.
     pub fn mark_published(&self, id: &BatchId, shard: u32, length: u64) -> anyhow::Result<()> {
         let path = self.journal_path(id, shard)?.with_extension(PUBLISHED);
-        let mut file = tempfile::NamedTempFile::new_in(self.journal_dir(id)?)?;
-        write!(file, "{length}")?;
-        file.persist(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
-        Ok(())
+        write_whole(&path, &length.to_string())
+    }
+
+    /// Notes which batch a journal belongs to. Rows of another batch with the same id would be taken for answers, so
+    /// that is an error (exit 3).
+    pub fn claim_journal(&self, id: &BatchId, batch: Digest) -> anyhow::Result<()> {
+        let path = self.journal_dir(id)?.join("batch.sha256");
+        match fs::read_to_string(&path) {
+            Ok(owner) if owner.trim() == batch.to_string() => Ok(()),
+            Ok(owner) => {
+                let message =
+                    format!("the journal of `{id}` belongs to another batch: {}, not {batch}", owner.trim());
+                Err(Failure::config(message).hint("choose another `--batch-id`").into())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => write_whole(&path, &batch.to_string()),
+            Err(error) => Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+        }
     }
 
     /// Takes the right to run a shard; another runner that has it makes this fail at once (exit 6).
@@ -81,6 +106,15 @@ impl LocalExchange {
         fs::create_dir_all(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
         Ok(dir)
     }
+}
+
+/// Writes a small file that is never seen half-written.
+fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write `{}`", path.display());
+    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(path)).with_context(cannot)?;
+    file.write_all(text.as_bytes()).with_context(cannot)?;
+    file.persist(path).with_context(cannot)?;
+    Ok(())
 }
 
 /// The length of a file up to its last newline: what a killed run was writing is left out.

@@ -593,6 +593,8 @@ fn only_new_whole_rows_of_a_journal_are_unpublished() {
     fs::write(&journal, "a\nb\n{\"torn").unwrap();
     assert_eq!(unpublished(), (4, "a\nb\n".to_owned()));
     exchange.mark_published(&id, 0, 4).unwrap();
+    assert_eq!(unpublished(), (4, "a\nb\n".to_owned()), "there is no results branch");
+    exchange.publish(&id, 0, Some(&dir.path().join("rows.jsonl")), None).unwrap();
     assert_eq!(unpublished(), (4, String::new()));
     fs::write(&journal, "a\nb\nc\n").unwrap();
     assert_eq!(unpublished(), (6, "c\n".to_owned()));

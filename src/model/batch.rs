@@ -83,7 +83,7 @@ pub enum Stop {
     Deadline,
     /// SIGINT or SIGTERM.
     Signal,
-    /// The vendor refused every call for a quarter of an hour.
+    /// The vendor accepts no call for longer than the run would wait.
     Refused,
     /// The key is refused or the account is out of credit: every further call would fail too.
     Account,
@@ -97,7 +97,7 @@ impl Stop {
             Self::MaxRequests => "the limit of requests is reached",
             Self::Deadline => "the deadline of the run passed",
             Self::Signal => "the run was interrupted",
-            Self::Refused => "the vendor refused every call for a quarter of an hour",
+            Self::Refused => "the vendor accepts no calls, and asks for a longer wait than is allowed",
             Self::Account => "the vendor refuses the key or the account is out of credit",
         }
     }
@@ -123,8 +123,8 @@ impl Totals {
     /// Adds what a response took.
     pub fn spend(&mut self, usage: Option<TokenUsage>, cost_usd: Option<f64>) {
         if let Some(usage) = usage {
-            self.tokens.input += usage.input;
-            self.tokens.output += usage.output;
+            self.tokens.input = self.tokens.input.saturating_add(usage.input);
+            self.tokens.output = self.tokens.output.saturating_add(usage.output);
             add(&mut self.tokens.cached, usage.cached);
             add(&mut self.tokens.reasoning, usage.reasoning);
         }
@@ -136,6 +136,6 @@ impl Totals {
 
 fn add(total: &mut Option<u64>, part: Option<u64>) {
     if let Some(part) = part {
-        *total.get_or_insert(0) += part;
+        *total = Some(total.unwrap_or(0).saturating_add(part));
     }
 }

@@ -13,7 +13,7 @@ mod suite;
 mod target;
 
 pub use batch::{BATCH_FORMAT, BatchManifest, Provenance, ResultsManifest, Stop, Totals};
-pub use failure::{Exit, Failure};
+pub use failure::{Exit, Failure, one_line};
 pub use ids::{BatchId, Digest, InvalidBatchId, request_id};
 pub use request::{
     Attachment, Block, Content, JsonSchema, Message, Metadata, Params, Request, ResponseFormat, Role,

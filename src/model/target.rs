@@ -48,9 +48,17 @@ pub struct RunnerTarget {
     pub keep_raw: bool,
     /// Stop before spending more than this.
     pub budget_usd: Option<f64>,
+    /// The models that a request may choose beside the target's own.
+    pub allow_models: Vec<String>,
 }
 
 impl RunnerTarget {
+    /// Whether a request may choose this model: the key and the price are the target's.
+    pub fn allows_model(&self, model: &str) -> bool {
+        self.params.model.as_deref() == Some(model)
+            || self.allow_models.iter().any(|allowed| allowed == model)
+    }
+
     /// The secrets that this target knows.
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
         let endpoint = match &self.provider {

@@ -15,10 +15,14 @@ use super::mock::{Mock, Question};
 use super::openai::Dialect;
 use super::vendor::Vendor;
 use super::{CallError, Reply, http};
-use crate::model::{Block, Content, Endpoint, ErrorKind, Failure, Provider, Redactor, Request, RunnerTarget};
+use crate::model::{
+    Block, Content, Endpoint, ErrorKind, Failure, Provider, Redactor, Request, RunnerTarget, TokenUsage,
+};
 
 /// How many output tokens a call is taken for where nothing limits them.
 const USUAL_OUTPUT_TOKENS: u64 = 512;
+/// No model answers with more: a request that allows more does not hold back all others.
+const MOST_OUTPUT_TOKENS: u64 = 1_000_000;
 /// How many tokens a picture or a PDF is taken for: its bytes say little about it.
 const USUAL_BINARY_TOKENS: u64 = 1_500;
 
@@ -109,8 +113,10 @@ impl Caller {
     }
 
     /// A rough count of the tokens that a request will use, prompt and answer.
-    pub fn estimated_tokens(&self, request: &Request) -> u64 {
-        estimate(request, request.params.max_tokens.or(self.target.params.max_tokens))
+    pub fn estimated_tokens(&self, request: &Request) -> TokenUsage {
+        let max_tokens = request.params.max_tokens.or(self.target.params.max_tokens);
+        let output = max_tokens.unwrap_or(USUAL_OUTPUT_TOKENS).min(MOST_OUTPUT_TOKENS);
+        TokenUsage { input: prompt_tokens(request), output, ..TokenUsage::default() }
     }
 
     async fn post(
@@ -185,7 +191,7 @@ fn headers(vendor: Vendor, endpoint: &Endpoint) -> Result<HeaderMap, Failure> {
     Ok(headers)
 }
 
-fn estimate(request: &Request, max_tokens: Option<u64>) -> u64 {
+fn prompt_tokens(request: &Request) -> u64 {
     let mut text_bytes = 0;
     let mut binary_tokens = 0;
     for message in &request.messages {
@@ -206,5 +212,5 @@ fn estimate(request: &Request, max_tokens: Option<u64>) -> u64 {
             }
         }
     }
-    text_bytes / 4 + binary_tokens + max_tokens.unwrap_or(USUAL_OUTPUT_TOKENS)
+    text_bytes / 4 + binary_tokens
 }

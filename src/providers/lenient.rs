@@ -6,14 +6,17 @@ use std::fmt;
 
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+/// Beyond this a count is nonsense, and as good as absent.
+const MOST: f64 = 4_503_599_627_370_496.0;
+
 /// A count that is there, or not.
 pub(super) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "counts are not negative and far below 2^52"
+        reason = "it was looked at: not negative, and below 2^52"
     )]
-    Ok(amount(deserializer)?.filter(|number| *number >= 0.0).map(|number| number as u64))
+    Ok(amount(deserializer)?.filter(|number| (0.0..MOST).contains(number)).map(|number| number as u64))
 }
 
 /// A finite number that is there, or not.

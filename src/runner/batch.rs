@@ -2,12 +2,15 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::model::{BatchManifest, Digest, Failure, Request};
+use crate::model::{BatchManifest, Digest, Failure, Request, RunnerTarget, one_line};
+
+/// The longest request line; attachments travel beside it.
+const LONGEST_LINE: u64 = 64 << 20;
 
 /// A batch whose every line was read once and is valid.
 #[derive(Debug)]
@@ -18,16 +21,26 @@ pub(super) struct OpenBatch {
 }
 
 impl OpenBatch {
-    /// Checks an unpacked batch: every line a request, every id once, every attachment there.
-    pub(super) fn check(dir: &Path, manifest: BatchManifest) -> anyhow::Result<Self> {
+    /// Checks an unpacked batch: every line a request that this target may serve, every id once, every attachment there.
+    pub(super) fn check(dir: &Path, manifest: BatchManifest, target: &RunnerTarget) -> anyhow::Result<Self> {
         let batch = Self { manifest, dir: dir.to_owned() };
         let mut ids = HashSet::new();
         let mut lines = batch.lines()?;
         while let Some(line) = lines.next_line()? {
             let request = line.parse()?;
-            let key = Digest::of(request.id.as_bytes());
-            if !ids.insert(u128::from_be_bytes(first_half(&key))) {
+            if let Some((problem, legal)) = request.problem() {
+                return Err(line.invalid(problem).hint(legal).into());
+            }
+            if !ids.insert(Digest::of(request.id.as_bytes()).half()) {
                 return Err(line.invalid(&format!("duplicate id `{}`", request.id)).into());
+            }
+            if let Some(model) = request.params.model.as_deref().filter(|model| !target.allows_model(model)) {
+                let message = format!("the request chooses the model `{model}`");
+                let hint = format!(
+                    "target `{}` allows its own model, and those that its `allow_models` lists",
+                    target.name
+                );
+                return Err(line.invalid(&message).hint(hint).into());
             }
             for file in &request.files {
                 if !batch.files_dir().join(file.sha256.to_string()).is_file() {
@@ -64,15 +77,18 @@ impl Lines {
     /// The next line, if there is one.
     pub(super) fn next_line(&mut self) -> anyhow::Result<Option<Line<'_>>> {
         self.buffer.clear();
-        if self.reader.read_until(b'\n', &mut self.buffer).context("cannot read the requests of the batch")?
-            == 0
-        {
+        let mut reader = (&mut self.reader).take(LONGEST_LINE + 1);
+        if reader.read_until(b'\n', &mut self.buffer).context("cannot read the requests of the batch")? == 0 {
             return Ok(None);
         }
         if self.buffer.last() == Some(&b'\n') {
             self.buffer.pop();
         }
         self.next += 1;
+        if self.buffer.len() as u64 > LONGEST_LINE {
+            let line = Line { index: self.next - 1, bytes: &[] };
+            return Err(line.invalid(&format!("it is longer than {} MiB", LONGEST_LINE >> 20)).into());
+        }
         Ok(Some(Line { index: self.next - 1, bytes: &self.buffer }))
     }
 }
@@ -98,14 +114,11 @@ impl Line<'_> {
     }
 
     fn invalid(&self, message: &str) -> Failure {
-        Failure::config(format!("invalid batch: `requests.jsonl` line {}: {message}", self.index + 1))
-            .hint("a batch is made by `run-evals dispatch` or `run-evals eval`")
+        Failure::config(format!(
+            "invalid batch: `requests.jsonl` line {}: {}",
+            self.index + 1,
+            one_line(message)
+        ))
+        .hint("a batch is made by `run-evals dispatch` or `run-evals eval`")
     }
-}
-
-/// The first 16 bytes of a digest.
-pub(super) fn first_half(digest: &Digest) -> [u8; 16] {
-    let mut half = [0; 16];
-    half.copy_from_slice(&digest.as_bytes()[..16]);
-    half
 }

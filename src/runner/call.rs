@@ -20,7 +20,9 @@ pub(super) struct Job {
     /// What it asks, with `dedupe`.
     pub content: Option<ContentKey>,
     /// About how many tokens a call takes.
-    pub estimate: u64,
+    pub estimate: TokenUsage,
+    /// How many bytes it takes to hold it.
+    pub weight: u64,
     /// How often the vendor was called.
     pub attempts: u32,
     /// How many of those failed for another reason than the rate.
@@ -82,7 +84,8 @@ impl Job {
 
     /// The row of an answer.
     pub(super) fn answered(self, reply: Reply, took: Duration, target: &RunnerTarget) -> Response {
-        let cost = reply.usage.and_then(|usage| target.price.map(|price| price.cost(usage)));
+        // A server that counts no tokens is charged as estimated, so that a budget holds.
+        let cost = target.price.map(|price| price.cost(reply.usage.unwrap_or(self.estimate)));
         Response {
             output: Some(vec![OutputMessage::assistant(reply.text)]),
             token_usage: reply.usage,
@@ -109,12 +112,9 @@ impl Job {
     }
 }
 
-/// How many tokens more than estimated a call took; less than none where it was refused.
-pub(super) fn unforeseen_tokens(estimate: u64, usage: Option<TokenUsage>, called: bool) -> i64 {
-    let estimate = i64::try_from(estimate).unwrap_or(i64::MAX);
-    match usage {
-        Some(usage) => i64::try_from(usage.input + usage.output).unwrap_or(i64::MAX) - estimate,
-        None if called => 0,
-        None => -estimate,
-    }
+/// How many tokens more than estimated a call took; less than none where it took none.
+pub(super) fn unforeseen_tokens(estimate: TokenUsage, usage: Option<TokenUsage>) -> i64 {
+    let total =
+        |usage: TokenUsage| i64::try_from(usage.input.saturating_add(usage.output)).unwrap_or(i64::MAX);
+    usage.map_or(0, total).saturating_sub(total(estimate))
 }

@@ -21,17 +21,17 @@ use super::progress::Progress;
 use super::twins::content_key;
 use super::waiting::WaitingRoom;
 use super::{RunOptions, retry};
-use crate::model::{ErrorInfo, ErrorKind, Redactor, Response, RunnerTarget, Stop};
+use crate::model::{ErrorInfo, ErrorKind, Redactor, Response, RetryPolicy, RunnerTarget, Stop};
 use crate::providers::{CallError, Caller, Retry};
 
 /// How long calls in flight may still come back after a signal or the deadline.
 const GRACE: Duration = Duration::from_secs(2);
 /// After so many refusals of the key or the account in a row, no further call is made.
 const ACCOUNT_ERRORS: u32 = 5;
+/// Rows of twins are written when they take this many bytes.
+const MOST_UNWRITTEN: usize = 1 << 16;
 /// How long a vendor may refuse every call; twice a call's own time limit where that is longer.
 const PATIENCE: Duration = Duration::from_mins(15);
-/// Requests that wait to be called again, beyond which no new one is read.
-const MOST_WAITING: usize = 10_000;
 
 /// Everything that a run of one shard needs and changes.
 pub(super) struct Fanout<'r> {
@@ -61,7 +61,8 @@ struct State {
     give_up_at: Option<Instant>,
     calls: u64,
     account_errors: u32,
-    last_accepted: Instant,
+    /// Since when no call was accepted, while calls were made.
+    refused_since: Option<Instant>,
     patience: Duration,
     rows: Vec<u8>,
 }
@@ -83,10 +84,13 @@ impl Fanout<'_> {
             give_up_at: None,
             calls: 0,
             account_errors: 0,
-            last_accepted: now,
+            refused_since: None,
             patience: PATIENCE.max(2 * self.target.timeout),
             rows: Vec::new(),
         };
+        if *self.stop.borrow() {
+            state.stop(Stop::Signal);
+        }
         loop {
             // Answers are on disk before the next calls are made: a kill costs the calls in flight, not more.
             self.write(&mut state)?;
@@ -111,6 +115,12 @@ impl Fanout<'_> {
                 }
                 () = sleep_until(state.give_up_at), if state.give_up_at.is_some() => {
                     state.tasks.abort_all();
+                    // What has come back just now is kept.
+                    while let Some(ended) = state.tasks.try_join_next() {
+                        if let Ok(ended) = ended {
+                            self.ended(&mut state, ended)?;
+                        }
+                    }
                     break;
                 }
                 Some(ended) = state.tasks.join_next(), if !state.tasks.is_empty() => ended,
@@ -130,7 +140,7 @@ impl Fanout<'_> {
     fn start_calls(&mut self, state: &mut State) -> anyhow::Result<Option<Instant>> {
         while state.stopped.is_none() {
             let now = Instant::now();
-            if now.duration_since(state.last_accepted) > state.patience && !state.waiting.is_empty() {
+            if state.refused_since.is_some_and(|since| now.duration_since(since) > state.patience) {
                 state.stop(Stop::Refused);
                 break;
             }
@@ -154,7 +164,7 @@ impl Fanout<'_> {
                 }
                 break;
             }
-            match state.pace.gate(now, estimate) {
+            match state.pace.gate(now, estimate.input.saturating_add(estimate.output)) {
                 Gate::Full => break,
                 Gate::At(ready) => return Ok(Some(ready)),
                 Gate::Open => {}
@@ -162,7 +172,8 @@ impl Fanout<'_> {
             let job = if again.is_some() { state.waiting.pop() } else { state.fresh.take() };
             if let Some(job) = job {
                 let under_way = self.ledger.settled() + state.tasks.len() as u64;
-                state.pace.started(now, job.estimate, self.requests.saturating_sub(under_way + 1));
+                let tokens = job.estimate.input.saturating_add(job.estimate.output);
+                state.pace.started(now, tokens, self.requests.saturating_sub(under_way + 1));
                 state.calls += u64::from(job.attempts == 0);
                 state.tasks.spawn(job.attempt(Arc::clone(&state.caller), Arc::clone(&state.files)));
             }
@@ -172,7 +183,7 @@ impl Fanout<'_> {
 
     /// The next request that nobody has called yet.
     fn next_fresh(&mut self, state: &mut State) -> anyhow::Result<Option<Job>> {
-        if state.waiting.len() >= MOST_WAITING {
+        if state.waiting.is_full() {
             return Ok(None);
         }
         let shards = u64::from(self.batch.manifest.shards.max(1));
@@ -188,10 +199,16 @@ impl Fanout<'_> {
             let request = line.parse()?;
             let (index, request_sha256) = (line.index, line.sha256());
             let estimate = state.caller.estimated_tokens(&request);
+            let attached: u64 = request.files.iter().map(|file| file.size).sum();
+            let weight = attached.saturating_add(line.bytes.len() as u64);
             let content = self.ledger.same().is_some().then(|| content_key(&request)).transpose()?;
             if let Some(key) = content {
                 let twin = Twin { index, id: request.id.clone(), request_sha256 };
                 if self.joins_a_twin(key, twin, &mut state.rows)? {
+                    if state.rows.len() > MOST_UNWRITTEN {
+                        self.journal.append(&state.rows)?;
+                        state.rows.clear();
+                    }
                     continue;
                 }
             }
@@ -201,6 +218,7 @@ impl Fanout<'_> {
                 request_sha256,
                 content,
                 estimate,
+                weight,
                 attempts: 0,
                 failures: 0,
                 refusals: 0,
@@ -213,11 +231,15 @@ impl Fanout<'_> {
         Ok(None)
     }
 
-    /// Whether one more call could cost more than there is, with what calls in flight will cost on average.
+    /// Whether one more call could cost more than there is, with what calls in flight will cost on average. What a call
+    /// costs is known from the first answer on, so the first call goes alone.
     fn is_over_budget(&self, state: &State) -> bool {
-        let calls = u32::try_from(state.tasks.len() + 1).unwrap_or(u32::MAX);
-        let foreseen = self.ledger.spent_usd() + f64::from(calls) * self.ledger.mean_cost_usd();
-        self.options.budget_usd.is_some_and(|budget| foreseen > budget)
+        let Some(budget) = self.options.budget_usd else { return false };
+        let in_flight = u32::try_from(state.tasks.len()).unwrap_or(u32::MAX);
+        match self.ledger.mean_cost_usd() {
+            Some(mean) => self.ledger.spent_usd() + f64::from(in_flight + 1) * mean > budget,
+            None => in_flight > 0 || budget <= 0.0,
+        }
     }
 
     fn ended(&mut self, state: &mut State, ended: Ended) -> anyhow::Result<()> {
@@ -226,10 +248,10 @@ impl Fanout<'_> {
         match result {
             Ok(reply) => {
                 state.account_errors = 0;
-                state.last_accepted = now;
-                let tokens = unforeseen_tokens(job.estimate, reply.usage, true);
+                state.refused_since = None;
+                let tokens = unforeseen_tokens(job.estimate, reply.usage.or(Some(job.estimate)));
                 state.pace.ended(now, started, Outcome::Accepted, tokens);
-                if let Some(wait) = retry::exhausted_for(&reply.hints) {
+                if let Some(wait) = retry::exhausted_for(&reply.hints, &self.target.retry) {
                     state.pace.exhausted_until(now + wait);
                 }
                 let content = job.content;
@@ -237,17 +259,19 @@ impl Fanout<'_> {
                 self.settle(state, &response, content)
             }
             Err(error) => {
-                let outcome = outcome(&error);
-                let called = !matches!(outcome, Outcome::Refused(_));
-                state.pace.ended(now, started, outcome, unforeseen_tokens(job.estimate, None, called));
-                if outcome == Outcome::Accepted {
-                    state.last_accepted = now;
+                let outcome = outcome(&error, &self.target.retry);
+                // A call that timed out may well have been worked on; any other failure takes no tokens.
+                let taken = (error.kind == ErrorKind::Timeout).then_some(job.estimate);
+                state.pace.ended(now, started, outcome, unforeseen_tokens(job.estimate, taken));
+                match outcome {
+                    Outcome::Accepted => state.refused_since = None,
+                    _ => _ = state.refused_since.get_or_insert(now),
                 }
+                state.count_refusals_for_good(&error, &self.target.retry);
                 let wait = retry::wait(&mut job, &error, now, &self.target.retry);
-                let info = error_info(error, wait.is_some());
-                state.count_account_errors(&info);
+                let info = error_info(error);
                 if let Some(wait) = wait {
-                    if !called {
+                    if matches!(outcome, Outcome::Refused(_)) {
                         self.progress.refused.add(1);
                     }
                     tracing::debug!(id = job.id, ?wait, "{}: {}", info.kind.as_str(), info.message);
@@ -278,6 +302,9 @@ impl Fanout<'_> {
             if let Some(Same::Waiting(twins)) = waiting {
                 for twin in twins {
                     self.settle_twin(response, twin, &mut state.rows)?;
+                    if state.rows.len() > MOST_UNWRITTEN {
+                        self.write(state)?;
+                    }
                 }
             }
             return Ok(());
@@ -288,29 +315,13 @@ impl Fanout<'_> {
         Ok(())
     }
 
-    /// At the end: rows for the requests that were not called, or not again.
+    /// At the end: rows for the requests that were called in vain and not again. Those that were not called have none.
     fn leave(&mut self, state: &mut State) -> anyhow::Result<()> {
         while let Some(mut job) = state.waiting.pop() {
             if let Some((error, took)) = job.last_error.take() {
                 let response = job.failed(error, took, &self.target);
                 state.rows.extend_from_slice(&self.line(&response)?);
                 self.count(&response);
-            }
-        }
-        self.write(state)?;
-        let Some(reason) = state.stopped else { return Ok(()) };
-        let shards = u64::from(self.batch.manifest.shards.max(1));
-        let mut lines = self.batch.lines()?;
-        while let Some(line) = lines.next_line()? {
-            if line.index % shards != u64::from(self.options.shard) || self.ledger.has_row(line.index) {
-                continue;
-            }
-            let error = ErrorInfo::not_run(format!("not called: {}", reason.describe()));
-            let blank = Response::blank(line.parse()?.id, &self.target.name, line.sha256());
-            let line = self.line(&Response { index: Some(line.index), error: Some(error), ..blank })?;
-            state.rows.extend_from_slice(&line);
-            if state.rows.len() > 1 << 16 {
-                self.write(state)?;
             }
         }
         self.write(state)
@@ -337,13 +348,21 @@ impl Fanout<'_> {
 }
 
 impl State {
-    fn count_account_errors(&mut self, error: &ErrorInfo) {
-        if !matches!(error.kind, ErrorKind::Auth | ErrorKind::Quota) {
-            return;
-        }
+    /// A refused key, an empty account and a wait beyond all patience mean the same for every further call.
+    fn count_refusals_for_good(&mut self, error: &CallError, policy: &RetryPolicy) {
+        let reason = match (error.kind, error.retry) {
+            (ErrorKind::Auth | ErrorKind::Quota, _) => Stop::Account,
+            (ErrorKind::RateLimited, Retry::After(Some(asked))) if retry::is_too_long(asked, policy) => {
+                Stop::Refused
+            }
+            _ => {
+                self.account_errors = 0;
+                return;
+            }
+        };
         self.account_errors += 1;
         if self.account_errors >= ACCOUNT_ERRORS && self.stopped.is_none() {
-            self.stopped = Some(Stop::Account);
+            self.stopped = Some(reason);
         }
     }
 
@@ -353,16 +372,19 @@ impl State {
     }
 }
 
-fn outcome(error: &CallError) -> Outcome {
-    match (error.kind, &error.retry) {
-        (ErrorKind::RateLimited, Retry::After(wait)) => Outcome::Refused(*wait),
+fn outcome(error: &CallError, policy: &RetryPolicy) -> Outcome {
+    match (error.kind, error.retry) {
+        (ErrorKind::RateLimited, Retry::After(wait)) => {
+            Outcome::Refused(wait.map(|wait| wait.min(policy.max_delay)))
+        }
         (ErrorKind::Server | ErrorKind::Timeout | ErrorKind::Connection, _) => Outcome::Broken,
         _ => Outcome::Accepted,
     }
 }
 
-fn error_info(error: CallError, will_retry: bool) -> ErrorInfo {
-    let retryable = will_retry || error.retry != Retry::No;
+fn error_info(error: CallError) -> ErrorInfo {
+    // A key can be mended and an account filled up, so a later run calls these again.
+    let retryable = error.is_retryable() || matches!(error.kind, ErrorKind::Auth | ErrorKind::Quota);
     ErrorInfo { kind: error.kind, message: error.message, status: error.status, retryable }
 }
 

@@ -4,15 +4,19 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
-use crate::model::{Digest, ErrorKind, Response, TokenUsage, Totals};
+use crate::model::{BatchManifest, Digest, ErrorKind, Response, RunnerTarget, TokenUsage, Totals};
 
 /// One state a request; memory is two bits each, and some bytes with `dedupe`.
 #[derive(Debug)]
 pub(super) struct Ledger {
+    shard: u64,
+    shards: u64,
     settled: Bits,
     /// Failed in a way that a later call may mend; called again.
     failed_before: Bits,
     totals: Totals,
+    /// How many answers cost something.
+    paid: u64,
     priced: bool,
     same: Option<HashMap<ContentKey, Same>>,
     /// With `dedupe`: where earlier runs have written their answers in the journal.
@@ -20,7 +24,7 @@ pub(super) struct Ledger {
 }
 
 /// Half a SHA-256 of what is asked: enough to tell requests apart.
-pub(super) type ContentKey = [u8; 16];
+pub(super) type ContentKey = u128;
 
 /// What `dedupe` knows of identical requests.
 #[derive(Debug)]
@@ -61,14 +65,18 @@ struct RowError {
 }
 
 impl Ledger {
-    /// Nothing is known yet of so many requests.
-    pub(super) fn new(requests: u64, dedupe: bool, priced: bool) -> Self {
+    /// Nothing is known yet of the requests of this shard.
+    pub(super) fn new(manifest: &BatchManifest, shard: u32, target: &RunnerTarget) -> Self {
+        let requests = manifest.requests;
         Self {
+            shard: u64::from(shard),
+            shards: u64::from(manifest.shards.max(1)),
+            paid: 0,
             settled: Bits::new(requests),
             failed_before: Bits::new(requests),
             totals: Totals::default(),
-            priced,
-            same: dedupe.then(HashMap::new),
+            priced: target.price.is_some(),
+            same: target.dedupe.then(HashMap::new),
             answered_at: HashMap::new(),
         }
     }
@@ -77,7 +85,8 @@ impl Ledger {
     /// its request is called again.
     pub(super) fn recall(&mut self, line: &[u8], offset: Option<u64>) {
         let Ok(row) = serde_json::from_slice::<Row>(line) else { return };
-        if row.index >= self.settled.len() {
+        // Other shards publish to the same branch.
+        if row.index >= self.settled.len() || row.index % self.shards != self.shard {
             return;
         }
         if let Some(offset) = offset.filter(|_| self.same.is_some() && row.error.is_none()) {
@@ -91,6 +100,7 @@ impl Ledger {
             Some(RowError { retryable: true, .. }) => self.failed_before.set(row.index, true),
             failed => {
                 self.settled.set(row.index, true);
+                self.failed_before.set(row.index, false);
                 self.count(failed.is_none(), row.token_usage, row.cost_usd);
             }
         }
@@ -108,11 +118,6 @@ impl Ledger {
         self.settled.get(index)
     }
 
-    /// Whether any row tells of a request.
-    pub(super) fn has_row(&self, index: u64) -> bool {
-        self.settled.get(index) || self.failed_before.get(index)
-    }
-
     /// Where the journal has the answer of an earlier run, with `dedupe`.
     pub(super) fn answered_at(&self, index: u64) -> Option<u64> {
         self.answered_at.get(&index).copied()
@@ -128,10 +133,10 @@ impl Ledger {
         self.totals.cost_usd.unwrap_or(0.0)
     }
 
-    /// What an answer cost on average.
+    /// What a paid answer cost on average; nothing where none is paid for yet.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-    pub(super) fn mean_cost_usd(&self) -> f64 {
-        self.spent_usd() / (self.totals.answered.max(1) as f64)
+    pub(super) fn mean_cost_usd(&self) -> Option<f64> {
+        (self.paid > 0).then(|| self.spent_usd() / self.paid as f64)
     }
 
     /// The counts, of so many requests in all.
@@ -152,6 +157,7 @@ impl Ledger {
         } else {
             self.totals.failed += 1;
         }
+        self.paid += u64::from(cost.is_some_and(|cost| cost > 0.0));
         self.totals.spend(usage, cost);
     }
 }
@@ -195,26 +201,53 @@ fn index(at: u64) -> usize {
 mod tests {
     use super::*;
 
+    fn ledger(shard: u32, shards: u64) -> Ledger {
+        let nothing = || Bits::new(5);
+        Ledger {
+            shard: u64::from(shard),
+            shards,
+            settled: nothing(),
+            failed_before: nothing(),
+            totals: Totals::default(),
+            paid: 0,
+            priced: true,
+            same: None,
+            answered_at: HashMap::new(),
+        }
+    }
+
+    const ROWS: [&str; 8] = [
+        r#"{"index":0,"id":"a","token_usage":{"input":3,"output":1},"cost_usd":0.5}"#,
+        r#"{"index":0,"id":"a","token_usage":{"input":3,"output":1},"cost_usd":0.5}"#,
+        r#"{"index":1,"id":"b","error":{"kind":"server","message":"","retryable":true}}"#,
+        r#"{"index":2,"id":"c","error":{"kind":"bad_request","message":"","retryable":false}}"#,
+        r#"{"index":3,"id":"d","error":{"kind":"server","message":"","retryable":true}}"#,
+        r#"{"index":3,"id":"d","token_usage":{"input":3,"output":1}}"#,
+        r#"{"index":9,"id":"x"}"#,
+        "torn",
+    ];
+
     #[test]
     fn the_last_word_on_a_request_counts_once() {
-        let mut ledger = Ledger::new(5, false, true);
-        for row in [
-            r#"{"index":0,"id":"a","token_usage":{"input":3,"output":1},"cost_usd":0.5}"#,
-            r#"{"index":0,"id":"a","token_usage":{"input":3,"output":1},"cost_usd":0.5}"#,
-            r#"{"index":1,"id":"b","error":{"kind":"server","message":"","retryable":true}}"#,
-            r#"{"index":2,"id":"c","error":{"kind":"bad_request","message":"","retryable":false}}"#,
-            r#"{"index":3,"id":"d","error":{"kind":"not_run","message":"","retryable":true}}"#,
-            r#"{"index":9,"id":"x"}"#,
-            "torn",
-        ] {
+        let mut ledger = ledger(0, 1);
+        for row in ROWS {
             ledger.recall(row.as_bytes(), None);
         }
         let called_again: Vec<u64> = (0..5).filter(|i| !ledger.is_settled(*i)).collect();
-        assert_eq!(called_again, [1, 3, 4]);
-        let without_row: Vec<u64> = (0..5).filter(|i| !ledger.has_row(*i)).collect();
-        assert_eq!(without_row, [3, 4]);
+        assert_eq!(called_again, [1, 4]);
         let totals = ledger.totals(5);
-        assert_eq!((totals.answered, totals.failed, totals.not_run), (1, 2, 2));
-        assert_eq!((totals.cost_usd, totals.tokens.input), (Some(0.5), 3));
+        assert_eq!((totals.answered, totals.failed, totals.not_run), (2, 2, 1));
+        assert_eq!((totals.cost_usd, totals.tokens.input), (Some(0.5), 6));
+        assert_eq!(ledger.mean_cost_usd(), Some(0.5));
+    }
+
+    #[test]
+    fn rows_of_other_shards_are_none_of_its_business() {
+        let mut ledger = ledger(1, 2);
+        for row in ROWS {
+            ledger.recall(row.as_bytes(), None);
+        }
+        let totals = ledger.totals(2);
+        assert_eq!((totals.answered, totals.failed, totals.not_run), (1, 1, 0));
     }
 }

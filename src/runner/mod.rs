@@ -34,8 +34,8 @@ use self::ledger::Ledger;
 use crate::archive;
 use crate::exchange::LocalExchange;
 use crate::model::{
-    BATCH_FORMAT, BatchId, BatchManifest, Digest, Failure, Redactor, ResultsManifest, RunnerTarget, Stop,
-    Totals,
+    BATCH_FORMAT, BatchId, BatchManifest, Digest, Failure, Redactor, ResultsManifest, RunnerTarget, Secret,
+    Stop, Totals,
 };
 
 /// What a run is told beside its batch and its target.
@@ -53,6 +53,8 @@ pub struct RunOptions {
     pub max_requests: Option<u64>,
     /// Stop after this long.
     pub deadline: Option<Duration>,
+    /// Further secrets that no row may contain.
+    pub secrets: Vec<Secret>,
 }
 
 /// What a run came to.
@@ -80,10 +82,11 @@ pub async fn run(
     let (manifest, batch_sha256) = fetch(exchange, batch_id, options, temporary.path())?;
     let target = Arc::new(choose_target(&manifest)?);
     let budget_usd = budget(&target, options)?;
-    let batch = OpenBatch::check(&temporary.path().join("batch"), manifest)?;
+    let batch = OpenBatch::check(&temporary.path().join("batch"), manifest, &target)?;
 
+    exchange.claim_journal(batch_id, batch_sha256)?;
     let mut journal = Journal::open(&exchange.journal_path(batch_id, options.shard)?)?;
-    let mut ledger = Ledger::new(batch.manifest.requests, target.dedupe, target.price.is_some());
+    let mut ledger = Ledger::new(&batch.manifest, options.shard, &target);
     recall(exchange, batch_id, &journal, &mut ledger, temporary.path())?;
     let requests = shard_size(&batch.manifest, options.shard);
     tracing::debug!(requests, settled = ledger.settled(), "the batch is checked");
@@ -93,7 +96,7 @@ pub async fn run(
     let stopped = if ledger.settled() == requests {
         None
     } else {
-        let redactor = Redactor::new(target.secrets());
+        let redactor = Redactor::new(target.secrets().chain(&options.secrets));
         let options = &RunOptions { budget_usd, ..options.clone() };
         let target = Arc::clone(&target);
         let (batch, journal, ledger) = (&batch, &mut journal, &mut ledger);

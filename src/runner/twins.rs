@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 
-use super::batch::{Line, first_half};
+use super::batch::Line;
 use super::fanout::Fanout;
 use super::ledger::{ContentKey, Same, Twin};
 use crate::model::{Digest, Request, Response};
@@ -68,6 +68,8 @@ impl Fanout<'_> {
 
 /// What a request asks, whoever asks it.
 pub(super) fn content_key(request: &Request) -> anyhow::Result<ContentKey> {
-    let asked = serde_json::to_vec(&(&request.messages, &request.params, &request.files))?;
-    Ok(first_half(&Digest::of(&asked)))
+    // Replicates are asked for because answers differ, so each is a question of its own.
+    let replicate = request.metadata.replicate;
+    let asked = serde_json::to_vec(&(&request.messages, &request.params, &request.files, replicate))?;
+    Ok(Digest::of(&asked).half())
 }

@@ -6,10 +6,14 @@ use std::time::Instant;
 
 use super::call::Job;
 
+const MOST_WAITING: usize = 10_000;
+const MOST_BYTES: u64 = 256 << 20;
+
 /// The requests that wait.
 #[derive(Debug, Default)]
 pub(super) struct WaitingRoom {
     heap: BinaryHeap<Reverse<Waiting>>,
+    weight: u64,
 }
 
 #[derive(Debug)]
@@ -20,6 +24,7 @@ struct Waiting {
 
 impl WaitingRoom {
     pub(super) fn push(&mut self, ready: Instant, job: Job) {
+        self.weight += job.weight;
         self.heap.push(Reverse(Waiting { ready, job }));
     }
 
@@ -34,7 +39,14 @@ impl WaitingRoom {
     }
 
     pub(super) fn pop(&mut self) -> Option<Job> {
-        self.heap.pop().map(|first| first.0.job)
+        let job = self.heap.pop()?.0.job;
+        self.weight -= job.weight;
+        Some(job)
+    }
+
+    /// Whether no further request should be read before some of these are called.
+    pub(super) fn is_full(&self) -> bool {
+        self.heap.len() >= MOST_WAITING || self.weight >= MOST_BYTES
     }
 
     pub(super) fn len(&self) -> usize {

@@ -1,6 +1,5 @@
 //! Nothing is lost: the runner is killed at random moments and resumed, here and on another machine.
 
-use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -9,6 +8,8 @@ use crate::support::{MockLlm, Workspace};
 
 const KILLS: u64 = 50;
 const CONCURRENCY: u64 = 16;
+/// More than fifty short runs can answer.
+const REQUESTS: usize = 8000;
 
 fn start(workspace: &Workspace) -> Child {
     let args = ["dispatch", "--requests", "requests.jsonl", "--target", "llm", "--output", "out", "-q"];
@@ -17,64 +18,114 @@ fn start(workspace: &Workspace) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Kills the run at `KILLS` random moments, then lets it finish; `moved` gets the workspace before each start.
+/// Kills the run at `KILLS` random moments while it calls, then lets it finish; `next` gets the workspace before each start.
 fn kill_and_resume(llm: &MockLlm, requests: usize, mut next: impl FnMut(Workspace) -> Workspace) {
     let mut workspace = Workspace::new();
     workspace.write_target(&llm.base_url(), "");
     workspace.write_requests(requests);
     let mut dice = fastrand::Rng::with_seed(11);
-    let mut in_flight = 0;
-    let mut kills = 0;
-    while kills < KILLS {
+    for kill in 0..KILLS {
         workspace = next(workspace);
+        let served = llm.counter("requests");
         let mut child = start(&workspace);
-        let until = Instant::now() + Duration::from_micros(dice.u64(1_000..150_000));
-        let ended = loop {
-            if let Some(status) = child.try_wait().unwrap() {
-                break Some(status);
-            }
-            if Instant::now() >= until {
-                break None;
-            }
-            std::thread::sleep(Duration::from_micros(500));
-        };
-        if let Some(status) = ended {
-            panic!("it ended after {kills} kills: {status}; more requests are needed");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while llm.counter("requests") == served {
+            assert!(Instant::now() < deadline, "no call was made");
+            assert!(
+                child.try_wait().unwrap().is_none(),
+                "it ended after {kill} kills: more requests are needed"
+            );
+            std::thread::sleep(Duration::from_millis(1));
         }
+        std::thread::sleep(Duration::from_micros(dice.u64(0..60_000)));
         child.kill().unwrap();
-        assert_eq!(child.wait().unwrap().signal(), Some(9));
-        kills += 1;
-        in_flight += CONCURRENCY;
+        assert_eq!(
+            child.wait().unwrap().signal(),
+            Some(9),
+            "it ended before kill {kill}: more requests are needed"
+        );
     }
     workspace = next(workspace);
     let status = start(&workspace).wait().unwrap();
     assert_eq!(status.code(), Some(0));
+    check_all_answered(&workspace, "out", requests);
+    let served = llm.served();
+    assert_eq!(served.len(), requests);
+    let paid: u64 = served.values().sum();
+    let most = requests as u64 + KILLS * CONCURRENCY;
+    assert!(paid > requests as u64, "no kill hit a call in flight");
+    assert!(
+        paid <= most,
+        "{paid} calls for {requests} requests and {KILLS} kills with {CONCURRENCY} in flight"
+    );
+}
 
-    let rows = workspace.rows("out/responses.jsonl");
+fn check_all_answered(workspace: &Workspace, dir: &str, requests: usize) {
+    let rows = workspace.rows(&format!("{dir}/responses.jsonl"));
     let ids: Vec<_> = rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect();
     let expected: Vec<_> = (0..requests).map(|i| format!("r{i}")).collect();
     assert_eq!(ids, expected, "every id exactly once, in request order");
     for (i, row) in rows.iter().enumerate() {
         assert_eq!(row["output"][0]["content"], format!("message {i}"), "{row}");
     }
-    let paid: u64 = llm.served().values().sum();
-    assert!(
-        paid <= requests as u64 + in_flight,
-        "{paid} calls for {requests} requests, {in_flight} in flight"
-    );
-    assert_eq!(llm.served().keys().collect::<BTreeSet<_>>().len(), requests);
 }
 
 #[test]
 fn killed_at_fifty_moments_nothing_is_lost_and_little_is_paid_twice() {
     let llm = MockLlm::start(&["--latency-ms", "20", "--jitter-ms", "10"]);
-    kill_and_resume(&llm, 6000, |workspace| workspace);
+    kill_and_resume(&llm, REQUESTS, |workspace| workspace);
+}
+
+#[test]
+fn killed_while_planning_publishing_or_collecting_it_still_finishes() {
+    let llm = MockLlm::start(&[]);
+    let workspace = Workspace::new();
+    workspace.write_target(&llm.base_url(), "");
+    workspace.write_requests(30);
+    let run = |id: &str| {
+        let args = [
+            "dispatch",
+            "--requests",
+            "requests.jsonl",
+            "--target",
+            "llm",
+            "--output",
+            "out",
+            "-q",
+            "--batch-id",
+        ];
+        workspace
+            .command(&[&args[..], &[id]].concat())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let started = Instant::now();
+    assert_eq!(run("whole").wait().unwrap().code(), Some(0));
+    let whole = u64::try_from(started.elapsed().as_micros()).unwrap();
+    let mut dice = fastrand::Rng::with_seed(5);
+    let mut killed = 0;
+    for round in 0..30 {
+        let id = format!("b{round}");
+        for _ in 0..2 {
+            let mut child = run(&id);
+            std::thread::sleep(Duration::from_micros(dice.u64(0..whole)));
+            child.kill().unwrap();
+            killed += u32::from(child.wait().unwrap().signal() == Some(9));
+        }
+        assert_eq!(run(&id).wait().unwrap().code(), Some(0), "round {round}");
+        check_all_answered(&workspace, "out", 30);
+        workspace.run(&["collect", &id, "--output", "collected"]).expect(0);
+        check_all_answered(&workspace, "collected", 30);
+    }
+    assert!(killed > 20, "only {killed} kills came before the end");
 }
 
 #[test]
 fn another_machine_goes_on_with_nothing_but_the_exchange() {
     let llm = MockLlm::start(&["--latency-ms", "20", "--jitter-ms", "10"]);
-    kill_and_resume(&llm, 6000, |old| {
+    kill_and_resume(&llm, REQUESTS, |old| {
         let new = Workspace::new();
         for name in ["targets.yaml", "requests.jsonl"] {
             new.write(name, old.read(name));
@@ -142,4 +193,27 @@ fn sigterm_ends_the_run_within_five_seconds_with_all_that_arrived() {
         assert_eq!(start(&workspace).wait().unwrap().code(), Some(0), "{signal}: the same command resumes");
         assert_eq!(llm.counter("ok"), 2000, "{signal}: nothing is paid twice");
     }
+}
+
+#[test]
+fn a_results_branch_that_was_deleted_is_published_again() {
+    let llm = MockLlm::start(&[]);
+    let workspace = Workspace::new();
+    workspace.write_target(&llm.base_url(), "");
+    workspace.write_requests(20);
+    workspace.dispatch(&["--batch-id", "b1"]).expect(0);
+    let exchange = workspace.path(".run-evals/exchange.git");
+    let git = |args: &[&str]| {
+        std::process::Command::new("git").arg("-C").arg(&exchange).args(args).output().unwrap()
+    };
+    assert!(git(&["branch", "-q", "-D", "eval-results/b1"]).status.success());
+    workspace.dispatch(&["--batch-id", "b1"]).expect(0);
+    check_all_answered(&workspace, "out", 20);
+    assert_eq!(llm.counter("ok"), 20, "the journal had them all");
+    assert!(git(&["cat-file", "-e", "eval-results/b1:results/shard-000/0001.jsonl.gz"]).status.success());
+
+    assert!(git(&["branch", "-q", "-D", "eval-results/b1"]).status.success());
+    workspace.write_requests(21);
+    let output = workspace.dispatch(&["--batch-id", "b1"]).expect(3);
+    assert!(output.stderr.contains("the journal of `b1` belongs to another batch"), "{}", output.stderr);
 }

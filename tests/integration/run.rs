@@ -83,10 +83,91 @@ fn a_budget_stops_the_run_cleanly_and_more_budget_resumes_it() {
     assert_eq!(summary["targets"][0]["stopped"], "budget");
     let rows = workspace.rows("out/responses.jsonl");
     assert_eq!(rows.len(), 200, "every request has a row");
-    assert!(rows.iter().any(|row| row["error"]["message"] == "not called: the budget is spent"));
+    assert!(rows.iter().any(|row| row["error"]["message"] == "no answer: the budget is spent"));
 
     workspace.dispatch(&["--batch-id", "b1"]).expect(0);
     assert_eq!(llm.counter("ok"), 200, "nothing is paid twice");
+}
+
+#[test]
+fn a_budget_of_two_calls_pays_for_two_calls() {
+    let llm = MockLlm::start(&["--latency-ms", "20"]);
+    let workspace = Workspace::new();
+    // Each call costs a little more than a dollar: 2 words in, 2 words out.
+    workspace.write_target(
+        &llm.base_url(),
+        "max_concurrency: 32\nprice: { input_per_mtok: 250000, output_per_mtok: 250000 }",
+    );
+    workspace.write_requests(50);
+    workspace.dispatch(&["--budget-usd", "3.5"]).expect(5);
+    let summary: serde_json::Value = serde_json::from_str(&workspace.read("out/summary.json")).unwrap();
+    let spent = summary["targets"][0]["cost_usd"].as_f64().unwrap();
+    assert!(spent > 0.0 && spent <= 3.5, "spent {spent} of 3.5");
+}
+
+#[test]
+fn what_failed_for_now_is_called_again_and_counted_once() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "targets.yaml",
+        "targets:\n  - name: llm\n    provider: mock\n    script: script.jsonl\n    max_retries: 0\n",
+    );
+    workspace.write_requests(3);
+    let script = |status: u16| {
+        let line = format!("{{\"id\":\"r0\",\"status\":{status},\"error\":\"no\"}}\n");
+        workspace.write(
+            "script.jsonl",
+            format!("{line}{{\"id\":\"r1\",\"response\":\"a\"}}\n{{\"id\":\"r2\",\"response\":\"b\"}}\n"),
+        );
+    };
+    for status in [500, 401] {
+        script(status);
+        let id = format!("b{status}");
+        workspace.dispatch(&["--batch-id", &id]).expect(5);
+        let fine = "{\"id\":\"r0\",\"response\":\"now\"}\n";
+        workspace.write("script.jsonl", fine);
+        workspace.dispatch(&["--batch-id", &id]).expect(0);
+        assert_eq!(workspace.rows("out/responses.jsonl")[0]["output"][0]["content"], "now");
+        // A third start has nothing to do, and counts what the first two left.
+        workspace.dispatch(&["--batch-id", &id]).expect(0);
+        let summary: serde_json::Value = serde_json::from_str(&workspace.read("out/summary.json")).unwrap();
+        let totals = &summary["targets"][0];
+        assert_eq!(
+            (&totals["answered"], &totals["failed"], &totals["not_run"]),
+            (&3.into(), &0.into(), &0.into())
+        );
+    }
+}
+
+#[test]
+fn a_vendor_that_asks_for_an_hour_stops_the_run() {
+    let llm = MockLlm::start(&["--rate-429", "1", "--retry-after", "3600"]);
+    let workspace = Workspace::new();
+    workspace.write_target(&llm.base_url(), "");
+    workspace.write_requests(200);
+    let started = Instant::now();
+    workspace.dispatch(&[]).expect(5);
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    let rows = workspace.rows("out/responses.jsonl");
+    assert_eq!(rows.len(), 200);
+    assert!(
+        rows.iter().any(|row| row["error"]["kind"] == "rate_limited" && row["error"]["retryable"] == true)
+    );
+    assert!(llm.counter("s429") < 100, "{} calls in vain", llm.counter("s429"));
+}
+
+#[test]
+fn a_request_chooses_another_model_only_where_the_target_allows_it() {
+    let llm = MockLlm::start(&[]);
+    let workspace = Workspace::new();
+    let request = r#"{"id":"r0","messages":[{"role":"user","content":"hi"}],"params":{"model":"dearest"}}"#;
+    workspace.write("requests.jsonl", format!("{request}\n"));
+    workspace.write_target(&llm.base_url(), "");
+    let output = workspace.dispatch(&[]).expect(3);
+    assert!(output.stderr.contains("chooses the model `dearest`"), "{}", output.stderr);
+    assert_eq!(llm.counter("requests"), 0);
+    workspace.write_target(&llm.base_url(), "allow_models: [dearest]");
+    workspace.dispatch(&[]).expect(0);
 }
 
 #[test]
@@ -178,6 +259,7 @@ fn a_refused_key_stops_the_run_instead_of_failing_every_request() {
     workspace.write_requests(100);
     workspace.dispatch(&["--max-concurrency", "2"]).expect(5);
     let rows = workspace.rows("out/responses.jsonl");
+    assert_eq!(rows[99]["error"]["kind"], "not_run");
     let called = rows.iter().filter(|row| row["error"]["kind"] == "auth").count();
     assert!((5..10).contains(&called), "{called} calls with a refused key");
     assert_eq!(rows.len(), 100);

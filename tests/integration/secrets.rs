@@ -35,21 +35,30 @@ fn assert_no_key(workspace: &Workspace, printed: &[&str]) {
 
 #[test]
 fn the_key_reaches_the_vendor_and_nothing_else() {
-    // The server answers what it is asked, so a request that quotes the key gets it back.
-    let llm = MockLlm::start(&["--rate-5xx", "0.2"]);
+    let llm = MockLlm::start(&["--rate-5xx", "0.2", "--require-key", KEY]);
     let workspace = Workspace::new().env("LLM_KEY", &format!("{KEY}\n"));
     workspace.write_target(&llm.base_url(), "api_key: ${{ LLM_KEY }}\nkeep_raw: true\nmax_retries: 0");
-    workspace.write_requests(20);
-    let output = workspace.run(&[
-        "dispatch",
-        "--requests",
-        "requests.jsonl",
-        "--target",
-        "llm",
-        "--output",
-        "out",
-        "-vv",
-    ]);
+    workspace.write_requests(40);
+    let output = workspace
+        .run(&["dispatch", "--requests", "requests.jsonl", "--target", "llm", "--output", "out", "-vv"])
+        .expect(5);
+    assert!(llm.counter("ok") > 10, "the vendor got the key");
+    assert_no_key(&workspace, &[&output.stdout, &output.stderr]);
+}
+
+#[test]
+fn a_vendor_that_quotes_the_key_in_its_complaint_is_redacted() {
+    // The server quotes the key that it was given.
+    let llm = MockLlm::start(&["--require-key", "another"]);
+    let workspace = Workspace::new().env("LLM_KEY", KEY);
+    workspace.write_target(&llm.base_url(), "api_key: ${{ LLM_KEY }}\nkeep_raw: true");
+    workspace.write_requests(3);
+    let output = workspace
+        .run(&["dispatch", "--requests", "requests.jsonl", "--target", "llm", "--output", "out", "-vv"])
+        .expect(5);
+    let rows = workspace.rows("out/responses.jsonl");
+    let message = rows[0]["error"]["message"].as_str().unwrap();
+    assert!(message.contains("***"), "{message}");
     assert_no_key(&workspace, &[&output.stdout, &output.stderr]);
 }
 

@@ -129,6 +129,12 @@ impl Server {
         let mut next = if request.keep_alive { Next::Request } else { Next::Close };
         let mut retry_after = None;
         let (status, body) = match (request.method, request.path) {
+            ("POST", "/v1/chat/completions")
+                if self.options.require_key.as_deref().is_some_and(|key| key != request.key) =>
+            {
+                let message = format!("Incorrect API key provided: {}", request.key);
+                (401, chat::error(Trouble::BadRequest, &message))
+            }
             ("POST", "/v1/chat/completions") => match self.chat(request.body).await {
                 Some((429, body)) => {
                     retry_after = Some(self.options.retry_after);

@@ -30,6 +30,7 @@ pub(super) fn read(vendor: Option<Vendor>, settings: &mut Settings<'_, '_>) -> R
     let has_price = settings.node("price").is_some();
     let dedupe = settings.flag("dedupe");
     let keep_raw = settings.flag("keep_raw");
+    let allow_models = settings.strings("allow_models");
     let budget_usd = settings.number("budget_usd", "a number above 0", |number| number > 0.0);
     if let Some(node) = settings.node("budget_usd").filter(|_| !has_price) {
         settings.error(
@@ -49,6 +50,7 @@ pub(super) fn read(vendor: Option<Vendor>, settings: &mut Settings<'_, '_>) -> R
         dedupe: dedupe?.unwrap_or(false),
         keep_raw: keep_raw?.unwrap_or(false),
         budget_usd: budget_usd?,
+        allow_models: allow_models?.unwrap_or_default(),
     })
 }
 

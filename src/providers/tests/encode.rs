@@ -314,13 +314,17 @@ fn a_request_overrides_its_target() {
         call.body(),
         r#"{"model":"other","messages":[{"role":"user","content":"12345678"}],"max_completion_tokens":9,"seed":1}"#
     );
-    assert_eq!(caller.estimated_tokens(&request), 8 / 4 + 9);
+    assert_eq!(total(caller.estimated_tokens(&request)), 8 / 4 + 9);
+}
+
+fn total(usage: crate::model::TokenUsage) -> u64 {
+    usage.input + usage.output
 }
 
 #[test]
 fn estimates_count_text_files_by_size_and_others_flat() {
     let caller = caller(Provider::OpenAi(endpoint("https://api.openai.com")));
-    let estimate = |(_, request): (tempfile::TempDir, Request)| caller.estimated_tokens(&request);
+    let estimate = |(_, request): (tempfile::TempDir, Request)| total(caller.estimated_tokens(&request));
     // "Look:" is five bytes, and nothing limits the answer.
     let text = with_file("a.txt", "text/plain", &[b'x'; 395], "file", "user");
     assert_eq!(estimate(text), (5 + 395) / 4 + 512);

@@ -36,6 +36,7 @@ fn target(provider: Provider) -> RunnerTarget {
         dedupe: false,
         keep_raw: false,
         budget_usd: None,
+        allow_models: Vec::new(),
     }
 }
 

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+/// A debt is at most this many seconds' worth, whatever was taken.
+const MOST_DEBT_SECONDS: f64 = 60.0;
+
 /// Holds what may still be taken.
 #[derive(Debug)]
 pub(super) struct Bucket {
@@ -26,7 +29,8 @@ impl Bucket {
 
     /// Takes so much, even if that leaves a debt; a negative amount gives back.
     pub(super) fn take(&mut self, now: Instant, amount: f64) {
-        self.level = (self.level_at(now) - amount).min(self.capacity);
+        let most_debt = -MOST_DEBT_SECONDS * self.per_second;
+        self.level = (self.level_at(now) - amount).clamp(most_debt, self.capacity);
         self.at = now;
     }
 
@@ -59,7 +63,8 @@ mod tests {
         let now = Instant::now();
         let mut bucket = Bucket::new(10.0, now);
         assert_eq!(bucket.ready(now, 1000.0), now);
-        bucket.take(now, 1000.0);
-        assert!(bucket.ready(now, 1.0) > now + Duration::from_secs(98));
+        bucket.take(now, 100_000.0);
+        let ready = bucket.ready(now, 1.0) - now;
+        assert!((ready.as_secs_f64() - 60.1).abs() < 1e-6, "{ready:?}");
     }
 }

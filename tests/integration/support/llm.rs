@@ -59,17 +59,15 @@ impl Drop for MockLlm {
     }
 }
 
-/// `cargo test` builds the examples; a narrower command does not, so it is built on demand.
+/// `cargo test` builds the examples, a narrower command does not: it is built here, which takes no time if it is fresh.
 fn executable() -> &'static PathBuf {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
         let profile_dir = PathBuf::from(env!("CARGO_BIN_EXE_run-evals")).parent().unwrap().to_owned();
-        let path = profile_dir.join("examples").join("mock_llm");
-        if !path.exists() {
-            let status =
-                Command::new(env!("CARGO")).args(["build", "--example", "mock_llm"]).status().unwrap();
-            assert!(status.success());
-        }
-        path
+        let profile = if profile_dir.ends_with("release") { "release" } else { "dev" };
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--example", "mock_llm", "--profile", profile]);
+        assert!(build.status().unwrap().success());
+        profile_dir.join("examples").join("mock_llm")
     })
 }

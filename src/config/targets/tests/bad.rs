@@ -11,7 +11,7 @@ fn an_unknown_key() {
      6 |     tempature: 1
        |     ^^^^^^^^^
 
-    hint: did you mean `temperature`? legal for provider `openai`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `temperature`, `top_p`, `seed`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `api_format`, `max_concurrency`, `workers`, `requests_per_minute`, `tokens_per_minute`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`, `timeout`, `timeout_seconds`, `price`, `dedupe`, `keep_raw`, `budget_usd`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`
+    hint: did you mean `temperature`? legal for provider `openai`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `temperature`, `top_p`, `seed`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `api_format`, `max_concurrency`, `workers`, `requests_per_minute`, `tokens_per_minute`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`, `timeout`, `timeout_seconds`, `price`, `dedupe`, `keep_raw`, `allow_models`, `budget_usd`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`
     ");
     insta::assert_snapshot!(refused(&one("provider: github-actions\nrepo: o/n\nworkflow: w.yml\nfrobnicate: 1")), @r"
     unknown key `frobnicate` for provider `github-actions`
@@ -586,7 +586,7 @@ fn a_literal_key_is_refused_and_never_shown() {
      2 |   - { name: t, provider: gemini, model: m, api_key: **************************, wrong: 1 }
        |                                                                                 ^^^^^
 
-    hint: legal for provider `gemini`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `temperature`, `top_p`, `seed`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `workers`, `requests_per_minute`, `tokens_per_minute`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`, `timeout`, `timeout_seconds`, `price`, `dedupe`, `keep_raw`, `budget_usd`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`
+    hint: legal for provider `gemini`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `temperature`, `top_p`, `seed`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `workers`, `requests_per_minute`, `tokens_per_minute`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`, `timeout`, `timeout_seconds`, `price`, `dedupe`, `keep_raw`, `allow_models`, `budget_usd`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`
     ");
     insta::assert_snapshot!(refused(&one("provider: openai-compatible\nbase_url: https://h/v1\nmodel: m\napi_key: ${{ X:-sk-test-0123456789abcdef }}")), @r"
     a key must not stand in this file
@@ -621,7 +621,7 @@ fn a_literal_key_is_refused_and_never_shown() {
      5 |     api_ky: ************************
        |     ^^^^^^
 
-    hint: did you mean `api_key`? legal for provider `openai`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `temperature`, `top_p`, `seed`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `api_format`, `max_concurrency`, `workers`, `requests_per_minute`, `tokens_per_minute`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`, `timeout`, `timeout_seconds`, `price`, `dedupe`, `keep_raw`, `budget_usd`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`
+    hint: did you mean `api_key`? legal for provider `openai`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `temperature`, `top_p`, `seed`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `api_format`, `max_concurrency`, `workers`, `requests_per_minute`, `tokens_per_minute`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`, `timeout`, `timeout_seconds`, `price`, `dedupe`, `keep_raw`, `allow_models`, `budget_usd`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`
     ");
     insta::assert_snapshot!(refused("targets:\n  - name: t\n    provider: openai\n    model: m\n    api_key: >-\n      sk-test-0123456789abcdef\n"), @r"
     a key must not stand in this file
@@ -943,7 +943,7 @@ fn broken_yaml_does_not_show_the_key_either() {
 #[test]
 fn a_variable_is_never_shown_whichever_key_names_it() {
     const KEYS: &str = "model base_url max_concurrency requests_per_minute tokens_per_minute price timeout \
-        timeout_seconds dedupe keep_raw budget_usd temperature top_p seed stop max_tokens reasoning_effort \
+        timeout_seconds dedupe keep_raw allow_models budget_usd temperature top_p seed stop max_tokens reasoning_effort \
         response_format api_version version endpoint repo workflow ref target results_branch results_artifact \
         poll_interval shards mode response template script latency error_rate rate_limit_rate retry_after \
         max_retries retry_initial_delay_ms retry_backoff_factor workers grader_target fallback_targets \

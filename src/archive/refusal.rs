@@ -1,15 +1,15 @@
 //! Why an archive is not accepted.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::MANIFEST;
-use crate::model::{BATCH_FORMAT, Digest, Exit, Failure};
+use crate::model::{BATCH_FORMAT, BatchId, Digest, Exit, Failure};
 
 /// The most characters of an entry's name that a message shows.
 const LONGEST_NAME: usize = 100;
 
-/// A reason; the archive's path stands before it.
+/// A reason; the batch's id stands before it.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("cannot be read: {0}")]
@@ -28,6 +28,8 @@ pub(super) enum Refusal {
     Entry { name: String, why: &'static str },
     #[error("has an invalid `{MANIFEST}`: {0}")]
     Manifest(String),
+    #[error("says that it is the batch `{0}`")]
+    OtherBatch(BatchId),
     #[error("was made by a newer run-evals: its format is {0}, this program reads up to {BATCH_FORMAT}")]
     Newer(u64),
     #[error("does not hold what it promises: {0}")]
@@ -41,7 +43,7 @@ impl Refusal {
     }
 
     /// The refusal as the user reads it.
-    pub(super) fn about(self, archive: &Path) -> Failure {
+    pub(super) fn about(self, id: &BatchId) -> Failure {
         let exit = match self {
             Self::Unreadable(_) | Self::Unwritable { .. } => Exit::Failure,
             _ => Exit::Config,
@@ -54,11 +56,12 @@ impl Refusal {
             }
             Self::TooLarge { .. } | Self::TooManyEntries(_) => Some("split it into several batches"),
             Self::Newer(_) => Some("update run-evals here, or make the batch with this version"),
+            Self::OtherBatch(_) => Some("hand it over again under its own id"),
             Self::Entry { .. } | Self::Manifest(_) | Self::Content(_) => {
                 Some("only archives that `run-evals` made are run: hand the batch over again")
             }
         };
-        let failure = Failure::new(exit, format!("the batch `{}` {self}", archive.display()));
+        let failure = Failure::new(exit, format!("the batch `{id}` {self}"));
         match hint {
             Some(hint) => failure.hint(hint),
             None => failure,

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::model::{BATCH_FORMAT, BatchManifest, Digest, Exit, Provenance};
+use crate::model::{BATCH_FORMAT, BatchId, BatchManifest, Digest, Exit, Provenance};
 
 const REQUEST: &[u8] = b"{\"id\":\"a\"}\n";
 
@@ -65,7 +65,7 @@ impl Bench {
     }
 
     fn unpack(&self, limits: &Limits) -> Result<BatchManifest, crate::model::Failure> {
-        unpack(&self.path("batch.tar.gz"), None, limits, &self.path("out"))
+        unpack(&self.path("batch.tar.gz"), &id(), None, limits, &self.path("out"))
     }
 
     /// The message and the hint of the refusal, once it left nothing behind.
@@ -73,12 +73,14 @@ impl Bench {
         let empty = self.path("empty");
         fs::create_dir_all(&empty).unwrap();
         for out in ["out", "empty"] {
-            let failure = unpack(&self.path("batch.tar.gz"), expected, limits, &self.path(out)).unwrap_err();
+            let failure =
+                unpack(&self.path("batch.tar.gz"), &id(), expected, limits, &self.path(out)).unwrap_err();
             assert_eq!(failure.exit(), Exit::Config, "{failure}");
         }
         assert!(!self.path("out").exists());
         assert!(fs::read_dir(&empty).unwrap().next().is_none(), "something is left");
-        let failure = unpack(&self.path("batch.tar.gz"), expected, limits, &self.path("out")).unwrap_err();
+        let failure =
+            unpack(&self.path("batch.tar.gz"), &id(), expected, limits, &self.path("out")).unwrap_err();
         format!("{failure}\nhint: {}", failure.hint_text().unwrap())
             .replace(&format!("{}/", self.dir.path().display()), "")
     }
@@ -95,11 +97,15 @@ struct Entry {
     content: Vec<u8>,
 }
 
+fn id() -> BatchId {
+    "test-batch".parse().unwrap()
+}
+
 fn manifest(requests: &[u8], files: u64) -> BatchManifest {
     let lines = requests.split_inclusive(|byte| *byte == b'\n').count();
     BatchManifest {
         format: BATCH_FORMAT,
-        batch_id: "test-batch".parse().unwrap(),
+        batch_id: id(),
         target: "gpt".to_owned(),
         shards: 1,
         requests: lines as u64,
@@ -155,7 +161,7 @@ proptest! {
         prop_assert_eq!(digest, Digest::of(&read(&bench.path("batch.tar.gz"))));
 
         let out = bench.path("out");
-        let unpacked = unpack(&bench.path("batch.tar.gz"), Some(digest), &Limits::default(), &out).unwrap();
+        let unpacked = unpack(&bench.path("batch.tar.gz"), &id(), Some(digest), &Limits::default(), &out).unwrap();
         prop_assert_eq!(unpacked, manifest);
         prop_assert_eq!(read(&out.join("requests.jsonl")), requests);
         for content in files {
@@ -221,7 +227,7 @@ fn a_wrong_digest_is_refused_first() {
     let bench = Bench::new();
     fs::write(bench.path("batch.tar.gz"), "no archive at all").unwrap();
     assert_snapshot!(bench.refusal(Some(Digest::of(b"")), &Limits::default()), @r"
-    the batch `batch.tar.gz` has the digest 5742317412fc41d579db1431eed0badd4d1ac8ae760153d9dbfff9655cc100c9, expected e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
+    the batch `test-batch` has the digest 5742317412fc41d579db1431eed0badd4d1ac8ae760153d9dbfff9655cc100c9, expected e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
     hint: it was cut or changed on its way: hand the batch over again
     ");
 }
@@ -230,19 +236,19 @@ fn a_wrong_digest_is_refused_first() {
 fn hostile_paths_are_refused() {
     let bench = Bench::new();
     assert_snapshot!(bench.refusal_of(&[good_manifest(0), file("files/../../x", b"")]), @r"
-    the batch `batch.tar.gz` has the illegal entry `files/../../x`: a path out of the archive
+    the batch `test-batch` has the illegal entry `files/../../x`: a path out of the archive
     hint: only archives that `run-evals` made are run: hand the batch over again
     ");
     assert_snapshot!(bench.refusal_of(&[good_manifest(0), file("/etc/cron.d/x", b"")]), @r"
-    the batch `batch.tar.gz` has the illegal entry `/etc/cron.d/x`: an absolute path
+    the batch `test-batch` has the illegal entry `/etc/cron.d/x`: an absolute path
     hint: only archives that `run-evals` made are run: hand the batch over again
     ");
     assert_snapshot!(bench.refusal_of(&[good_manifest(0), file("notes\n::set-output\u{1b}[2J", b"")]), @r"
-    the batch `batch.tar.gz` has the illegal entry `notes\n::set-output\u{1b}[2J`: expected `manifest.json`, `requests.jsonl` or `files/<sha256>`
+    the batch `test-batch` has the illegal entry `notes\n::set-output\u{1b}[2J`: expected `manifest.json`, `requests.jsonl` or `files/<sha256>`
     hint: only archives that `run-evals` made are run: hand the batch over again
     ");
     assert_snapshot!(bench.refusal_of(&[good_manifest(0), file(&"x".repeat(100), b"")]), @r"
-    the batch `batch.tar.gz` has the illegal entry `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx`: expected `manifest.json`, `requests.jsonl` or `files/<sha256>`
+    the batch `test-batch` has the illegal entry `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx`: expected `manifest.json`, `requests.jsonl` or `files/<sha256>`
     hint: only archives that `run-evals` made are run: hand the batch over again
     ");
     let upper = format!("files/{}", "A".repeat(64));
@@ -269,15 +275,15 @@ fn only_regular_files_come_through() {
         refusals.push(refusal.replace(&name, "files/…").lines().next().unwrap().to_owned());
     }
     assert_snapshot!(refusals.join("\n"), @r"
-    the batch `batch.tar.gz` has the illegal entry `files/…`: a symbolic link
-    the batch `batch.tar.gz` has the illegal entry `files/…`: a hard link
-    the batch `batch.tar.gz` has the illegal entry `files/…`: a device
-    the batch `batch.tar.gz` has the illegal entry `files/…`: a device
-    the batch `batch.tar.gz` has the illegal entry `files/…`: a named pipe
-    the batch `batch.tar.gz` has the illegal entry `files/…`: a directory
-    the batch `batch.tar.gz` has the illegal entry `files/…`: not a regular file
-    the batch `batch.tar.gz` has the illegal entry `files/…`: not a regular file
-    the batch `batch.tar.gz` has the illegal entry `files/…`: not a regular file
+    the batch `test-batch` has the illegal entry `files/…`: a symbolic link
+    the batch `test-batch` has the illegal entry `files/…`: a hard link
+    the batch `test-batch` has the illegal entry `files/…`: a device
+    the batch `test-batch` has the illegal entry `files/…`: a device
+    the batch `test-batch` has the illegal entry `files/…`: a named pipe
+    the batch `test-batch` has the illegal entry `files/…`: a directory
+    the batch `test-batch` has the illegal entry `files/…`: not a regular file
+    the batch `test-batch` has the illegal entry `files/…`: not a regular file
+    the batch `test-batch` has the illegal entry `files/…`: not a regular file
     ");
 }
 
@@ -289,17 +295,17 @@ fn bombs_are_refused_while_they_unpack() {
     assert!(length < 10_000, "{length}");
     let limits = Limits { free_bytes: 1 << 20, ratio: 1, ..Limits::default() };
     assert_snapshot!(bench.refusal(None, &limits), @r"
-    the batch `batch.tar.gz` unpacks to more than 1048576 bytes
+    the batch `test-batch` unpacks to more than 1048576 bytes
     hint: split it into several batches
     ");
     let limits = Limits { unpacked_bytes: 4096, ..Limits::default() };
     assert_snapshot!(bench.refusal(None, &limits), @r"
-    the batch `batch.tar.gz` unpacks to more than 4096 bytes
+    the batch `test-batch` unpacks to more than 4096 bytes
     hint: split it into several batches
     ");
     let limits = Limits { archive_bytes: 1000, ..Limits::default() };
     assert_snapshot!(bench.refusal(None, &limits), @r"
-    the batch `batch.tar.gz` is larger than 1000 bytes
+    the batch `test-batch` is larger than 1000 bytes
     hint: split it into several batches
     ");
 }
@@ -328,7 +334,7 @@ fn too_many_entries_are_refused() {
         .extend([b"a", b"b", b"c"].map(|content| file(&format!("files/{}", Digest::of(content)), content)));
     bench.forge(&entries);
     assert_snapshot!(bench.refusal(None, &Limits { entries: 4, ..Limits::default() }), @r"
-    the batch `batch.tar.gz` has more than 4 entries
+    the batch `test-batch` has more than 4 entries
     hint: split it into several batches
     ");
     bench.unpack(&Limits { entries: 5, ..Limits::default() }).unwrap();
@@ -340,13 +346,13 @@ fn entries_come_once_and_the_manifest_first() {
     let requests = || file("requests.jsonl", REQUEST);
     let attachment = || file(&format!("files/{}", Digest::of(b"a")), b"a");
     assert_snapshot!(bench.refusal_of(&[good_manifest(0), requests(), requests()]), @r"
-    the batch `batch.tar.gz` has the illegal entry `requests.jsonl`: it is there twice
+    the batch `test-batch` has the illegal entry `requests.jsonl`: it is there twice
     hint: only archives that `run-evals` made are run: hand the batch over again
     ");
     assert!(bench.refusal_of(&[good_manifest(0), good_manifest(0)]).contains("it is there twice"));
     assert!(bench.refusal_of(&[good_manifest(1), attachment(), attachment()]).contains("it is there twice"));
     assert_snapshot!(bench.refusal_of(&[requests(), good_manifest(0)]), @r"
-    the batch `batch.tar.gz` has the illegal entry `requests.jsonl`: `manifest.json` must come first
+    the batch `test-batch` has the illegal entry `requests.jsonl`: `manifest.json` must come first
     hint: only archives that `run-evals` made are run: hand the batch over again
     ");
 }
@@ -363,12 +369,12 @@ fn torn_and_lengthened_archives_are_refused() {
     }
     fs::write(&path, &whole[..whole.len() / 2]).unwrap();
     assert_snapshot!(bench.refusal(None, &Limits::default()), @r"
-    the batch `batch.tar.gz` is damaged: incomplete deflate stream
+    the batch `test-batch` is damaged: incomplete deflate stream
     hint: it was cut or changed on its way: hand the batch over again
     ");
     fs::write(&path, [whole.as_slice(), b"x"].concat()).unwrap();
     assert_snapshot!(bench.refusal(None, &Limits::default()), @r"
-    the batch `batch.tar.gz` is damaged: something follows the end of the archive
+    the batch `test-batch` is damaged: something follows the end of the archive
     hint: it was cut or changed on its way: hand the batch over again
     ");
     fs::write(&path, [whole.as_slice(), &whole].concat()).unwrap();
@@ -401,20 +407,20 @@ fn a_tar_without_its_end_is_refused() {
 fn manifests_must_be_readable_here() {
     let bench = Bench::new();
     assert_snapshot!(bench.refusal_of(&[changed_manifest("format", 2.into())]), @r"
-    the batch `batch.tar.gz` was made by a newer run-evals: its format is 2, this program reads up to 1
+    the batch `test-batch` was made by a newer run-evals: its format is 2, this program reads up to 1
     hint: update run-evals here, or make the batch with this version
     ");
     assert_snapshot!(bench.refusal_of(&[changed_manifest("base_url", "https://evil.example".into())]), @r"
-    the batch `batch.tar.gz` has an invalid `manifest.json`: unknown field `base_url`, expected one of `format`, `batch_id`, `target`, `shards`, `requests`, `requests_sha256`, `files`, `generator`, `provenance`
+    the batch `test-batch` has an invalid `manifest.json`: unknown field `base_url`, expected one of `format`, `batch_id`, `target`, `shards`, `requests`, `requests_sha256`, `files`, `generator`, `provenance`
     hint: only archives that `run-evals` made are run: hand the batch over again
     ");
     assert_snapshot!(bench.refusal_of(&[changed_manifest("shards", 0.into())]), @r"
-    the batch `batch.tar.gz` has an invalid `manifest.json`: `shards` must be at least 1
+    the batch `test-batch` has an invalid `manifest.json`: `shards` is 0, expected 1 to 256
     hint: only archives that `run-evals` made are run: hand the batch over again
     ");
     assert!(bench.refusal_of(&[file("manifest.json", b"{")]).contains("has an invalid `manifest.json`"));
     assert_snapshot!(bench.refusal_of(&[file("manifest.json", &vec![b' '; 2 << 20])]), @r"
-    the batch `batch.tar.gz` has an invalid `manifest.json`: it is longer than 1048576 bytes
+    the batch `test-batch` has an invalid `manifest.json`: it is longer than 1048576 bytes
     hint: only archives that `run-evals` made are run: hand the batch over again
     ");
 }
@@ -425,27 +431,27 @@ fn contents_must_be_what_the_manifest_says() {
     let requests = || file("requests.jsonl", REQUEST);
     let name = format!("files/{}", Digest::of(b"a"));
     assert_snapshot!(bench.refusal_of(&[good_manifest(1), requests(), file(&name, b"b")]), @r"
-    the batch `batch.tar.gz` does not hold what it promises: `files/ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb` has the digest 3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d
+    the batch `test-batch` does not hold what it promises: `files/ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb` has the digest 3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d
     hint: only archives that `run-evals` made are run: hand the batch over again
     ");
     assert_snapshot!(bench.refusal_of(&[good_manifest(0), file("requests.jsonl", b"{}\n")]), @r"
-    the batch `batch.tar.gz` does not hold what it promises: `requests.jsonl` has the digest ca3d163bab055381827226140568f3bef7eaac187cebd76878e0b63e9e442356, the manifest says 3b18c8bfa27eeb355f2f3bf7568833352c719338fa8faa213f1428cfa0fa2975
+    the batch `test-batch` does not hold what it promises: `requests.jsonl` has the digest ca3d163bab055381827226140568f3bef7eaac187cebd76878e0b63e9e442356, the manifest says 3b18c8bfa27eeb355f2f3bf7568833352c719338fa8faa213f1428cfa0fa2975
     hint: only archives that `run-evals` made are run: hand the batch over again
     ");
     assert_snapshot!(bench.refusal_of(&[changed_manifest("requests", 2.into()), requests()]), @r"
-    the batch `batch.tar.gz` does not hold what it promises: `requests.jsonl` has 1 lines, the manifest says 2
+    the batch `test-batch` does not hold what it promises: `requests.jsonl` has 1 lines, the manifest says 2
     hint: only archives that `run-evals` made are run: hand the batch over again
     ");
     assert_snapshot!(bench.refusal_of(&[good_manifest(2), requests(), file(&name, b"a")]), @r"
-    the batch `batch.tar.gz` does not hold what it promises: it has 1 files, the manifest says 2
+    the batch `test-batch` does not hold what it promises: it has 1 files, the manifest says 2
     hint: only archives that `run-evals` made are run: hand the batch over again
     ");
     assert_snapshot!(bench.refusal_of(&[good_manifest(0)]), @r"
-    the batch `batch.tar.gz` does not hold what it promises: no `requests.jsonl`
+    the batch `test-batch` does not hold what it promises: no `requests.jsonl`
     hint: only archives that `run-evals` made are run: hand the batch over again
     ");
     assert_snapshot!(bench.refusal_of(&[]), @r"
-    the batch `batch.tar.gz` does not hold what it promises: no `manifest.json`
+    the batch `test-batch` does not hold what it promises: no `manifest.json`
     hint: only archives that `run-evals` made are run: hand the batch over again
     ");
 }

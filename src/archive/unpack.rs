@@ -13,22 +13,25 @@ use serde_json::Value;
 use super::refusal::Refusal;
 use super::tally::Tally;
 use super::{FILES, Limits, MANIFEST, REQUESTS};
-use crate::model::{BATCH_FORMAT, BatchManifest, Digest, Exit, Failure};
+use crate::model::{BATCH_FORMAT, BatchId, BatchManifest, Digest, Exit, Failure, printable};
 
 const BUFFER: usize = 1 << 16;
 const LONGEST_MANIFEST: u64 = 1 << 20;
+/// As many legs as a matrix of one workflow run can have.
+const MOST_SHARDS: u32 = 256;
 
-/// Unpacks a batch archive into `dir`, which must be new or empty, and returns its manifest.
+/// Unpacks the archive of the batch `id` into `dir`, which must be new or empty, and returns its manifest.
 ///
 /// The digest is checked before anything else, where one is expected. Only regular files with the three legal names come
 /// through, each with the content that the manifest or its own name promises. After an error `dir` is as it was.
 pub fn unpack(
     archive: &Path,
+    id: &BatchId,
     expected: Option<Digest>,
     limits: &Limits,
     dir: &Path,
 ) -> Result<BatchManifest, Failure> {
-    let about = |refusal: Refusal| refusal.about(archive);
+    let about = |refusal: Refusal| refusal.about(id);
     let mut file = File::open(archive).map_err(|error| about(Refusal::Unreadable(error)))?;
     let length = file.metadata().map_err(|error| about(Refusal::Unreadable(error)))?.len();
     if length > limits.archive_bytes {
@@ -39,13 +42,16 @@ pub fn unpack(
     }
     let mut target = NewDir::make(dir)?;
     let manifest = extract(file, length, limits, dir).map_err(about)?;
+    if manifest.batch_id != *id {
+        return Err(about(Refusal::OtherBatch(manifest.batch_id)));
+    }
     target.keep = true;
     Ok(manifest)
 }
 
-/// The digest of an archive.
-pub fn digest(archive: &Path) -> Result<Digest, Failure> {
-    let unreadable = |error| Refusal::Unreadable(error).about(archive);
+/// The digest of the archive of the batch `id`.
+pub fn digest(archive: &Path, id: &BatchId) -> Result<Digest, Failure> {
+    let unreadable = |error| Refusal::Unreadable(error).about(id);
     digest_of(&mut File::open(archive).map_err(unreadable)?).map_err(unreadable)
 }
 
@@ -212,7 +218,7 @@ fn read_manifest(text: &[u8]) -> Result<BatchManifest, Refusal> {
     if text.len() as u64 > LONGEST_MANIFEST {
         return Err(Refusal::Manifest(format!("it is longer than {LONGEST_MANIFEST} bytes")));
     }
-    let invalid = |error: serde_json::Error| Refusal::Manifest(error.to_string().escape_debug().to_string());
+    let invalid = |error: serde_json::Error| Refusal::Manifest(printable(&error.to_string()));
     let json: Value = serde_json::from_slice(text).map_err(invalid)?;
     // Looked at before the rest: a newer format may have keys that are unknown here.
     match json.get("format").and_then(Value::as_u64) {
@@ -220,8 +226,12 @@ fn read_manifest(text: &[u8]) -> Result<BatchManifest, Refusal> {
         _ => {}
     }
     let manifest: BatchManifest = serde_json::from_value(json).map_err(invalid)?;
-    if manifest.shards == 0 {
-        return Err(Refusal::Manifest("`shards` must be at least 1".to_owned()));
+    if !(1..=MOST_SHARDS).contains(&manifest.shards) {
+        let message = format!("`shards` is {}, expected 1 to {MOST_SHARDS}", manifest.shards);
+        return Err(Refusal::Manifest(message));
+    }
+    if manifest.target.is_empty() || manifest.target.contains(char::is_control) {
+        return Err(Refusal::Manifest("`target` is empty or has control characters".to_owned()));
     }
     Ok(manifest)
 }

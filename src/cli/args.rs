@@ -19,6 +19,11 @@ Exit codes:
   5  finished, but incomplete: some requests have no answer
   6  busy: somebody else runs it";
 
+/// The generated one would show only one of the two ways.
+const DISPATCH_USAGE: &str = "\
+run-evals dispatch [OPTIONS] <SUITE>
+       run-evals dispatch [OPTIONS] --requests <FILE>";
+
 /// GitHub Actions as the compute backend of LLM evaluations.
 #[derive(Debug, Parser)]
 #[command(name = "run-evals", version, about, after_help = EXIT_CODES, propagate_version = true)]
@@ -76,6 +81,7 @@ pub struct EvalArgs {
 
 /// `dispatch`.
 #[derive(Debug, Args)]
+#[command(override_usage = DISPATCH_USAGE)]
 pub struct DispatchArgs {
     /// The suite: an EVAL.yaml or a .jsonl file
     #[arg(required_unless_present = "requests", conflicts_with = "requests")]

@@ -11,7 +11,7 @@ use super::inputs;
 use super::output::Output;
 use super::signals;
 use crate::config::{SuiteOptions, load_suite};
-use crate::dispatcher::{self, PlannedBatch};
+use crate::dispatcher::{self, BatchName, PlannedBatch};
 use crate::exchange::LocalExchange;
 use crate::model::{BatchId, Exit, Failure, RunnerTarget, Suite, SuiteTarget, TestCase};
 use crate::report::{Summary, TargetSummary};
@@ -25,9 +25,10 @@ const DEFAULT_OUTPUT: &str = ".run-evals/results";
 pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Exit> {
     let session = Session::open(Input::Suite(args.suite), &args.targets, &args.batch, &args.limits, display)?;
     let batches = session.plan()?;
-    let default_dir = || PathBuf::from(DEFAULT_OUTPUT).join(session.run_id(&batches).as_str());
+    let exchange = inputs::exchange(&args.batch.exchange)?;
+    let default_dir = || PathBuf::from(DEFAULT_OUTPUT).join(batches[0].0.run_id.as_str());
     let mut output = Output::open(Some(args.output.output.unwrap_or_else(default_dir)))?;
-    let summary = session.run(batches, &mut output).await?;
+    let summary = session.run(&exchange, batches, &mut output).await?;
     output.finish(summary, args.output.format)
 }
 
@@ -39,8 +40,9 @@ pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::R
     };
     let session = Session::open(input, &args.targets, &args.batch, &args.limits, display)?;
     let batches = session.plan()?;
+    let exchange = inputs::exchange(&args.batch.exchange)?;
     let mut output = Output::open(args.output.output)?;
-    let summary = session.run(batches, &mut output).await?;
+    let summary = session.run(&exchange, batches, &mut output).await?;
     output.finish(summary, args.output.format)
 }
 
@@ -54,8 +56,7 @@ struct Session<'d> {
     name: Option<String>,
     work: Work,
     targets: Vec<RunnerTarget>,
-    exchange: LocalExchange,
-    batch_id: Option<BatchId>,
+    batch_name: BatchName,
     options: RunOptions,
     display: &'d Display,
 }
@@ -114,12 +115,15 @@ impl<'d> Session<'d> {
                     .map_or(target.limits.max_concurrency, |most| most.min(target.limits.max_concurrency));
             }
         }
+        for target in &targets {
+            runner::check_budget(target, budget_usd)?;
+        }
+        let batch_name = BatchName { given: batch.batch_id.clone(), one_of_several: targets.len() > 1 };
         Ok(Self {
             name,
             work,
             targets,
-            exchange: inputs::exchange(&batch.exchange)?,
-            batch_id: batch.batch_id.clone(),
+            batch_name,
             options: RunOptions {
                 budget_usd,
                 max_requests: limits.max_requests,
@@ -133,10 +137,10 @@ impl<'d> Session<'d> {
     /// One batch a target.
     fn plan(&self) -> anyhow::Result<Vec<(PlannedBatch, &RunnerTarget)>> {
         let mut batches = Vec::new();
+        let mut name = self.batch_name.clone();
         for target in &self.targets {
-            let batch_id = self.batch_id(&target.name)?;
             let batch = match &self.work {
-                Work::Requests(path) => dispatcher::plan_requests(path, &target.name, batch_id)?,
+                Work::Requests(path) => dispatcher::plan_requests(path, &target.name, &name)?,
                 Work::Suite { suite, chosen } => {
                     let runs_here = |test: &&TestCase| {
                         *chosen || test.targets.is_empty() || test.targets.contains(&target.name)
@@ -147,9 +151,11 @@ impl<'d> Session<'d> {
                             .warning(&format!("no test of the suite runs on target `{}`", target.name));
                         continue;
                     }
-                    dispatcher::plan_suite(suite, &tests, suite.replicates, &target.name, batch_id)?
+                    dispatcher::plan_suite(suite, &tests, suite.replicates, &target.name, &name)?
                 }
             };
+            // The time goes on, and another target may have other tests; the run has one id.
+            name.given.get_or_insert_with(|| batch.run_id.clone());
             batches.push((batch, target));
         }
         if batches.is_empty() {
@@ -158,58 +164,50 @@ impl<'d> Session<'d> {
         Ok(batches)
     }
 
-    /// The batch's name: as given, and with the target's behind it where there are several.
-    fn batch_id(&self, target: &str) -> anyhow::Result<Option<BatchId>> {
-        let Some(id) = &self.batch_id else { return Ok(None) };
-        if self.targets.len() == 1 {
-            return Ok(Some(id.clone()));
-        }
-        let legal = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-        let target: String = target.chars().map(legal).collect();
-        let id = format!("{id}-{target}").parse().map_err(|error| {
-            Failure::new(Exit::Usage, format!("{error}"))
-                .hint("with several targets, each batch is named `<batch-id>-<target>`")
-        })?;
-        Ok(Some(id))
-    }
-
-    fn run_id(&self, batches: &[(PlannedBatch, &RunnerTarget)]) -> BatchId {
-        let first = || batches[0].0.manifest.batch_id.clone();
-        self.batch_id.clone().unwrap_or_else(first)
-    }
-
     async fn run(
         &self,
+        exchange: &LocalExchange,
         batches: Vec<(PlannedBatch, &RunnerTarget)>,
         output: &mut Output,
     ) -> anyhow::Result<Summary> {
         let stop = signals::stop_requested()?;
-        let mut summaries = Vec::new();
+        // All before the first call: a batch that cannot be handed over is told before another one is paid for.
+        let mut handed_over = Vec::new();
         for (batch, target) in batches {
-            let id = batch.manifest.batch_id.clone();
-            tracing::debug!(batch = id.as_str(), sha256 = %batch.sha256, "the batch is planned");
-            let put = self.exchange.put_batch(&id, &batch.archive, batch.sha256)?;
+            let (id, sha256) = (batch.manifest.batch_id.clone(), batch.sha256);
+            tracing::debug!(batch = id.as_str(), %sha256, "the batch is planned");
+            let put = exchange.put_batch(&id, &batch.archive, sha256)?;
             tracing::debug!(?put, "the batch is handed over");
-            let options = RunOptions { batch_sha256: Some(batch.sha256), ..self.options.clone() };
-            drop(batch);
+            handed_over.push((batch.run_id.clone(), id, sha256, target));
+        }
+        let mut summaries = Vec::new();
+        for (run_id, id, sha256, target) in handed_over {
+            let options = RunOptions { batch_sha256: Some(sha256), ..self.options.clone() };
             let progress = Arc::new(Progress::default());
             let choose = |_: &_| Ok(target.clone());
-            let work = runner::run(&self.exchange, &id, choose, &options, &progress, stop.clone());
+            let work = runner::run(exchange, &id, choose, &options, &progress, stop.clone());
             self.display.follow(&progress, work).await?;
-            summaries.push(self.collect(&id, output)?);
+            summaries.push(self.collect(exchange, &run_id, &id, output)?);
         }
         Ok(Summary::new(self.name.clone(), summaries))
     }
 
-    fn collect(&self, id: &BatchId, output: &mut Output) -> anyhow::Result<TargetSummary> {
-        let collection = dispatcher::collect(&self.exchange, id, output)?;
+    fn collect(
+        &self,
+        exchange: &LocalExchange,
+        run_id: &BatchId,
+        id: &BatchId,
+        output: &mut Output,
+    ) -> anyhow::Result<TargetSummary> {
+        let collection = dispatcher::collect(exchange, id, output)?;
         if collection.resumable {
             if let Some(stop) = collection.summary.stopped {
                 self.display.note(&format!("stopped early: {}", stop.describe()));
             }
-            self.display.note(&format!("to call what is missing: add `--batch-id {id}` to the same command"));
+            let note = format!("to call what is missing: add `--batch-id {run_id}` to the same command");
+            self.display.note(&note);
         } else {
-            self.exchange.delete_batch(id)?;
+            exchange.delete_batch(id)?;
         }
         Ok(collection.summary)
     }

@@ -28,13 +28,13 @@ pub(super) fn targets_file(
     cwd: &Path,
     display: &Display,
 ) -> anyhow::Result<TargetsFile> {
-    let path = match named {
-        Some(path) => path.to_path_buf(),
-        None => TargetsFile::discover(&Roots::new(near, cwd)).ok_or_else(|| {
-            Failure::config("no targets file")
-                .hint("name one with `--targets FILE`, or add `targets.yaml` or `.agentv/targets.yaml` next to the suite")
-        })?,
-    };
+    let roots = Roots::new(near, cwd);
+    let found = named.map(Path::to_path_buf).or_else(|| TargetsFile::discover(&roots));
+    let path = found.ok_or_else(|| {
+        let message = "no targets file: neither `targets.yaml` nor `.agentv/targets.yaml`";
+        Failure::config(format!("{message} in {}", roots.listed(cwd)))
+            .hint("add one, or name another with `--targets FILE`")
+    })?;
     let (targets, warnings) = TargetsFile::load(&path, &shown(&path, cwd))?;
     for warning in &warnings {
         display.warning(warning);

@@ -10,8 +10,11 @@ use anyhow::Context as _;
 use super::args::Format;
 use super::display;
 use crate::config::shown;
-use crate::model::Exit;
+use crate::model::{Exit, Failure};
 use crate::report::{Summary, render_table};
+
+/// What the responses are called while they are written.
+const UNFINISHED: &str = ".responses.jsonl.new";
 
 /// A directory with `responses.jsonl` and `summary.json`, or stdout with the responses alone.
 #[derive(Debug)]
@@ -19,25 +22,51 @@ pub(super) enum Output {
     /// The responses are the data; there is no summary but the exit code.
     Stdout,
     /// The responses are written beside their final name and renamed when they are whole.
-    Directory { dir: PathBuf, responses: File },
+    Directory { dir: PathBuf, responses: File, unfinished: Unfinished },
+}
+
+/// A file that is taken away again, with its directory where that is new, unless it was put in place.
+#[derive(Debug)]
+pub(super) struct Unfinished {
+    path: PathBuf,
+    is_new_dir: bool,
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // Nobody needs to hear of what cannot be removed: it is not there any more, or will be written over.
+        let _ = std::fs::remove_file(&self.path);
+        if self.is_new_dir
+            && let Some(dir) = self.path.parent()
+        {
+            // Fails where there is anything in it, as it should.
+            let _ = std::fs::remove_dir(dir);
+        }
+    }
 }
 
 impl Output {
     pub(super) fn open(dir: Option<PathBuf>) -> anyhow::Result<Self> {
         let Some(dir) = dir else { return Ok(Self::Stdout) };
+        let is_new_dir = !dir.exists();
+        if !is_new_dir && !dir.is_dir() {
+            return Err(Failure::config(format!("`{}` is no directory", dir.display()))
+                .hint("`--output` names the directory for `responses.jsonl` and `summary.json`")
+                .into());
+        }
         std::fs::create_dir_all(&dir)
             .with_context(|| format!("cannot make the directory `{}`", dir.display()))?;
-        let path = unfinished(&dir);
+        let path = dir.join(UNFINISHED);
         let responses = File::create(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
-        Ok(Self::Directory { dir, responses })
+        Ok(Self::Directory { dir, responses, unfinished: Unfinished { path, is_new_dir } })
     }
 
     /// Puts the files in place, prints what the command prints, and gives the exit code.
     pub(super) fn finish(self, mut summary: Summary, format: Format) -> anyhow::Result<Exit> {
-        if let Self::Directory { dir, responses } = &self {
+        if let Self::Directory { dir, responses, unfinished } = &self {
             responses.sync_all().context("cannot write the responses")?;
             let path = dir.join("responses.jsonl");
-            std::fs::rename(unfinished(dir), &path).context("cannot write the responses")?;
+            std::fs::rename(&unfinished.path, &path).context("cannot write the responses")?;
             summary.responses = Some(path.display().to_string());
             let json = format!("{}\n", serde_json::to_string_pretty(&summary)?);
             std::fs::write(dir.join("summary.json"), &json).context("cannot write the summary")?;
@@ -73,8 +102,4 @@ impl Write for Output {
             Self::Directory { responses, .. } => responses.flush(),
         }
     }
-}
-
-fn unfinished(dir: &Path) -> PathBuf {
-    dir.join(".responses.jsonl.new")
 }

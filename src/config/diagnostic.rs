@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Span;
-use crate::model::{Exit, Failure};
+use crate::model::{Exit, Failure, printable};
 
 /// Collects problems while a file is read.
 #[derive(Debug, Default)]
@@ -99,7 +99,8 @@ impl From<Invalid> for Failure {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { span, message, hint } = self;
-        writeln!(f, "{message}")?;
+        // Keys and values of the file stand in it, and the file may be a stranger's.
+        writeln!(f, "{}", printable(message))?;
         let number = span.line.to_string();
         let pad = " ".repeat(number.len());
         write!(f, "{pad} --> {}:{}:{}", span.source.path.display(), span.line, span.column)?;
@@ -112,7 +113,7 @@ impl fmt::Display for Problem {
             write!(f, "{}{}", " ".repeat(column - 1), "^".repeat(width))?;
         }
         if let Some(hint) = hint {
-            write!(f, "\n\nhint: {hint}")?;
+            write!(f, "\n\nhint: {}", printable(hint))?;
         }
         Ok(())
     }

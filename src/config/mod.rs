@@ -1,7 +1,7 @@
 //! Text files that people write → model, with positions.
 //!
-//! Every file is read into a tree whose nodes know where they stand (`node`), so that all problems of all files are
-//! told at once, each with its line drawn (`diagnostic`). `env` is the only source of environment values, `interpolate`
+//! Every file (`source`) is read into a tree whose nodes know where they stand (`node`), so that all problems of all files
+//! are told at once, each with its line drawn (`diagnostic`). `env` is the only source of environment values, `interpolate`
 //! puts them into strings, `merge` resolves `<<`, and `roots` are the directories where references are looked up.
 //! `targets` reads `targets.yaml`, `suite` reads evaluation suites.
 
@@ -11,13 +11,15 @@ mod interpolate;
 mod merge;
 mod node;
 mod roots;
+mod source;
 mod suite;
 mod targets;
 
 pub use diagnostic::{Invalid, Problems};
 pub use env::Env;
 pub use interpolate::{Reference, interpolate, interpolate_tree, references};
-pub use node::{Document, Fields, Key, Node, NodeValue, Source, Span, did_you_mean, shown};
+pub use node::{Document, Fields, Key, Node, NodeValue, did_you_mean};
 pub use roots::Roots;
+pub use source::{Source, Span, shown};
 pub use suite::{SuiteOptions, load_suite};
 pub use targets::{TargetsFile, parse_duration};

@@ -2,56 +2,19 @@
 //!
 //! Scalars mean what YAML 1.2's core schema says (`no` is a string), as in AgentV's own parser.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span as ParserSpan};
 use serde_json::Value;
 
 use super::merge::merge_keys;
-use super::{Invalid, Problems};
+use super::{Invalid, Problems, Source, Span};
 
 /// The most nodes that aliases may multiply a document to.
 const MOST_NODES: usize = 1_000_000;
 /// The deepest nesting, so that a hostile file cannot overflow the stack.
 const DEEPEST: usize = 128;
-
-/// A file that was read.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Source {
-    /// As the user would name it.
-    pub path: PathBuf,
-    /// Its whole text.
-    pub text: String,
-}
-
-impl Source {
-    /// A line, counted from 1.
-    pub fn line(&self, number: u32) -> Option<&str> {
-        self.text.lines().nth(number as usize - 1)
-    }
-}
-
-/// Where something stands in a file; line and column count from 1, in characters.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Span {
-    /// The file.
-    pub source: Arc<Source>,
-    /// The line.
-    pub line: u32,
-    /// The column.
-    pub column: u32,
-    /// How many characters of the line it covers.
-    pub width: u32,
-}
-
-impl Span {
-    /// The whole of a line.
-    pub fn of_line(source: &Arc<Source>, line: u32) -> Self {
-        let width = source.line(line).map_or(1, |text| text.chars().count());
-        Self { source: Arc::clone(source), line, column: 1, width: u32::try_from(width).unwrap_or(u32::MAX) }
-    }
-}
 
 /// A value and where it stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -441,7 +404,9 @@ impl Loader<'_> {
         let line = at.start.line().clamp(1, self.lines);
         let width =
             if at.end.line() == at.start.line() { at.end.col().saturating_sub(at.start.col()) } else { 1 };
-        let column = if line == at.start.line() { at.start.col() + 1 } else { 1 };
+        // What is missing at the end of the file is missing at the end of its last line.
+        let last = || self.source.text.lines().last().map_or(0, |text| text.chars().count());
+        let column = if line == at.start.line() { at.start.col() + 1 } else { last().max(1) };
         let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         Span {
             source: Arc::clone(self.source),
@@ -491,11 +456,6 @@ pub(super) fn plain(text: &str) -> NodeValue {
         }
     }
     NodeValue::String(text.to_owned())
-}
-
-/// The path as the user would name it: relative to `base` where it is below it.
-pub fn shown(path: &Path, base: &Path) -> PathBuf {
-    path.strip_prefix(base).map_or_else(|_| path.to_path_buf(), Path::to_path_buf)
 }
 
 #[cfg(test)]

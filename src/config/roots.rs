@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::shown;
+
 /// The directories of a file, nearest first, as AgentV walks them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Roots {
@@ -30,6 +32,15 @@ impl Roots {
     /// The directories, nearest first.
     pub fn iter(&self) -> impl Iterator<Item = &Path> {
         self.dirs.iter().map(PathBuf::as_path)
+    }
+
+    /// The directories, as a message names them.
+    pub fn listed(&self, cwd: &Path) -> String {
+        let name = |dir: &PathBuf| match shown(dir, cwd) {
+            here if here.as_os_str().is_empty() => "`.`".to_owned(),
+            dir => format!("`{}`", dir.display()),
+        };
+        self.dirs.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 
     /// Whether a path, links resolved, lies in one of them.

@@ -152,8 +152,8 @@ fn unpack_batch(
     if dir.exists() {
         std::fs::remove_dir_all(&dir)?;
     }
-    let manifest = archive::unpack(&archive, None, &archive::Limits::default(), &dir)?;
-    Ok((manifest, archive::digest(&archive)?))
+    let manifest = archive::unpack(&archive, batch_id, None, &archive::Limits::default(), &dir)?;
+    Ok((manifest, archive::digest(&archive, batch_id)?))
 }
 
 /// The requests of a batch as rows without a result, in order.
@@ -167,11 +167,12 @@ fn blank_rows(
     let file = File::open(temporary.join("batch").join("requests.jsonl"))?;
     let message =
         stopped.map_or("no result yet".to_owned(), |reason| format!("no answer: {}", reason.describe()));
-    Ok(BufReader::with_capacity(1 << 16, file).lines().map(move |line| {
+    let lines = BufReader::with_capacity(1 << 16, file).split(b'\n');
+    Ok((1..).zip(lines).map(move |(number, line)| {
         let line = line?;
-        let request: Request = serde_json::from_str(&line)?;
+        let request = Request::from_line(&line).map_err(|error| error.in_batch(number))?;
         let error = Some(ErrorInfo::not_run(message.as_str()));
-        let blank = Response::blank(request.id, &manifest.target, Digest::of(line.as_bytes()));
+        let blank = Response::blank(request.id, &manifest.target, Digest::of(&line));
         Ok(serde_json::to_vec(&Response { error, ..blank })?)
     }))
 }

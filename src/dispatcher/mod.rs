@@ -4,4 +4,4 @@ mod collect;
 mod plan;
 
 pub use collect::{Collection, collect};
-pub use plan::{PlannedBatch, plan_requests, plan_suite};
+pub use plan::{BatchName, PlannedBatch, plan_requests, plan_suite};

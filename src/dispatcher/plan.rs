@@ -1,6 +1,6 @@
 //! A suite, or a file of requests, becomes one batch archive. Same input and same batch id, same bytes.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -11,13 +11,17 @@ use tempfile::TempDir;
 
 use crate::archive;
 use crate::model::{
-    BATCH_FORMAT, BatchId, BatchManifest, Digest, Failure, Metadata, Provenance, Request, Suite, TestCase,
-    request_id,
+    BATCH_FORMAT, BatchId, BatchManifest, Digest, Exit, Failure, Metadata, Provenance, Request, Suite,
+    TestCase, request_id,
 };
+
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// A batch archive, ready to be handed over; its temporary directory goes with it.
 #[derive(Debug)]
 pub struct PlannedBatch {
+    /// Its id without what tells it apart from the batches of other targets.
+    pub run_id: BatchId,
     /// What it says of itself.
     pub manifest: BatchManifest,
     /// Where it is.
@@ -27,13 +31,22 @@ pub struct PlannedBatch {
     _temporary: TempDir,
 }
 
+/// How the batches of one command are named.
+#[derive(Debug, Clone)]
+pub struct BatchName {
+    /// As the user asks; otherwise the time and the digest of the requests.
+    pub given: Option<BatchId>,
+    /// With several targets there is one batch each, which has the target's name at its end.
+    pub one_of_several: bool,
+}
+
 /// The batch of these tests of a suite, each so often, for one target.
 pub fn plan_suite(
     suite: &Suite,
     tests: &[&TestCase],
     replicates: u32,
     target: &str,
-    batch_id: Option<BatchId>,
+    name: &BatchName,
 ) -> anyhow::Result<PlannedBatch> {
     let mut draft = Draft::new()?;
     for test in tests {
@@ -53,63 +66,56 @@ pub fn plan_suite(
         }
     }
     let provenance = Provenance { suite: Some(suite.name.clone()), source_sha256: suite.source_sha256 };
-    draft.finish(target, batch_id, provenance)
+    draft.finish(target, name, provenance)
 }
 
 /// The batch of a file with one request a line, for one target.
-pub fn plan_requests(path: &Path, target: &str, batch_id: Option<BatchId>) -> anyhow::Result<PlannedBatch> {
+pub fn plan_requests(path: &Path, target: &str, name: &BatchName) -> anyhow::Result<PlannedBatch> {
     let shown = path.display();
-    let file = File::open(path).map_err(|error| {
+    let unreadable = |error: std::io::Error| {
         Failure::config(format!("cannot read `{shown}`: {error}"))
             .hint("`--requests` takes a file with one request a line: {\"id\":…,\"messages\":[…]}")
-    })?;
+    };
+    let file = File::open(path).map_err(unreadable)?;
     let mut draft = Draft::new()?;
-    let mut ids = HashSet::new();
+    let mut lines_of_ids = HashMap::new();
     let mut source = Sha256::new();
     let mut reader = BufReader::with_capacity(1 << 16, file);
     let (mut line, mut number) = (Vec::new(), 0_u64);
     loop {
         line.clear();
-        if reader.read_until(b'\n', &mut line).with_context(|| format!("cannot read `{shown}`"))? == 0 {
+        if reader.read_until(b'\n', &mut line).map_err(unreadable)? == 0 {
             break;
         }
         number += 1;
         source.update(&line);
-        let text = line.trim_ascii();
+        let text = if number == 1 { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line) } else { &line };
+        let text = text.trim_ascii_end();
         if text.is_empty() {
             continue;
         }
-        let invalid =
-            |message: String| Failure::config(format!("invalid request: {message}\n --> {shown}:{number}"));
-        let request: Request = serde_json::from_slice(text).map_err(|error| {
-            let torn = error.is_eof().then_some("the line is torn");
-            let message = error.to_string();
-            // serde_json counts lines within the line.
-            let message = message.split(" at line ").next().unwrap_or_default();
-            invalid(torn.unwrap_or(message).to_owned()).hint(format!("column {}", error.column()))
-        })?;
-        check(&request).map_err(|(message, hint)| invalid(message.to_owned()).hint(hint))?;
-        if !ids.insert(Digest::of(request.id.as_bytes()).half()) {
-            return Err(invalid(format!("duplicate id `{}`", request.id))
-                .hint("ids are unique in a batch")
-                .into());
+        let invalid = |message: &dyn std::fmt::Display, column: Option<usize>, hint: &str| {
+            let column = column.map(|column| format!(":{column}")).unwrap_or_default();
+            Failure::config(format!("invalid request: {message}\n  --> {shown}:{number}{column}")).hint(hint)
+        };
+        let request = Request::from_line(text).map_err(|error| invalid(&error, error.column, error.hint))?;
+        if !request.files.is_empty() {
+            let hint = "attachments travel with suites: use an EVAL.yaml";
+            return Err(invalid(&"`files` in a requests file", None, hint).into());
+        }
+        if let Some(first) = lines_of_ids.insert(Digest::of(request.id.as_bytes()).half(), number) {
+            let message = format!("duplicate id `{}`, first on line {first}", request.id);
+            return Err(invalid(&message, None, "ids are unique in a batch: rename one of them").into());
         }
         draft.add(&request)?;
     }
     if draft.count == 0 {
-        return Err(Failure::config(format!("no request in `{shown}`")).into());
+        return Err(Failure::config(format!("no request in `{shown}`"))
+            .hint("one request a line: {\"id\":…,\"messages\":[{\"role\":\"user\",\"content\":\"…\"}]}")
+            .into());
     }
     let suite = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    draft.finish(target, batch_id, Provenance { suite, source_sha256: Some(Digest::finish(source)) })
-}
-
-/// A requests file cannot bring attachments: it has no place for their bytes.
-fn check(request: &Request) -> Result<(), (&'static str, &'static str)> {
-    match request.problem() {
-        Some(problem) => Err(problem),
-        None if request.files.is_empty() => Ok(()),
-        None => Err(("`files` in a requests file", "attachments travel with suites: use an EVAL.yaml")),
-    }
+    draft.finish(target, name, Provenance { suite, source_sha256: Some(Digest::finish(source)) })
 }
 
 /// A batch while its requests are written.
@@ -138,18 +144,14 @@ impl Draft {
         Ok(())
     }
 
-    fn finish(
-        self,
-        target: &str,
-        batch_id: Option<BatchId>,
-        provenance: Provenance,
-    ) -> anyhow::Result<PlannedBatch> {
+    fn finish(self, target: &str, name: &BatchName, provenance: Provenance) -> anyhow::Result<PlannedBatch> {
         self.requests.into_inner().context("cannot write the requests of the batch")?;
         let requests_sha256 = Digest::finish(self.hasher);
-        let batch_id = match batch_id {
-            Some(id) => id,
+        let run_id = match &name.given {
+            Some(id) => id.clone(),
             None => default_id(requests_sha256)?,
         };
+        let batch_id = if name.one_of_several { id_of_target(&run_id, target)? } else { run_id.clone() };
         let manifest = BatchManifest {
             format: BATCH_FORMAT,
             batch_id,
@@ -164,7 +166,7 @@ impl Draft {
         let archive = self.temporary.path().join("batch.tar.gz");
         let requests = self.temporary.path().join("requests.jsonl");
         let sha256 = archive::pack(&manifest, &requests, &self.files, &archive)?;
-        Ok(PlannedBatch { manifest, archive, sha256, _temporary: self.temporary })
+        Ok(PlannedBatch { run_id, manifest, archive, sha256, _temporary: self.temporary })
     }
 }
 
@@ -172,4 +174,16 @@ impl Draft {
 fn default_id(requests: Digest) -> anyhow::Result<BatchId> {
     let time = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
     Ok(format!("{time}-{}", &requests.to_string()[..8]).parse()?)
+}
+
+/// `<id>-<target>`, with the target's name as an id may have it.
+fn id_of_target(id: &BatchId, target: &str) -> Result<BatchId, Failure> {
+    let legal = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let target: String = target.chars().map(legal).collect();
+    let id = format!("{id}-{target}");
+    id.parse().map_err(|error| {
+        Failure::new(Exit::Usage, format!("cannot name a batch `{id}`: {error}")).hint(
+            "with several targets each batch is named `<batch-id>-<target>`: choose a shorter `--batch-id`",
+        )
+    })
 }

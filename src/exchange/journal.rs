@@ -21,7 +21,8 @@ pub struct ShardLock {
 impl LocalExchange {
     /// Where the runner of a shard keeps its journal; the directory is made, the file is not.
     pub fn journal_path(&self, id: &BatchId, shard: u32) -> anyhow::Result<PathBuf> {
-        Ok(self.journal_dir(id)?.join(format!("shard-{shard:03}.jsonl")))
+        self.make_journal_dir(id)?;
+        Ok(self.journal_file(id, shard))
     }
 
     /// Appends all rows of a shard's journal to the file `to`.
@@ -31,7 +32,7 @@ impl LocalExchange {
 
     /// Appends the rows of a shard's journal that are not published yet to the file `to`; tells how long the journal is.
     pub fn unpublished(&self, id: &BatchId, shard: u32, to: &Path) -> anyhow::Result<u64> {
-        let marker = self.journal_path(id, shard)?.with_extension(PUBLISHED);
+        let marker = self.journal_file(id, shard).with_extension(PUBLISHED);
         let published = fs::read_to_string(marker).unwrap_or_default();
         // Without the branch nothing is published, whatever was.
         let branch = self.repository.tip(&self.results_branch(id))?;
@@ -39,7 +40,7 @@ impl LocalExchange {
     }
 
     fn copy_journal(&self, id: &BatchId, shard: u32, from: u64, to: &Path) -> anyhow::Result<u64> {
-        let path = self.journal_path(id, shard)?;
+        let path = self.journal_file(id, shard);
         let cannot = || format!("cannot read the journal `{}`", path.display());
         let mut journal = match File::open(&path) {
             Ok(journal) => journal,
@@ -64,7 +65,7 @@ impl LocalExchange {
     /// Notes which batch a journal belongs to. Rows of another batch with the same id would be taken for answers, so
     /// that is an error (exit 3).
     pub fn claim_journal(&self, id: &BatchId, batch: Digest) -> anyhow::Result<()> {
-        let path = self.journal_dir(id)?.join("batch.sha256");
+        let path = self.make_journal_dir(id)?.join("batch.sha256");
         match fs::read_to_string(&path) {
             Ok(owner) if owner.trim() == batch.to_string() => Ok(()),
             Ok(owner) => {
@@ -82,7 +83,7 @@ impl LocalExchange {
         let cannot = |error: &dyn std::fmt::Display| {
             Failure::new(Exit::Failure, format!("cannot lock shard {shard} of batch `{id}`: {error}"))
         };
-        let dir = self.journal_dir(id).map_err(|error| cannot(&format!("{error:#}")))?;
+        let dir = self.make_journal_dir(id).map_err(|error| cannot(&format!("{error:#}")))?;
         let path = dir.join(format!("shard-{shard:03}.lock"));
         let file = OpenOptions::new()
             .create(true)
@@ -101,8 +102,16 @@ impl LocalExchange {
         }
     }
 
-    fn journal_dir(&self, id: &BatchId) -> anyhow::Result<PathBuf> {
-        let dir = self.path().join("journal").join(id.as_str());
+    fn journal_file(&self, id: &BatchId, shard: u32) -> PathBuf {
+        self.journal_dir(id).join(format!("shard-{shard:03}.jsonl"))
+    }
+
+    fn journal_dir(&self, id: &BatchId) -> PathBuf {
+        self.path().join("journal").join(id.as_str())
+    }
+
+    fn make_journal_dir(&self, id: &BatchId) -> anyhow::Result<PathBuf> {
+        let dir = self.journal_dir(id);
         fs::create_dir_all(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
         Ok(dir)
     }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use sha2::{Digest as _, Sha256};
@@ -30,6 +30,8 @@ const LISTED: usize = 5;
 #[derive(Debug)]
 pub struct LocalExchange {
     pub(super) repository: Repository,
+    /// Its path as the user named it.
+    shown: PathBuf,
     pub(super) prefix: String,
     /// When a results file is full, and how long it may be; smaller in tests.
     pub(super) rows_bytes: (u64, u64),
@@ -53,31 +55,45 @@ impl LocalExchange {
     /// Opens the exchange, and makes it first if the path is new or empty.
     pub fn open_or_create(path: &Path) -> anyhow::Result<Self> {
         if Repository::is_at(path) {
-            return Repository::open(path).map(Self::new);
+            return Ok(Self::new(Repository::open(path)?, path));
         }
         let empty = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
         if path.symlink_metadata().is_ok() && !empty {
-            return Err(not_an_exchange(path).into());
+            return Err(not_an_exchange(path)
+                .hint("name a path that does not exist yet with `--exchange`, and it will be made")
+                .into());
         }
-        Repository::init(path).map(Self::new)
+        let above = path.ancestors().skip(1).find(|folder| folder.symlink_metadata().is_ok());
+        if let Some(above) = above.filter(|above| !above.is_dir()) {
+            let message = format!("cannot make `{}`: `{}` is no directory", path.display(), above.display());
+            return Err(Failure::config(message).hint("name another path with `--exchange`").into());
+        }
+        Ok(Self::new(Repository::init(path)?, path))
     }
 
     /// Opens an exchange that is there.
     pub fn open(path: &Path) -> Result<Self, Failure> {
         if Repository::is_at(path) {
-            return Repository::open(path).map(Self::new).map_err(|error| {
+            let repository = Repository::open(path).map_err(|error| {
                 Failure::new(Exit::Failure, format!("cannot open `{}`: {error:#}", path.display()))
-            });
+            })?;
+            return Ok(Self::new(repository, path));
         }
         if path.symlink_metadata().is_ok() {
-            return Err(not_an_exchange(path));
+            return Err(not_an_exchange(path)
+                .hint("`--exchange` names the one that `run-evals eval` or `run-evals dispatch` made"));
         }
         Err(Failure::config(format!("there is no exchange at `{}`", path.display()))
             .hint("`run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path"))
     }
 
-    fn new(repository: Repository) -> Self {
-        Self { repository, prefix: RESULTS.to_owned(), rows_bytes: (rows::FULL, rows::LONGEST) }
+    fn new(repository: Repository, path: &Path) -> Self {
+        Self {
+            repository,
+            shown: path.to_path_buf(),
+            prefix: RESULTS.to_owned(),
+            rows_bytes: (rows::FULL, rows::LONGEST),
+        }
     }
 
     /// Puts results on `<prefix>/<id>` instead of `eval-results/<id>`.
@@ -160,7 +176,11 @@ impl LocalExchange {
 
     /// The batches that lie there, in the order of their ids.
     pub fn batches(&self) -> anyhow::Result<Vec<BatchId>> {
-        let branches = self.repository.branches(HANDOVER)?;
+        self.ids(HANDOVER)
+    }
+
+    fn ids(&self, folder: &str) -> anyhow::Result<Vec<BatchId>> {
+        let branches = self.repository.branches(folder)?;
         Ok(branches.iter().filter_map(|name| name.parse().ok()).collect())
     }
 
@@ -195,25 +215,31 @@ impl LocalExchange {
             }
         })?;
         if digest.is_none() {
-            return Err(Failure::config(format!("the branch `{branch}` is there but has no `{ARCHIVE}`"))
-                .hint("delete the branch, or choose another `--batch-id`")
-                .into());
+            return Err(no_archive(branch).into());
         }
         Ok(digest)
     }
 
     fn no_batch(&self, id: &BatchId) -> anyhow::Result<Failure> {
-        let failure =
-            Failure::config(format!("there is no batch `{id}` in the exchange `{}`", self.path().display()));
-        if self.repository.tip(&self.results_branch(id))?.is_some() {
-            return Ok(failure.hint(format!("its results are on the branch `{}`", self.results_branch(id))));
+        let branch = format!("{HANDOVER}/{id}");
+        if self.repository.tip(&branch)?.is_some() {
+            return Ok(no_archive(&branch));
         }
-        let known = self.batches()?;
-        let newest: Vec<String> = known.iter().rev().take(LISTED).map(|id| format!("`{id}`")).collect();
-        Ok(match (newest.is_empty(), known.len() > LISTED) {
-            (true, _) => failure.hint("it has no batch at all: `--exchange` names another path"),
-            (false, false) => failure.hint(format!("it has {}", newest.join(", "))),
-            (false, true) => failure.hint(format!("it has {} and others", newest.join(", "))),
+        let failure =
+            Failure::config(format!("there is no batch `{id}` in the exchange `{}`", self.shown.display()));
+        let branch = self.results_branch(id);
+        if self.repository.tip(&branch)?.is_some() {
+            return Ok(
+                failure.hint(format!("its results are on the branch `{branch}`, which `collect` reads"))
+            );
+        }
+        Ok(match (listed(&self.batches()?), listed(&self.ids(&self.prefix)?)) {
+            (None, None) => failure.hint("it has no batch at all: `--exchange` names another path"),
+            (Some(batches), None) => failure.hint(format!("it has {batches}")),
+            (None, Some(results)) => failure.hint(format!("it has only the results of {results}")),
+            (Some(batches), Some(results)) => {
+                failure.hint(format!("it has {batches}, and the results of {results}"))
+            }
         })
     }
 }
@@ -247,5 +273,16 @@ fn must_match(id: &BatchId, there: Digest, new: Digest) -> Result<(), Failure> {
 
 fn not_an_exchange(path: &Path) -> Failure {
     Failure::config(format!("`{}` is not a bare git repository", path.display()))
-        .hint("name a path that does not exist yet with `--exchange`, and it will be made")
+}
+
+fn no_archive(branch: &str) -> Failure {
+    Failure::config(format!("the branch `{branch}` is there but has no `{ARCHIVE}`"))
+        .hint("delete the branch, or choose another `--batch-id`")
+}
+
+/// The last of these ids, which by default begin with their time.
+fn listed(ids: &[BatchId]) -> Option<String> {
+    let newest: Vec<String> = ids.iter().rev().take(LISTED).map(|id| format!("`{id}`")).collect();
+    let others = if ids.len() > LISTED { " and others" } else { "" };
+    (!newest.is_empty()).then(|| format!("{}{others}", newest.join(", ")))
 }

@@ -194,7 +194,11 @@ fn a_missing_batch_tells_what_there_is() {
     exchange.publish(&id("done"), 0, None, Some(&manifest(&id("done"), Digest::of(b"a"), 2))).unwrap();
     assert_snapshot!(missing("done"), @r"
     there is no batch `done` in the exchange `…/exchange.git`
-    hint: its results are on the branch `eval-results/done`
+    hint: its results are on the branch `eval-results/done`, which `collect` reads
+    ");
+    assert_snapshot!(missing("none"), @r"
+    there is no batch `none` in the exchange `…/exchange.git`
+    hint: it has `b6`, `b5`, `b4`, `b3`, `b2` and others, and the results of `done`
     ");
     assert!(!to.exists());
 }
@@ -505,7 +509,7 @@ fn what_is_no_exchange_is_left_alone() {
     ");
     assert_snapshot!(world.told(LocalExchange::open(&tree).unwrap_err().into(), Exit::Config), @r"
     `…/tree` is not a bare git repository
-    hint: name a path that does not exist yet with `--exchange`, and it will be made
+    hint: `--exchange` names the one that `run-evals eval` or `run-evals dispatch` made
     ");
     assert_snapshot!(world.told(LocalExchange::open(&world.path("none")).unwrap_err().into(), Exit::Config), @r"
     there is no exchange at `…/none`

@@ -25,7 +25,10 @@ pub struct Repository {
 impl Repository {
     /// Whether a directory looks like a repository's own directory.
     pub fn is_at(dir: &Path) -> bool {
-        dir.join("HEAD").is_file() && dir.join("objects").is_dir()
+        let head = fs::read(dir.join("HEAD")).unwrap_or_default();
+        let is_head =
+            head.starts_with(b"ref: ") || head.len() >= 40 && head[..40].iter().all(u8::is_ascii_hexdigit);
+        is_head && dir.join("objects").is_dir()
     }
 
     /// The repository in a directory for which `is_at` holds.

@@ -64,12 +64,6 @@ impl Failure {
     }
 }
 
-/// Text from elsewhere on one line, without control characters: safe in a log, also in that of GitHub Actions, where a
-/// line that starts with `::` is a command.
-pub fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

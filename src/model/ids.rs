@@ -13,8 +13,8 @@ pub struct BatchId(String);
 
 /// The text is no batch id.
 #[derive(Debug, thiserror::Error)]
-#[error("invalid batch id `{0}`: 1 to 60 characters of `a-z`, `0-9` and `-`")]
-pub struct InvalidBatchId(String);
+#[error("a batch id has 1 to 60 characters of `a-z`, `0-9` and `-`")]
+pub struct InvalidBatchId;
 
 impl BatchId {
     /// The id as text.
@@ -31,7 +31,7 @@ impl FromStr for BatchId {
         if (1..=60).contains(&text.len()) && text.bytes().all(legal) {
             Ok(Self(text.to_owned()))
         } else {
-            Err(InvalidBatchId(text.to_owned()))
+            Err(InvalidBatchId)
         }
     }
 }
@@ -100,7 +100,7 @@ impl FromStr for Digest {
         let lower = text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
         match hex::decode_to_slice(text, &mut bytes) {
             Ok(()) if lower => Ok(Self(bytes)),
-            _ => Err(format!("invalid SHA-256 `{text}`: 64 lower-case hexadecimal digits")),
+            _ => Err("a SHA-256 has 64 lower-case hexadecimal digits".to_owned()),
         }
     }
 }

@@ -2,22 +2,26 @@
 //!
 //! `request` and `response` are the two line formats that dispatcher and runner share, `batch` the manifests around
 //! them, `target` what a validated target says, `suite` what a loaded suite says, `failure` how anything ends.
+//! `request_line` reads a request, `text` makes foreign text safe to show.
 
 mod batch;
 mod failure;
 mod ids;
 mod request;
+mod request_line;
 mod response;
 mod secret;
 mod suite;
 mod target;
+mod text;
 
 pub use batch::{BATCH_FORMAT, BatchManifest, Provenance, ResultsManifest, Stop, Totals};
-pub use failure::{Exit, Failure, one_line};
+pub use failure::{Exit, Failure};
 pub use ids::{BatchId, Digest, InvalidBatchId, request_id};
 pub use request::{
     Attachment, Block, Content, JsonSchema, Message, Metadata, Params, Request, ResponseFormat, Role,
 };
+pub use request_line::InvalidRequest;
 pub use response::{ErrorInfo, ErrorKind, FinishReason, OutputMessage, Response, TokenUsage};
 pub use secret::{Redactor, Secret};
 pub use suite::{Suite, SuiteTarget, TestCase};
@@ -25,3 +29,4 @@ pub use target::{
     Endpoint, Limits, MockReply, MockSettings, Price, Provider, RemoteResults, RemoteTarget, RetryPolicy,
     RunnerTarget, Shards, Target,
 };
+pub use text::printable;

@@ -24,20 +24,6 @@ pub struct Request {
     pub metadata: Metadata,
 }
 
-impl Request {
-    /// What is wrong with it beyond its shape, in words for the user, and what is legal.
-    pub fn problem(&self) -> Option<(&'static str, &'static str)> {
-        if self.id.is_empty() || self.id.chars().any(char::is_control) {
-            return Some(("`id` is empty or has control characters", "any other text is an id"));
-        }
-        if self.messages.is_empty() {
-            let hint = "at least one message: {\"role\":\"user\",\"content\":\"…\"}";
-            return Some(("`messages` is empty", hint));
-        }
-        None
-    }
-}
-
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

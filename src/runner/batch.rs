@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::model::{BatchManifest, Digest, Failure, Request, RunnerTarget, one_line};
+use crate::model::{BatchManifest, Digest, Failure, InvalidRequest, Request, RunnerTarget, printable};
 
 /// The longest request line; attachments travel beside it.
 const LONGEST_LINE: u64 = 64 << 20;
@@ -28,24 +28,21 @@ impl OpenBatch {
         let mut lines = batch.lines()?;
         while let Some(line) = lines.next_line()? {
             let request = line.parse()?;
-            if let Some((problem, legal)) = request.problem() {
-                return Err(line.invalid(problem).hint(legal).into());
-            }
             if !ids.insert(Digest::of(request.id.as_bytes()).half()) {
-                return Err(line.invalid(&format!("duplicate id `{}`", request.id)).into());
+                return Err(line.invalid(format!("duplicate id `{}`", request.id)).into());
             }
             if let Some(model) = request.params.model.as_deref().filter(|model| !target.allows_model(model)) {
-                let message = format!("the request chooses the model `{model}`");
+                let message = format!("the request chooses the model `{}`", printable(model));
                 let hint = format!(
                     "target `{}` allows its own model, and those that its `allow_models` lists",
                     target.name
                 );
-                return Err(line.invalid(&message).hint(hint).into());
+                return Err(line.invalid(message).hint(hint).into());
             }
             for file in &request.files {
                 if !batch.files_dir().join(file.sha256.to_string()).is_file() {
-                    let message = format!("attachment `{}` is not in the batch", file.name);
-                    return Err(line.invalid(&message).into());
+                    let message = format!("attachment `{}` is not in the batch", printable(&file.name));
+                    return Err(line.invalid(message).into());
                 }
             }
         }
@@ -87,7 +84,7 @@ impl Lines {
         self.next += 1;
         if self.buffer.len() as u64 > LONGEST_LINE {
             let line = Line { index: self.next - 1, bytes: &[] };
-            return Err(line.invalid(&format!("it is longer than {} MiB", LONGEST_LINE >> 20)).into());
+            return Err(line.invalid(format!("it is longer than {} MiB", LONGEST_LINE >> 20)).into());
         }
         Ok(Some(Line { index: self.next - 1, bytes: &self.buffer }))
     }
@@ -105,7 +102,7 @@ pub(super) struct Line<'b> {
 impl Line<'_> {
     /// The request that it is.
     pub(super) fn parse(&self) -> Result<Request, Failure> {
-        serde_json::from_slice(self.bytes).map_err(|error| self.invalid(&error.to_string()))
+        Request::from_line(self.bytes).map_err(|error| error.in_batch(self.index + 1))
     }
 
     /// Its digest.
@@ -113,12 +110,7 @@ impl Line<'_> {
         Digest::of(self.bytes)
     }
 
-    fn invalid(&self, message: &str) -> Failure {
-        Failure::config(format!(
-            "invalid batch: `requests.jsonl` line {}: {}",
-            self.index + 1,
-            one_line(message)
-        ))
-        .hint("a batch is made by `run-evals dispatch` or `run-evals eval`")
+    fn invalid(&self, message: String) -> Failure {
+        InvalidRequest::new(message, "").in_batch(self.index + 1)
     }
 }

@@ -77,12 +77,14 @@ pub async fn run(
     progress: &Progress,
     stop: watch::Receiver<bool>,
 ) -> anyhow::Result<RunReport> {
-    let _lock = exchange.lock(batch_id, options.shard)?;
     let temporary = tempfile::tempdir().context("cannot make a temporary directory")?;
     let (manifest, batch_sha256) = fetch(exchange, batch_id, options, temporary.path())?;
     let target = Arc::new(choose_target(&manifest)?);
-    let budget_usd = budget(&target, options)?;
+    check_budget(&target, options.budget_usd)?;
     let batch = OpenBatch::check(&temporary.path().join("batch"), manifest, &target)?;
+    let budget_usd = budget(&target, options);
+    // Only now: what is refused leaves no trace in the exchange.
+    let _lock = exchange.lock(batch_id, options.shard)?;
 
     exchange.claim_journal(batch_id, batch_sha256)?;
     let mut journal = Journal::open(&exchange.journal_path(batch_id, options.shard)?)?;
@@ -123,6 +125,17 @@ pub async fn run(
     Ok(RunReport { manifest: batch.manifest, totals, stopped })
 }
 
+/// Refuses a budget where the target has no price: what was spent could not be known.
+pub fn check_budget(target: &RunnerTarget, budget_usd: Option<f64>) -> Result<(), Failure> {
+    if target.price.is_some() || budget_usd.or(target.budget_usd).is_none() {
+        return Ok(());
+    }
+    let message = format!("a budget needs a `price` in target `{}`", target.name);
+    let hint =
+        "add `price: { input_per_mtok: …, output_per_mtok: … }` to the target, or leave the budget out";
+    Err(Failure::config(message).hint(hint))
+}
+
 fn fetch(
     exchange: &LocalExchange,
     batch_id: &BatchId,
@@ -133,31 +146,25 @@ fn fetch(
     exchange.get_batch(batch_id, &archive)?;
     let digest = match options.batch_sha256 {
         Some(digest) => digest,
-        None => archive::digest(&archive)?,
+        None => archive::digest(&archive, batch_id)?,
     };
     let limits = archive::Limits::default();
-    let manifest = archive::unpack(&archive, Some(digest), &limits, &temporary.join("batch"))?;
-    if manifest.batch_id != *batch_id {
-        let message = format!("the batch in `{batch_id}` says that it is `{}`", manifest.batch_id);
-        return Err(Failure::config(message).into());
-    }
-    if options.shard >= manifest.shards.max(1) {
-        let message = format!("no shard {} in batch `{batch_id}`: it has {}", options.shard, manifest.shards);
-        return Err(Failure::config(message).hint("shards count from 0").into());
+    let manifest = archive::unpack(&archive, batch_id, Some(digest), &limits, &temporary.join("batch"))?;
+    if options.shard >= manifest.shards {
+        let message = format!("no shard {} in batch `{batch_id}`", options.shard);
+        let hint = match manifest.shards {
+            1 => "it has one shard: `--shard 0`".to_owned(),
+            shards => format!("it has {shards} shards: `--shard 0` to `--shard {}`", shards - 1),
+        };
+        return Err(Failure::config(message).hint(hint).into());
     }
     Ok((manifest, digest))
 }
 
 /// The smallest of the budgets, divided by the runners that share it.
-fn budget(target: &RunnerTarget, options: &RunOptions) -> anyhow::Result<Option<f64>> {
+fn budget(target: &RunnerTarget, options: &RunOptions) -> Option<f64> {
     let budget = [target.budget_usd, options.budget_usd].into_iter().flatten().reduce(f64::min);
-    if budget.is_some() && target.price.is_none() {
-        let message = format!("a budget needs a `price` in target `{}`", target.name);
-        let hint =
-            "add `price: { input_per_mtok: …, output_per_mtok: … }` to the target, or leave the budget out";
-        return Err(Failure::config(message).hint(hint).into());
-    }
-    Ok(budget.map(|budget| budget / f64::from(options.sharers.max(1))))
+    budget.map(|budget| budget / f64::from(options.sharers.max(1)))
 }
 
 /// Reads what earlier runs have left: on the results branch, and in the journal.

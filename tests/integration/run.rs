@@ -230,6 +230,31 @@ fn identical_requests_are_called_once_with_dedupe() {
 }
 
 #[test]
+fn several_targets_make_one_batch_each() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "targets.yaml",
+        "targets:\n  - name: one\n    provider: mock\n  - name: Two.5\n    provider: mock\n",
+    );
+    workspace.write_requests(2);
+    let args = ["dispatch", "--requests", "requests.jsonl", "--target", "one", "--target", "Two.5"];
+    let args = [&args[..], &["--output", "out"]].concat();
+    workspace.run(&args).expect(0);
+    let targets: Vec<_> =
+        workspace.rows("out/responses.jsonl").iter().map(|row| row["target"].clone()).collect();
+    assert_eq!(targets, ["one", "one", "Two.5", "Two.5"]);
+    let summary: serde_json::Value = serde_json::from_str(&workspace.read("out/summary.json")).unwrap();
+    let id = |at: usize| summary["targets"][at]["batch_id"].as_str().unwrap().to_owned();
+    let (one, two) = (id(0), id(1));
+    assert_eq!(one.strip_suffix("-one").unwrap(), two.strip_suffix("-two-5").unwrap());
+
+    let stopped = [&args[..], &["--batch-id", "b1", "--max-requests", "1"]].concat();
+    let stderr = workspace.run(&stopped).expect(5).stderr;
+    assert!(stderr.contains("add `--batch-id b1` to the same command"), "{stderr}");
+    workspace.run(&[&args[..], &["--batch-id", "b1"]].concat()).expect(0);
+}
+
+#[test]
 fn failures_are_rows_and_exit_5() {
     let workspace = Workspace::new();
     workspace

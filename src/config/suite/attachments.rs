@@ -127,16 +127,7 @@ fn not_found(name: &str, at: &Span, loader: &mut Loader) {
 }
 
 fn directories(loader: &Loader) -> String {
-    let shown: Vec<_> = loader
-        .attachments
-        .roots
-        .iter()
-        .map(|dir| match loader.shown(dir) {
-            here if here.as_os_str().is_empty() => "`.`".to_owned(),
-            dir => format!("`{}`", dir.display()),
-        })
-        .collect();
-    shown.join(", ")
+    loader.attachments.roots.listed(loader.cwd)
 }
 
 fn media_type(path: &Path, bytes: &[u8]) -> &'static str {

@@ -71,7 +71,7 @@ impl<'l, 'a, 'n> Cases<'l, 'a, 'n> {
 
     /// Notes a line that is no test at all.
     pub(super) fn reject(&mut self, at: &Span, message: String) {
-        self.loader.problems.error(at, message);
+        self.loader.problems.error_with_hint(at, message, "a `.jsonl` file has one whole JSON object a line");
         self.stop_at_too_many(at);
     }
 
@@ -119,7 +119,13 @@ impl<'l, 'a, 'n> Cases<'l, 'a, 'n> {
         {
             loader.problems.error(&vars.span, format!("`vars`: expected a mapping, found {}", vars.kind()));
         }
-        let input = input::read(&mut fields, vars, execution.skip_defaults, &mut self.input, loader);
+        let input = if is_conversation {
+            // Its turns are its input; that they cannot be run is told.
+            let _ = ["input", "input_files"].map(|key| fields.get(key));
+            None
+        } else {
+            input::read(&mut fields, vars, execution.skip_defaults, &mut self.input, loader)
+        };
         if fields.get("depends_on").is_some() {
             let message = "`depends_on` has no effect: the tests of a batch run at the same time".to_owned();
             loader.warn_once(key_span(node, "depends_on"), message, None);
@@ -133,7 +139,8 @@ impl<'l, 'a, 'n> Cases<'l, 'a, 'n> {
         let place = (node.span.source.path.clone(), node.span.line);
         if let Some((path, line)) = self.places.insert(id.clone(), place) {
             let message = format!("duplicate id `{id}`, first in {}:{line}", path.display());
-            loader.problems.error(id_span(node), message);
+            let hint = "ids are unique in a suite: rename one of them";
+            loader.problems.error_with_hint(id_span(node), message, hint);
         }
         let (messages, files) = input?;
         Some(TestCase { id, messages, files, targets: execution.targets })

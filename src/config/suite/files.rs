@@ -1,7 +1,6 @@
 //! The files of a suite: their formats, their names and their text.
 
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
 
 use super::loader::Loader;
 use crate::config::{Source, Span};
@@ -34,6 +33,7 @@ impl Format {
             (Some(format), _) => Ok(format),
             (None, "ts" | "mts") => Err(refused("a TypeScript suite is a program, which only AgentV runs")),
             (None, "json") => Err(refused("Agent Skills `.json` evaluations are run by AgentV only")),
+            _ if path.is_dir() => Err(refused("it is a directory")),
             (None, "") => Err(refused("its name has no extension, so its format is unknown")),
             (None, other) => Err(refused(&format!("unknown format `.{other}`"))),
         }
@@ -73,7 +73,8 @@ pub(super) fn read_text(path: &Path, at: &Span, loader: &mut Loader) -> Option<S
         Ok(bytes) => text(path, bytes, loader),
         Err(error) => {
             let message = format!("cannot read `{}`: {error}", loader.shown(path).display());
-            loader.problems.error(at, message);
+            let hint = "paths of tests begin at the suite's directory";
+            loader.problems.error_with_hint(at, message, hint);
             None
         }
     }
@@ -81,25 +82,10 @@ pub(super) fn read_text(path: &Path, at: &Span, loader: &mut Loader) -> Option<S
 
 /// The bytes of a file as text, without a byte order mark; an error is noted at the first byte that is not UTF-8.
 pub(super) fn text(path: &Path, bytes: Vec<u8>, loader: &mut Loader) -> Option<Source> {
-    let shown = loader.shown(path);
-    match String::from_utf8(bytes) {
-        Ok(mut text) => {
-            if text.starts_with('\u{feff}') {
-                text.drain(..'\u{feff}'.len_utf8());
-            }
-            Some(Source { path: shown, text })
-        }
-        Err(error) => {
-            let valid = error.utf8_error().valid_up_to();
-            let before = &error.as_bytes()[..valid];
-            let line = before.split(|byte| *byte == b'\n').count();
-            let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-            let column = String::from_utf8_lossy(&before[start..]).chars().count() + 1;
-            let source =
-                Arc::new(Source { path: shown, text: String::from_utf8_lossy(error.as_bytes()).into() });
-            let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-            let span = Span { source, line: small(line), column: small(column), width: 1 };
-            loader.problems.error_with_hint(&span, "the text is not UTF-8", "save the file as UTF-8");
+    match Source::decode(loader.shown(path), bytes) {
+        Ok(source) => Some(source),
+        Err(invalid) => {
+            loader.problems.absorb(invalid);
             None
         }
     }

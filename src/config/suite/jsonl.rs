@@ -30,7 +30,10 @@ pub(super) fn parse_line(
             let column = error.column().saturating_sub(1).min(text.len() - 1);
             let at = indent + text.floor_char_boundary(column);
             let message = error.to_string();
-            let message = message.split(" at line ").next().unwrap_or_default();
+            let message = match message.split(" at line ").next() {
+                Some(message) if !error.is_eof() => message,
+                _ => "the line ends in the middle of a value",
+            };
             Err((span(at, 1), format!("invalid JSON: {message}")))
         }
     }

@@ -43,8 +43,10 @@ pub struct SuiteOptions<'a> {
 pub fn load_suite(path: &Path, options: &SuiteOptions) -> Result<(Suite, Vec<String>), Failure> {
     let format = Format::of_suite(path)?;
     let absolute = files::normalized(&options.cwd.join(path));
-    let bytes = std::fs::read(&absolute)
-        .map_err(|error| Failure::config(format!("cannot read the suite `{}`: {error}", path.display())))?;
+    let bytes = std::fs::read(&absolute).map_err(|error| {
+        Failure::config(format!("cannot read the suite `{}`: {error}", path.display()))
+            .hint("name the file of the suite, from the working directory on")
+    })?;
     let mut suite = Suite {
         name: files::suite_name(path),
         source_sha256: Some(Digest::of(&bytes)),

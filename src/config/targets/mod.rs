@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 pub use values::parse_duration;
 
 use self::entry::Entry;
-use super::{Document, Node, Problems, Roots};
+use super::{Document, Node, Problems, Roots, Source};
 use crate::model::Failure;
 
 /// Where the file may be, in each directory.
@@ -45,11 +45,12 @@ impl TargetsFile {
 
     /// Reads a file and checks the shapes of all entries, with the warnings drawn; messages call it `shown_as`.
     pub fn load(path: &Path, shown_as: &Path) -> Result<(Self, Vec<String>), Failure> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let bytes = std::fs::read(path).map_err(|error| {
             Failure::config(format!("cannot read `{}`: {error}", shown_as.display()))
                 .hint("`--targets FILE` names another file")
         })?;
-        let mut document = Document::parse(shown_as, text)?;
+        let source = Source::decode(shown_as, bytes)?;
+        let mut document = Document::parse(source.path, source.text)?;
         mask::hide_literals(&mut document);
         let dir = path.parent().unwrap_or(Path::new("")).to_path_buf();
         let mut problems = Problems::default();

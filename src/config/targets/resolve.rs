@@ -54,7 +54,8 @@ impl TargetsFile {
         let Some(first) = self.entry(name) else {
             let hint = match did_you_mean(name, self.names()) {
                 Some(near) => format!("did you mean `{near}`? {}", self.listed()),
-                None => self.listed(),
+                None if self.entries.is_empty() => self.listed(),
+                None => format!("`--target` chooses one; {}", self.listed()),
             };
             return Err(
                 Failure::config(format!("no target `{name}` in `{}`", self.shown_as.display())).hint(hint)

@@ -121,6 +121,8 @@ fn ids_are_unique_and_do_not_look_like_replicates() {
            |
          2 | {"id": "twice", "input": "hi", "criteria": "x"}
            | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+
+        hint: ids are unique in a suite: rename one of them
         "#);
 }
 
@@ -191,6 +193,8 @@ fn references_must_lead_somewhere() {
          2 |   - file://gone.yaml
            |     ^^^^^^^^^^^^^^^^
 
+        hint: paths of tests begin at the suite's directory
+
         error: no file matches `cases/*.yaml`
           --> s.yaml:3:5
            |
@@ -228,10 +232,10 @@ fn references_must_lead_somewhere() {
            |   ^^^^^^^^^^^^^^^^^
 
         error: invalid YAML: while parsing a flow sequence, expected ',' or ']'
-          --> broken.yaml:1:1
+          --> broken.yaml:1:8
            |
          1 | - id: [a
-           | ^
+           |        ^
         ");
 }
 
@@ -260,17 +264,21 @@ fn a_torn_line_is_drawn() {
          2 |   {"id": "é", "input": hi}
            |                        ^
 
+        hint: a `.jsonl` file has one whole JSON object a line
+
         error: test: expected a mapping, found a list
           --> cases.jsonl:3:1
            |
          3 | ["list"]
            | ^^^^^^^^
 
-        error: invalid JSON: EOF while parsing a string
+        error: invalid JSON: the line ends in the middle of a value
           --> cases.jsonl:4:16
            |
          4 | {"id": "b", "inp
            |                ^
+
+        hint: a `.jsonl` file has one whole JSON object a line
         "#);
 }
 

@@ -221,7 +221,7 @@ fn a_suite_that_is_not_there_is_named() {
     let failure = load_in(temp.path(), "gone.eval.yaml").unwrap_err();
     assert_eq!(
         told(&failure),
-        "cannot read the suite `gone.eval.yaml`: No such file or directory (os error 2)"
+        "cannot read the suite `gone.eval.yaml`: No such file or directory (os error 2)\n\nhint: name the file of the suite, from the working directory on"
     );
 }
 

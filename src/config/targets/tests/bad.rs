@@ -501,10 +501,10 @@ fn a_file_of_another_shape() {
     ");
     insta::assert_snapshot!(refused("targets: [\n"), @r"
     invalid YAML: while parsing a node, did not find expected node content
-      --> targets.yaml:1:1
+      --> targets.yaml:1:10
        |
      1 | targets: [
-       | ^
+       |          ^
     ");
 }
 

@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, clippy::format_collect, reason = "tests: they panic to fail, and are short")]
 
+mod bad_input;
 mod crash;
 mod determinism;
+mod hostile_batch;
 mod layers;
 mod quickstart;
 mod run;

@@ -1,7 +1,11 @@
-//! What the tests share: a directory to work in, the binary to run there, and a server to call.
+//! What the tests share: a directory to work in, the binary to run there, a server to call, and batches made by hand.
 
+mod forgery;
 mod llm;
+mod scene;
 mod workspace;
 
+pub(crate) use forgery::{Forgery, git, hand_over, header};
 pub(crate) use llm::MockLlm;
+pub(crate) use scene::Scene;
 pub(crate) use workspace::Workspace;

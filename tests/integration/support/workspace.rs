@@ -1,5 +1,6 @@
 //! A temporary directory, and the binary run in it with nothing of the outer environment but what it needs.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -53,6 +54,15 @@ impl Workspace {
     /// The rows of a JSONL file.
     pub(crate) fn rows(&self, name: &str) -> Vec<Value> {
         self.read(name).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Everything in the directory: the content of each file, and nothing for a directory or a link.
+    pub(crate) fn tree(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+        let entries = walkdir::WalkDir::new(self.root()).into_iter().map(Result::unwrap);
+        let content = |entry: &walkdir::DirEntry| {
+            entry.file_type().is_file().then(|| std::fs::read(entry.path()).unwrap())
+        };
+        entries.map(|entry| (entry.path().to_owned(), content(&entry))).collect()
     }
 
     /// `requests.jsonl` with so many requests, each asking its own id.

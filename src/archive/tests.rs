@@ -247,8 +247,8 @@ fn hostile_paths_are_refused() {
     the batch `test-batch` has the illegal entry `notes\n::set-output\u{1b}[2J`: expected `manifest.json`, `requests.jsonl` or `files/<sha256>`
     hint: only archives that `run-evals` made are run: hand the batch over again
     ");
-    assert_snapshot!(bench.refusal_of(&[good_manifest(0), file(&"x".repeat(100), b"")]), @r"
-    the batch `test-batch` has the illegal entry `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx`: expected `manifest.json`, `requests.jsonl` or `files/<sha256>`
+    assert_snapshot!(bench.refusal_of(&[good_manifest(0), file(&"n".repeat(100), b"")]), @r"
+    the batch `test-batch` has the illegal entry `nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn`: expected `manifest.json`, `requests.jsonl` or `files/<sha256>`
     hint: only archives that `run-evals` made are run: hand the batch over again
     ");
     let upper = format!("files/{}", "A".repeat(64));

@@ -45,7 +45,7 @@ fn targets_with_an_unknown_key() {
      4 |     modle: x
        |     ^^^^^
 
-    hint: did you mean `model`? legal for provider `mock`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `mode`, `response`, `template`, `script`, `latency`, `error_rate`, `rate_limit_rate`, `retry_after`, `seed`, `trace`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `workers`, `requests_per_minute`, `tokens_per_minute`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`, `timeout`, `timeout_seconds`, `price`, `dedupe`, `keep_raw`, `budget_usd`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`
+    hint: did you mean `model`? legal for provider `mock`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `mode`, `response`, `template`, `script`, `latency`, `error_rate`, `rate_limit_rate`, `retry_after`, `seed`, `trace`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `workers`, `requests_per_minute`, `tokens_per_minute`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`, `timeout`, `timeout_seconds`, `price`, `dedupe`, `keep_raw`, `allow_models`, `budget_usd`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`
     ");
 }
 

@@ -7,6 +7,7 @@ mod eval;
 mod inputs;
 mod output;
 mod run;
+mod session;
 mod signals;
 
 pub use args::{Cli, Command};

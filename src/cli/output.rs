@@ -1,11 +1,12 @@
 //! Where responses and the summary go.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use tempfile::NamedTempFile;
 
 use super::args::Format;
 use super::display;
@@ -13,63 +14,57 @@ use crate::config::shown;
 use crate::model::{Exit, Failure};
 use crate::report::{Summary, render_table};
 
-/// What the responses are called while they are written.
-const UNFINISHED: &str = ".responses.jsonl.new";
-
 /// A directory with `responses.jsonl` and `summary.json`, or stdout with the responses alone.
 #[derive(Debug)]
 pub(super) enum Output {
     /// The responses are the data; there is no summary but the exit code.
     Stdout,
-    /// The responses are written beside their final name and renamed when they are whole.
-    Directory { dir: PathBuf, responses: File, unfinished: Unfinished },
+    /// The responses are written under a name of their own and renamed when they are whole.
+    Directory { responses: NamedTempFile, dir: OutputDir },
 }
 
-/// A file that is taken away again, with its directory where that is new, unless it was put in place.
+/// A directory that is taken away again if it was made here and stays empty.
 #[derive(Debug)]
-pub(super) struct Unfinished {
+pub(super) struct OutputDir {
     path: PathBuf,
-    is_new_dir: bool,
+    is_new: bool,
 }
 
-impl Drop for Unfinished {
+impl Drop for OutputDir {
     fn drop(&mut self) {
-        // Nobody needs to hear of what cannot be removed: it is not there any more, or will be written over.
-        let _ = std::fs::remove_file(&self.path);
-        if self.is_new_dir
-            && let Some(dir) = self.path.parent()
-        {
+        if self.is_new {
             // Fails where there is anything in it, as it should.
-            let _ = std::fs::remove_dir(dir);
+            let _ = std::fs::remove_dir(&self.path);
         }
     }
 }
 
 impl Output {
     pub(super) fn open(dir: Option<PathBuf>) -> anyhow::Result<Self> {
-        let Some(dir) = dir else { return Ok(Self::Stdout) };
-        let is_new_dir = !dir.exists();
-        if !is_new_dir && !dir.is_dir() {
-            return Err(Failure::config(format!("`{}` is no directory", dir.display()))
+        let Some(path) = dir else { return Ok(Self::Stdout) };
+        let is_new = !path.exists();
+        if !is_new && !path.is_dir() {
+            return Err(Failure::config(format!("`{}` is no directory", path.display()))
                 .hint("`--output` names the directory for `responses.jsonl` and `summary.json`")
                 .into());
         }
-        std::fs::create_dir_all(&dir)
-            .with_context(|| format!("cannot make the directory `{}`", dir.display()))?;
-        let path = dir.join(UNFINISHED);
-        let responses = File::create(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
-        Ok(Self::Directory { dir, responses, unfinished: Unfinished { path, is_new_dir } })
+        std::fs::create_dir_all(&path)
+            .with_context(|| format!("cannot make the directory `{}`", path.display()))?;
+        let dir = OutputDir { path, is_new };
+        let responses = temporary_file(&dir.path)?;
+        Ok(Self::Directory { responses, dir })
     }
 
     /// Puts the files in place, prints what the command prints, and gives the exit code.
     pub(super) fn finish(self, mut summary: Summary, format: Format) -> anyhow::Result<Exit> {
-        if let Self::Directory { dir, responses, unfinished } = &self {
-            responses.sync_all().context("cannot write the responses")?;
-            let path = dir.join("responses.jsonl");
-            std::fs::rename(&unfinished.path, &path).context("cannot write the responses")?;
+        if let Self::Directory { responses, dir } = self {
+            let path = dir.path.join("responses.jsonl");
             summary.responses = Some(path.display().to_string());
+            put_in_place(responses, &path)?;
             let json = format!("{}\n", serde_json::to_string_pretty(&summary)?);
-            std::fs::write(dir.join("summary.json"), &json).context("cannot write the summary")?;
+            let mut file = temporary_file(&dir.path)?;
+            file.write_all(json.as_bytes()).context("cannot write the summary")?;
+            put_in_place(file, &dir.path.join("summary.json"))?;
             match format {
                 Format::Json => display::stdout(&json)?,
                 Format::Text => {
@@ -102,4 +97,19 @@ impl Write for Output {
             Self::Directory { responses, .. } => responses.flush(),
         }
     }
+}
+
+/// A file beside its final name, which no other process writes to.
+fn temporary_file(dir: &Path) -> anyhow::Result<NamedTempFile> {
+    // As readable as any other file that the user makes.
+    let readable = std::fs::Permissions::from_mode(0o666);
+    let file = tempfile::Builder::new().prefix(".responses-").permissions(readable).tempfile_in(dir);
+    file.with_context(|| format!("cannot write to `{}`", dir.display()))
+}
+
+fn put_in_place(file: NamedTempFile, path: &Path) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write `{}`", path.display());
+    file.as_file().sync_all().with_context(cannot)?;
+    file.persist(path).with_context(cannot)?;
+    Ok(())
 }

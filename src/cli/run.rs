@@ -12,8 +12,9 @@ use crate::runner::{self, Progress, RunOptions};
 pub(super) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
     let cwd = std::env::current_dir()?;
     let exchange = LocalExchange::open(&args.exchange)?;
-    let env = inputs::environment(&cwd, &cwd)?;
+    let mut env = inputs::environment(&cwd, &cwd)?;
     let targets = inputs::targets_file(args.targets.as_deref(), &cwd, &cwd, display)?;
+    env.mark_secret(targets.secret_names());
     let options = RunOptions {
         shard: args.shard,
         sharers: 1,
@@ -21,7 +22,7 @@ pub(super) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
         budget_usd: args.limits.budget_usd,
         max_requests: args.limits.max_requests,
         deadline: args.limits.deadline,
-        secrets: Vec::new(),
+        secrets: env.secrets().collect(),
     };
     let progress = Arc::new(Progress::default());
     let stop = signals::stop_requested()?;

@@ -1,12 +1,15 @@
 //! Environment values: the process environment, and `.env` files below it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
+
+use crate::model::Secret;
 
 /// The values that `${{ NAME }}` refers to. Built once, then passed on; nothing else reads the environment.
 #[derive(Clone, Default)]
 pub struct Env {
     values: HashMap<String, String>,
+    secrets: BTreeSet<String>,
 }
 
 impl Env {
@@ -15,12 +18,27 @@ impl Env {
         let values = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
-        Self { values }
+        Self { values, secrets: BTreeSet::new() }
     }
 
     /// The value of a variable; an empty one is as good as unset.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Marks variables that hold a key: nothing that is sent anywhere may refer to them.
+    pub fn mark_secret(&mut self, names: impl IntoIterator<Item = String>) {
+        self.secrets.extend(names);
+    }
+
+    /// Whether a variable holds a key.
+    pub fn is_secret(&self, name: &str) -> bool {
+        self.secrets.contains(name)
+    }
+
+    /// The keys that are set.
+    pub fn secrets(&self) -> impl Iterator<Item = Secret> {
+        self.secrets.iter().filter_map(|name| self.get(name)).map(Secret::new)
     }
 
     /// Adds what `dir/.env` says, where nothing is set yet.
@@ -40,7 +58,8 @@ impl Env {
 
 impl<const N: usize> From<[(&str, &str); N]> for Env {
     fn from(pairs: [(&str, &str); N]) -> Self {
-        Self { values: pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into() }
+        let values = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        Self { values, secrets: BTreeSet::new() }
     }
 }
 

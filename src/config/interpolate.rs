@@ -68,6 +68,16 @@ pub fn interpolate(text: &str, env: &Env, mut unset: impl FnMut(&str)) -> String
     out
 }
 
+/// Hears every reference in the strings of a tree.
+pub fn each_reference(node: &Node, each: &mut impl FnMut(&Node, &str)) {
+    match &node.value {
+        NodeValue::String(text) => references(text).for_each(|reference| each(node, reference.name)),
+        NodeValue::List(items) => items.iter().for_each(|item| each_reference(item, each)),
+        NodeValue::Map(entries) => entries.iter().for_each(|(_, value)| each_reference(value, each)),
+        _ => {}
+    }
+}
+
 /// Every string of a tree, interpolated in place. A string that is one whole reference becomes a boolean or a number
 /// where its value reads like one, as in AgentV.
 pub fn interpolate_tree(node: &mut Node, env: &Env, unset: &mut impl FnMut(&Node, &str)) {

@@ -17,7 +17,7 @@ mod targets;
 
 pub use diagnostic::{Invalid, Problems};
 pub use env::Env;
-pub use interpolate::{Reference, interpolate, interpolate_tree, references};
+pub use interpolate::{Reference, each_reference, interpolate, interpolate_tree, references};
 pub use node::{Document, Fields, Key, Node, NodeValue, did_you_mean};
 pub use roots::Roots;
 pub use source::{Source, Span, shown};

@@ -1,6 +1,7 @@
 //! The summary as a table on a terminal.
 
 use super::Summary;
+use crate::model::printable;
 
 const HEADER: [&str; 9] =
     ["target", "answered", "failed", "not run", "p50", "p95", "tokens in", "tokens out", "cost"];
@@ -65,10 +66,9 @@ fn push_line(out: &mut String, cells: &[String; 9], widths: &[usize; 9]) {
 
 fn format_failure(count: u64, kind: &str, status: &str, first_id: &str, message: &str) -> String {
     const LONGEST: usize = 200;
-    // The message is the vendor's: one line, no control characters.
-    let message: String =
-        message.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect();
-    format!("\n{count} × {kind}{status}, first `{first_id}`: {message}\n")
+    // Ids and messages are a stranger's words.
+    let message: String = printable(message).chars().take(LONGEST).collect();
+    format!("\n{count} × {kind}{status}, first `{}`: {message}\n", printable(first_id))
 }
 
 fn dash() -> String {

@@ -68,8 +68,8 @@ struct State {
 }
 
 impl Fanout<'_> {
-    /// Calls everything that is not settled; tells why it ended early, if it did.
-    pub(super) async fn run(mut self) -> anyhow::Result<Option<Stop>> {
+    /// Calls everything that is not settled; tells why it ended early, if it did, and how many requests it called.
+    pub(super) async fn run(mut self) -> anyhow::Result<(Option<Stop>, u64)> {
         let now = Instant::now();
         let deadline = self.options.deadline.map(|deadline| now + deadline);
         let mut state = State {
@@ -90,6 +90,8 @@ impl Fanout<'_> {
         };
         if *self.stop.borrow() {
             state.stop(Stop::Signal);
+        } else if self.options.deadline == Some(Duration::ZERO) {
+            state.stop(Stop::Deadline);
         }
         loop {
             // Answers are on disk before the next calls are made: a kill costs the calls in flight, not more.
@@ -133,7 +135,7 @@ impl Fanout<'_> {
             }
         }
         self.leave(&mut state)?;
-        Ok(state.stopped)
+        Ok((state.stopped, state.calls))
     }
 
     /// Starts what may start, those that have waited first; tells when to look again.

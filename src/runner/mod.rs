@@ -64,6 +64,8 @@ pub struct RunReport {
     pub manifest: BatchManifest,
     /// The counts of the shard, earlier runs included.
     pub totals: Totals,
+    /// How many requests this run called.
+    pub called: u64,
     /// Why the run ended early, if it did.
     pub stopped: Option<Stop>,
 }
@@ -95,8 +97,8 @@ pub async fn run(
     progress.total.add(requests);
     progress.resumed.add(ledger.settled());
 
-    let stopped = if ledger.settled() == requests {
-        None
+    let (stopped, called) = if ledger.settled() == requests {
+        (None, 0)
     } else {
         let redactor = Redactor::new(target.secrets().chain(&options.secrets));
         let options = &RunOptions { budget_usd, ..options.clone() };
@@ -122,7 +124,7 @@ pub async fn run(
     };
     publish(exchange, batch_id, options.shard, &results, temporary.path())?;
     tracing::debug!("the results are published");
-    Ok(RunReport { manifest: batch.manifest, totals, stopped })
+    Ok(RunReport { manifest: batch.manifest, totals, called, stopped })
 }
 
 /// Refuses a budget where the target has no price: what was spent could not be known.

@@ -10,4 +10,5 @@ mod layers;
 mod quickstart;
 mod run;
 mod secrets;
+mod several_targets;
 mod support;

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::SuiteOptions;
 use super::attachments::Attachments;
-use crate::config::{Env, Fields, Node, Problems, Roots, Span, did_you_mean, interpolate_tree, shown};
+use crate::config::{
+    Env, Fields, Node, Problems, Roots, Span, did_you_mean, each_reference, interpolate_tree, shown,
+};
 
 /// The problems so far and what is needed to find more.
 pub(super) struct Loader<'a> {
@@ -46,9 +48,19 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Puts environment values into a tree.
+    /// Puts environment values into a tree. A suite goes to the model and into the batch, so keys have no place in it.
     pub(super) fn interpolate(&mut self, node: &mut Node) {
         let env = self.env;
+        each_reference(node, &mut |node, name| {
+            if env.is_secret(name) {
+                let message = format!("`{name}` holds a key: a suite may not refer to it");
+                self.problems.error_with_hint(
+                    &node.span,
+                    message,
+                    "a key belongs in `api_key` of a target alone",
+                );
+            }
+        });
         interpolate_tree(node, env, &mut |node, name| {
             let message = format!("the environment variable `{name}` is not set: its place is left empty");
             let hint = format!("set it, or give a default: `${{{{ {name}:-default }}}}`");

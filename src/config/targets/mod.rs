@@ -23,7 +23,8 @@ use std::path::{Path, PathBuf};
 pub use values::parse_duration;
 
 use self::entry::Entry;
-use super::{Document, Node, Problems, Roots, Source};
+use super::diagnostic::is_secret_name;
+use super::{Document, Node, Problems, Roots, Source, each_reference};
 use crate::model::Failure;
 
 /// Where the file may be, in each directory.
@@ -57,6 +58,19 @@ impl TargetsFile {
         let entries = read_entries(&document.root, &dir, &mut problems);
         let warnings = problems.finish()?;
         Ok((Self { shown_as: shown_as.to_path_buf(), dir, entries }, warnings))
+    }
+
+    /// The environment variables that hold keys, of all targets.
+    pub fn secret_names(&self) -> impl Iterator<Item = String> {
+        let mut names = Vec::new();
+        for entry in &self.entries {
+            for (key, value) in entry.node.entries().unwrap_or_default() {
+                if is_secret_name(&key.text) {
+                    each_reference(value, &mut |_, name| names.push(name.to_owned()));
+                }
+            }
+        }
+        names.into_iter()
     }
 
     /// The names of the targets, in the file's order.

@@ -47,7 +47,7 @@ const DEFAULT_PAUSE: Duration = Duration::from_secs(1);
 const IDLE_AFTER: u32 = 10;
 /// How many calls of a pause look whether the vendor accepts again already.
 const PROBES_IN_A_PAUSE: u32 = 4;
-/// The calls a second with which a vendor that accepts early is approached, and how often they double.
+/// The calls a second with which a vendor that accepts early is approached, by how much they grow, and how often.
 const RAMP_FROM: f64 = 8.0;
 const RAMP: f64 = 1.5;
 const RAMP_STEP: Duration = Duration::from_millis(250);
@@ -60,7 +60,7 @@ pub(super) struct Pace {
     in_flight: u32,
     most_in_flight: f64,
     window: f64,
-    /// Below it the window grows by one an answer, above by one a round.
+    /// Below it the window grows by `WIDEN` an answer, above by one a round.
     slow_start_below: f64,
     requests: Option<Bucket>,
     tokens: Option<Bucket>,
@@ -97,7 +97,7 @@ struct Rate {
     lowered: bool,
     /// How much the rate grows after a second without refusals; it doubles with each.
     step: f64,
-    /// When the rate doubles next, until the first refusal.
+    /// When the rate grows next, until the first refusal.
     ramp: Option<Instant>,
 }
 
@@ -279,10 +279,10 @@ impl Pace {
             return;
         }
         if let Some(rate) = &mut self.rate
-            && let Some(double) = rate.ramp.filter(|double| now >= *double)
+            && let Some(step) = rate.ramp.filter(|step| now >= *step)
         {
             rate.per_second *= RAMP;
-            rate.ramp = Some(double.max(now) + RAMP_STEP);
+            rate.ramp = Some(step.max(now) + RAMP_STEP);
         }
         if now < self.next_review {
             return;

@@ -38,6 +38,7 @@ pub struct Cli {
 
 /// Options of every command.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Messages")]
 pub struct GlobalArgs {
     /// Tell more on stderr; twice for everything
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
@@ -142,12 +143,13 @@ pub struct RunArgs {
     #[command(flatten)]
     pub limits: LimitArgs,
     /// Print the result as text or as JSON
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    #[arg(long, value_enum, default_value_t = Format::Text, help_heading = "Output")]
     pub format: Format,
 }
 
 /// Which targets.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Targets")]
 pub struct TargetArgs {
     /// The targets file [default: the nearest targets.yaml or .agentv/targets.yaml]
     #[arg(long, value_name = "FILE")]
@@ -159,6 +161,7 @@ pub struct TargetArgs {
 
 /// Which batch, and where it lies.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Batch")]
 pub struct BatchArgs {
     /// The batch's name; the same name and input resume it [default: time and digest]
     #[arg(long, value_name = "ID")]
@@ -170,6 +173,7 @@ pub struct BatchArgs {
 
 /// How far a run may go.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
     /// Calls in flight at once [default: the target's]
     #[arg(long, value_name = "N")]
@@ -193,6 +197,7 @@ pub struct LimitArgs {
 
 /// Where results go, and in which form.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
 pub struct OutputArgs {
     /// The directory for responses.jsonl and summary.json
     #[arg(long, value_name = "DIR")]

@@ -87,7 +87,7 @@ pub fn stderr(text: &str) {
 }
 
 fn bar() -> ProgressBar {
-    let template = "{bar:30} {pos}/{len} {msg} {elapsed} (about {eta} left)";
+    let template = "{bar:30} {pos}/{len} {elapsed} (about {eta} left) {wide_msg}";
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr()).with_style(style)
 }
@@ -99,11 +99,11 @@ fn state(progress: &Progress) -> String {
     };
     let waiting = match progress.waiting.get() {
         0 => String::new(),
-        waiting => format!(", {waiting} waiting to be called again"),
+        waiting => format!(", {waiting} waiting"),
     };
     let pace = match progress.learned_per_minute.get() {
         0 => String::new(),
-        learned => format!(", slowed to the {learned} calls a minute that the vendor accepts"),
+        learned => format!(", slowed by the vendor to {learned} calls a minute"),
     };
     format!("{} in flight{waiting}{failed}{pace}", progress.in_flight.get())
 }

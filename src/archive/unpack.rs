@@ -13,12 +13,12 @@ use serde_json::Value;
 use super::refusal::Refusal;
 use super::tally::Tally;
 use super::{FILES, Limits, MANIFEST, REQUESTS};
-use crate::model::{BATCH_FORMAT, BatchId, BatchManifest, Digest, Exit, Failure, printable};
+use crate::model::{
+    BATCH_FORMAT, BatchId, BatchManifest, Digest, Exit, Failure, MOST_REQUESTS, MOST_SHARDS, printable,
+};
 
 const BUFFER: usize = 1 << 16;
 const LONGEST_MANIFEST: u64 = 1 << 20;
-/// As many legs as a matrix of one workflow run can have.
-const MOST_SHARDS: u32 = 256;
 
 /// Unpacks the archive of the batch `id` into `dir`, which must be new or empty, and returns its manifest.
 ///
@@ -226,6 +226,10 @@ fn read_manifest(text: &[u8]) -> Result<BatchManifest, Refusal> {
         _ => {}
     }
     let manifest: BatchManifest = serde_json::from_value(json).map_err(invalid)?;
+    if manifest.requests > MOST_REQUESTS {
+        let message = format!("`requests` is {}, expected at most {MOST_REQUESTS}", manifest.requests);
+        return Err(Refusal::Manifest(message));
+    }
     if !(1..=MOST_SHARDS).contains(&manifest.shards) {
         let message = format!("`shards` is {}, expected 1 to {MOST_SHARDS}", manifest.shards);
         return Err(Refusal::Manifest(message));

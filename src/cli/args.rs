@@ -66,18 +66,9 @@ pub enum Command {
 pub struct EvalArgs {
     /// The suite: an EVAL.yaml or a .jsonl file
     pub suite: PathBuf,
-    /// Which targets.
+    /// What both commands take.
     #[command(flatten)]
-    pub targets: TargetArgs,
-    /// Which batch.
-    #[command(flatten)]
-    pub batch: BatchArgs,
-    /// How far.
-    #[command(flatten)]
-    pub limits: LimitArgs,
-    /// Where to.
-    #[command(flatten)]
-    pub output: OutputArgs,
+    pub work: WorkArgs,
 }
 
 /// `dispatch`.
@@ -90,6 +81,14 @@ pub struct DispatchArgs {
     /// A file with one request a line, instead of a suite
     #[arg(long, value_name = "FILE")]
     pub requests: Option<PathBuf>,
+    /// What both commands take.
+    #[command(flatten)]
+    pub work: WorkArgs,
+}
+
+/// What `eval` and `dispatch` take alike.
+#[derive(Debug, Args)]
+pub struct WorkArgs {
     /// Which targets.
     #[command(flatten)]
     pub targets: TargetArgs,

@@ -13,13 +13,13 @@ use crate::model::{Exit, Failure};
 const DEFAULT_OUTPUT: &str = ".run-evals/results";
 
 pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Exit> {
-    let session = Session::open(Input::Suite(args.suite), &args.targets, &args.batch, &args.limits, display)?;
+    let session = Session::open(Input::Suite(args.suite), &args.work, display)?;
     let batches = session.plan()?;
-    let exchange = inputs::exchange(&args.batch.exchange)?;
+    let exchange = inputs::exchange(&args.work.batch.exchange)?;
     let default_dir = || PathBuf::from(DEFAULT_OUTPUT).join(batches[0].0.run_id.as_str());
-    let mut output = Output::open(Some(args.output.output.unwrap_or_else(default_dir)))?;
+    let mut output = Output::open(Some(args.work.output.output.unwrap_or_else(default_dir)))?;
     let summary = session.run(&exchange, batches, &mut output).await?;
-    output.finish(summary, args.output.format)
+    output.finish(summary, args.work.output.format)
 }
 
 pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::Result<Exit> {
@@ -28,10 +28,10 @@ pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::R
         (None, Some(suite)) => Input::Suite(suite),
         (None, None) => return Err(Failure::new(Exit::Usage, "expected a suite or `--requests FILE`").into()),
     };
-    let session = Session::open(input, &args.targets, &args.batch, &args.limits, display)?;
+    let session = Session::open(input, &args.work, display)?;
     let batches = session.plan()?;
-    let exchange = inputs::exchange(&args.batch.exchange)?;
-    let mut output = Output::open(args.output.output)?;
+    let exchange = inputs::exchange(&args.work.batch.exchange)?;
+    let mut output = Output::open(args.work.output.output)?;
     let summary = session.run(&exchange, batches, &mut output).await?;
-    output.finish(summary, args.output.format)
+    output.finish(summary, args.work.output.format)
 }

@@ -10,9 +10,13 @@ use crate::config::{Env, Roots, TargetsFile, shown};
 use crate::exchange::LocalExchange;
 use crate::model::{Exit, Failure, RunnerTarget, Target};
 
+/// Where GitHub's tokens stand: as secret as any key of a target.
+const TOKENS: [&str; 4] = ["GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"];
+
 /// The environment of the process, and the `.env` files from `near` up to the git root and in `cwd`.
 pub(super) fn environment(near: &Path, cwd: &Path) -> anyhow::Result<Env> {
     let mut env = Env::from_process();
+    env.mark_secret(TOKENS.map(ToOwned::to_owned));
     for dir in Roots::new(near, cwd).iter() {
         env.add_dotenv(dir).map_err(|error| {
             Failure::config(format!("cannot read `{}`: {error}", shown(&dir.join(".env"), cwd).display()))

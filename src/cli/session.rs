@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 
-use super::args::{BatchArgs, LimitArgs, TargetArgs};
+use super::args::WorkArgs;
 use super::display::Display;
 use super::output::Output;
 use super::{inputs, signals};
@@ -55,13 +55,8 @@ enum Work {
 
 impl<'d> Session<'d> {
     /// Reads and checks everything; no call is made and nothing is written.
-    pub(super) fn open(
-        input: Input,
-        target_args: &TargetArgs,
-        batch: &BatchArgs,
-        limits: &LimitArgs,
-        display: &'d Display,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn open(input: Input, args: &WorkArgs, display: &'d Display) -> anyhow::Result<Self> {
+        let WorkArgs { targets: target_args, batch, limits, output: _ } = args;
         let cwd = std::env::current_dir().context("cannot find the working directory")?;
         let (Input::Suite(path) | Input::Requests(path)) = &input;
         let file = cwd.join(path);

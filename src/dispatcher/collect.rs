@@ -15,7 +15,8 @@ use serde::Deserialize;
 use crate::archive;
 use crate::exchange::LocalExchange;
 use crate::model::{
-    BatchId, BatchManifest, Digest, ErrorInfo, ErrorKind, Request, Response, Stop, TokenUsage, Totals,
+    BatchId, BatchManifest, Digest, ErrorInfo, ErrorKind, Failure, MOST_REQUESTS, MOST_SHARDS, Request,
+    Response, Stop, TokenUsage, Totals,
 };
 use crate::report::{FailureGroup, TargetSummary};
 
@@ -60,6 +61,14 @@ pub fn collect(
     let rows_path = temporary.path().join("rows.jsonl");
     exchange.read_rows(batch_id, &rows_path)?;
     let results = exchange.results_manifest(batch_id)?;
+    if let Some(manifest) = &results
+        && (manifest.requests > MOST_REQUESTS || manifest.shards > MOST_SHARDS)
+    {
+        let branch = exchange.results_branch(batch_id);
+        let message = format!("the manifest on `{branch}` names {} requests", manifest.requests);
+        let hint = format!("a batch has at most {MOST_REQUESTS} requests and {MOST_SHARDS} shards");
+        return Err(Failure::config(message).hint(hint).into());
+    }
     let (requests, shards, batch_sha256, target) = if let Some(manifest) = &results {
         (manifest.requests, manifest.shards, Some(manifest.batch_sha256), manifest.target.clone())
     } else {

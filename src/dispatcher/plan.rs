@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 use crate::archive;
 use crate::model::{
-    BATCH_FORMAT, BatchId, BatchManifest, Digest, Exit, Failure, Metadata, Provenance, Request, Suite,
-    TestCase, request_id,
+    BATCH_FORMAT, BatchId, BatchManifest, Digest, Exit, Failure, MOST_REQUESTS, Metadata, Provenance,
+    Request, Suite, TestCase, request_id,
 };
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
@@ -136,6 +136,10 @@ impl Draft {
     }
 
     fn add(&mut self, request: &Request) -> anyhow::Result<()> {
+        if self.count == MOST_REQUESTS {
+            let message = format!("more than {MOST_REQUESTS} requests");
+            return Err(Failure::config(message).hint("split them into several batches").into());
+        }
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
         self.hasher.update(&line);

@@ -10,6 +10,7 @@ use tempfile::NamedTempFile;
 
 use super::races::Races;
 use super::rows;
+use crate::archive;
 use crate::git::{Committed, NewFile, Repository};
 use crate::model::{BatchId, Digest, Exit, Failure};
 
@@ -152,7 +153,12 @@ impl LocalExchange {
         let folder = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let cannot_write = || format!("cannot write `{}`", to.display());
         let name = format!("refs/heads/{HANDOVER}/{id}:{ARCHIVE}");
-        let found = self.repository.read_blob(&name, |_, content| {
+        let most = archive::Limits::default().archive_bytes;
+        let found = self.repository.read_blob(&name, |size, content| {
+            if size > most {
+                let message = format!("the batch `{id}` has {size} bytes, more than {most}");
+                return Err(Failure::config(message).hint("split it into several batches").into());
+            }
             let mut temporary = NamedTempFile::new_in(folder).with_context(cannot_write)?;
             io::copy(content, &mut temporary).with_context(cannot_write)?;
             temporary.persist(to).map_err(|error| error.error).with_context(cannot_write)?;

@@ -7,6 +7,12 @@ use super::{BatchId, Digest, TokenUsage};
 /// The version of the batch and results formats that this program writes and reads.
 pub const BATCH_FORMAT: u32 = 1;
 
+/// The most requests of a batch; what is known of each while it runs is held in memory.
+pub const MOST_REQUESTS: u64 = 5_000_000;
+
+/// The most shards of a batch: GitHub runs a matrix of so many.
+pub const MOST_SHARDS: u32 = 256;
+
 /// `manifest.json` of a batch archive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -15,7 +15,9 @@ mod suite;
 mod target;
 mod text;
 
-pub use batch::{BATCH_FORMAT, BatchManifest, Provenance, ResultsManifest, Stop, Totals};
+pub use batch::{
+    BATCH_FORMAT, BatchManifest, MOST_REQUESTS, MOST_SHARDS, Provenance, ResultsManifest, Stop, Totals,
+};
 pub use failure::{Exit, Failure};
 pub use ids::{BatchId, Digest, InvalidBatchId, request_id};
 pub use request::{

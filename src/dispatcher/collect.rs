@@ -3,7 +3,7 @@
 //! Rows lie in the order in which they arrived, and a request that was called again has several; the last one counts.
 //! Only where each row lies is kept in memory, so a large batch costs 20 bytes a request.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -18,7 +18,7 @@ use crate::model::{
     BatchId, BatchManifest, Digest, ErrorInfo, ErrorKind, Failure, MOST_REQUESTS, MOST_SHARDS, Request,
     Response, Stop, TokenUsage, Totals,
 };
-use crate::report::{FailureGroup, TargetSummary};
+use crate::report::{FailureGroup, ModelSummary, TargetSummary};
 
 /// What was collected.
 #[derive(Debug)]
@@ -36,6 +36,8 @@ struct Row {
     target: String,
     duration_ms: u64,
     attempts: u32,
+    #[serde(default)]
+    model: Option<String>,
     #[serde(default)]
     token_usage: Option<TokenUsage>,
     #[serde(default)]
@@ -119,6 +121,7 @@ pub fn collect(
         results_branch: exchange.results_branch(batch_id),
         requests,
         totals: tally.totals,
+        models: tally.models(),
         p50_ms: percentile(&mut tally.durations, 50),
         p95_ms: percentile(&mut tally.durations, 95),
         stopped: stopped.filter(|_| tally.totals.not_run > 0),
@@ -201,6 +204,7 @@ struct Tally {
     target: Option<String>,
     resumable: bool,
     groups: HashMap<(ErrorKind, Option<u16>), (u64, String, String)>,
+    models: BTreeMap<String, Totals>,
 }
 
 impl Tally {
@@ -212,6 +216,11 @@ impl Tally {
                 totals.answered += 1;
                 if row.attempts > 0 {
                     self.durations.push(u32::try_from(row.duration_ms).unwrap_or(u32::MAX));
+                }
+                if let Some(model) = row.model {
+                    let totals = self.models.entry(model).or_default();
+                    totals.answered += 1;
+                    totals.spend(row.token_usage, row.cost_usd);
                 }
             }
             Some(error) => {
@@ -230,6 +239,15 @@ impl Tally {
             self.target = Some(row.target);
         }
         Ok(())
+    }
+
+    fn models(&mut self) -> BTreeMap<String, ModelSummary> {
+        let summary = |totals: Totals| ModelSummary {
+            answered: totals.answered,
+            tokens: totals.tokens,
+            cost_usd: totals.cost_usd,
+        };
+        std::mem::take(&mut self.models).into_iter().map(|(model, totals)| (model, summary(totals))).collect()
     }
 
     fn failure_groups(self) -> Vec<FailureGroup> {

@@ -3,5 +3,5 @@
 mod summary;
 mod table;
 
-pub use summary::{FailureGroup, Summary, TargetSummary};
+pub use summary::{FailureGroup, ModelSummary, Summary, TargetSummary};
 pub use table::render_table;

@@ -1,8 +1,10 @@
 //! The summary of an evaluation: `summary.json`.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
-use crate::model::{BatchId, Digest, Stop, Totals};
+use crate::model::{BatchId, Digest, Stop, TokenUsage, Totals};
 
 /// What came of all targets.
 #[derive(Debug, Clone, Serialize)]
@@ -38,6 +40,9 @@ pub struct TargetSummary {
     /// What came of them.
     #[serde(flatten)]
     pub totals: Totals,
+    /// What each model took, by the name that the vendor gives it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub models: BTreeMap<String, ModelSummary>,
     /// The median time of an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p50_ms: Option<u64>,
@@ -50,6 +55,18 @@ pub struct TargetSummary {
     /// The failures, alike ones together, the most frequent first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailureGroup>,
+}
+
+/// What the answers of one model took.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ModelSummary {
+    /// How many.
+    pub answered: u64,
+    /// Their tokens.
+    pub tokens: TokenUsage,
+    /// Their cost; absent without a price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
 }
 
 /// Failures of one kind.

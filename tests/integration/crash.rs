@@ -11,10 +11,12 @@ const CONCURRENCY: u64 = 16;
 /// More than fifty short runs can answer.
 const REQUESTS: usize = 8000;
 
+/// Starts the batch, or goes on with it: by the same command where the requests are, else as a runner.
 fn start(workspace: &Workspace) -> Child {
-    let args = ["dispatch", "--requests", "requests.jsonl", "--target", "llm", "--output", "out", "-q"];
+    let dispatch = ["dispatch", "--requests", "requests.jsonl", "--target", "llm", "--output", "out", "-q"];
+    let args = if workspace.path("requests.jsonl").exists() { &dispatch[..] } else { &["run", "-q"] };
     let more = ["--batch-id", "b1", "--max-concurrency", &CONCURRENCY.to_string()];
-    let mut command = workspace.command(&[&args[..], &more].concat());
+    let mut command = workspace.command(&[args, &more].concat());
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
@@ -48,6 +50,7 @@ fn kill_and_resume(llm: &MockLlm, requests: usize, mut next: impl FnMut(Workspac
     workspace = next(workspace);
     let status = start(&workspace).wait().unwrap();
     assert_eq!(status.code(), Some(0));
+    workspace.run(&["collect", "b1", "--output", "out"]).expect(0);
     check_all_answered(&workspace, "out", requests);
     let served = llm.served();
     assert_eq!(served.len(), requests);
@@ -126,18 +129,18 @@ fn killed_while_planning_publishing_or_collecting_it_still_finishes() {
 fn another_machine_goes_on_with_nothing_but_the_exchange() {
     let llm = MockLlm::start(&["--latency-ms", "20", "--jitter-ms", "10"]);
     kill_and_resume(&llm, REQUESTS, |old| {
+        if !old.path(".run-evals/exchange.git").exists() {
+            return old;
+        }
+        // The new machine knows its vendor, and gets nothing else of the old one.
         let new = Workspace::new();
-        for name in ["targets.yaml", "requests.jsonl"] {
-            new.write(name, old.read(name));
-        }
-        if old.path(".run-evals/exchange.git").exists() {
-            std::fs::create_dir_all(new.path(".run-evals")).unwrap();
-            let copied = std::process::Command::new("cp")
-                .arg("-R")
-                .args([old.path(".run-evals/exchange.git"), new.path(".run-evals/exchange.git")])
-                .status();
-            assert!(copied.unwrap().success());
-        }
+        new.write("targets.yaml", old.read("targets.yaml"));
+        std::fs::create_dir_all(new.path(".run-evals")).unwrap();
+        let copied = std::process::Command::new("cp")
+            .arg("-R")
+            .args([old.path(".run-evals/exchange.git"), new.path(".run-evals/exchange.git")])
+            .status();
+        assert!(copied.unwrap().success());
         new
     });
 }

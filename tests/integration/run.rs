@@ -166,8 +166,15 @@ fn a_request_chooses_another_model_only_where_the_target_allows_it() {
     let output = workspace.dispatch(&[]).expect(3);
     assert!(output.stderr.contains("chooses the model `dearest`"), "{}", output.stderr);
     assert_eq!(llm.counter("requests"), 0);
-    workspace.write_target(&llm.base_url(), "allow_models: [dearest]");
+    workspace.write_target(
+        &llm.base_url(),
+        "allow_models: [dearest]\nprice: { input_per_mtok: 1, output_per_mtok: 1 }",
+    );
     workspace.dispatch(&[]).expect(0);
+    let summary: serde_json::Value = serde_json::from_str(&workspace.read("out/summary.json")).unwrap();
+    let dearest = &summary["targets"][0]["models"]["dearest"];
+    assert_eq!(dearest["answered"], 1, "{summary}");
+    assert_eq!(dearest["cost_usd"], summary["targets"][0]["cost_usd"]);
 }
 
 #[test]

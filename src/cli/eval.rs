@@ -16,8 +16,13 @@ pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Ex
     let session = Session::open(Input::Suite(args.suite), &args.work, display)?;
     let batches = session.plan()?;
     let exchange = inputs::exchange(&args.work.batch.exchange)?;
-    let default_dir = || PathBuf::from(DEFAULT_OUTPUT).join(batches[0].0.run_id.as_str());
-    let mut output = Output::open(Some(args.work.output.output.unwrap_or_else(default_dir)))?;
+    let chosen = args.work.output.output.map(|dir| Output::open(Some(dir))).transpose()?;
+    let batches = session.hand_over(&exchange, batches)?;
+    let default_dir = || PathBuf::from(DEFAULT_OUTPUT).join(batches[0].run_id.as_str());
+    let mut output = match chosen {
+        Some(output) => output,
+        None => Output::open(Some(default_dir()))?,
+    };
     let summary = session.run(&exchange, batches, &mut output).await?;
     output.finish(summary, args.work.output.format)
 }
@@ -32,6 +37,7 @@ pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::R
     let batches = session.plan()?;
     let exchange = inputs::exchange(&args.work.batch.exchange)?;
     let mut output = Output::open(args.work.output.output)?;
+    let batches = session.hand_over(&exchange, batches)?;
     let summary = session.run(&exchange, batches, &mut output).await?;
     output.finish(summary, args.work.output.format)
 }

@@ -11,7 +11,8 @@ use crate::exchange::LocalExchange;
 use crate::model::{Exit, Failure, RunnerTarget, Target};
 
 /// Where GitHub's tokens stand: as secret as any key of a target.
-const TOKENS: [&str; 4] = ["GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"];
+const TOKENS: [&str; 5] =
+    ["GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "INPUT_TOKEN"];
 
 /// The environment of the process, and the `.env` files from `near` up to the git root and in `cwd`.
 pub(super) fn environment(near: &Path, cwd: &Path) -> anyhow::Result<Env> {

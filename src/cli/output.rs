@@ -86,14 +86,21 @@ impl Output {
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match self {
-            Self::Stdout => std::io::stdout().lock().write(bytes),
+            Self::Stdout => match std::io::stdout().lock().write(bytes) {
+                // A reader that has seen enough; the answers are in the exchange all the same.
+                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+                written => written,
+            },
             Self::Directory { responses, .. } => responses.write(bytes),
         }
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
         match self {
-            Self::Stdout => std::io::stdout().lock().flush(),
+            Self::Stdout => match std::io::stdout().lock().flush() {
+                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+                flushed => flushed,
+            },
             Self::Directory { responses, .. } => responses.flush(),
         }
     }

@@ -12,8 +12,8 @@ use super::output::Output;
 use super::{inputs, signals};
 use crate::config::{SuiteOptions, load_suite};
 use crate::dispatcher::{self, BatchName, PlannedBatch};
-use crate::exchange::LocalExchange;
-use crate::model::{BatchId, Failure, RunnerTarget, Suite, SuiteTarget, TestCase};
+use crate::exchange::{LocalExchange, Put};
+use crate::model::{BatchId, Digest, Failure, RunnerTarget, Suite, SuiteTarget, TestCase};
 use crate::report::{Summary, TargetSummary};
 use crate::runner::{self, Progress, RunOptions};
 
@@ -42,6 +42,15 @@ pub(super) struct Session<'d> {
 pub(super) struct Chosen {
     asked: String,
     target: RunnerTarget,
+}
+
+/// A batch that lies in the exchange.
+pub(super) struct HandedOver<'s> {
+    /// What all batches of the command have in common.
+    pub(super) run_id: BatchId,
+    id: BatchId,
+    sha256: Digest,
+    target: &'s RunnerTarget,
 }
 
 enum Work {
@@ -103,7 +112,8 @@ impl<'d> Session<'d> {
         for Chosen { target, .. } in &targets {
             runner::check_budget(target, budget_usd)?;
         }
-        let batch_name = BatchName { given: batch.batch_id.clone(), one_of_several: targets.len() > 1 };
+        let batch_name =
+            BatchName { given: batch.batch_id.clone(), one_of_several: targets.len() > 1, taken: 0 };
         Ok(Self {
             name,
             work,
@@ -122,8 +132,11 @@ impl<'d> Session<'d> {
 
     /// One batch a target.
     pub(super) fn plan(&self) -> anyhow::Result<Vec<(PlannedBatch, &RunnerTarget)>> {
-        let mut batches = Vec::new();
-        let mut name = self.batch_name.clone();
+        self.plan_as(self.batch_name.clone())
+    }
+
+    fn plan_as(&self, mut name: BatchName) -> anyhow::Result<Vec<(PlannedBatch, &RunnerTarget)>> {
+        let mut batches: Vec<(PlannedBatch, &RunnerTarget)> = Vec::new();
         for chosen @ Chosen { target, .. } in &self.targets {
             let batch = match &self.work {
                 Work::Requests(path) => dispatcher::plan_requests(path, &target.name, &name)?,
@@ -138,6 +151,12 @@ impl<'d> Session<'d> {
                     dispatcher::plan_suite(suite, &tests, suite.replicates, &target.name, &name)?
                 }
             };
+            let id = &batch.manifest.batch_id;
+            if let Some((_, twin)) = batches.iter().find(|(other, _)| other.manifest.batch_id == *id) {
+                let message =
+                    format!("targets `{}` and `{}` would share the batch `{id}`", twin.name, target.name);
+                return Err(Failure::config(message).hint("run them apart, or rename one").into());
+            }
             // The time goes on, and another target may have other tests; the run has one id.
             name.given.get_or_insert_with(|| batch.run_id.clone());
             batches.push((batch, target));
@@ -169,27 +188,47 @@ impl<'d> Session<'d> {
             .into())
     }
 
-    /// Hands the batches over, runs and collects them one after the other. Budget, requests and time are for all of them.
+    /// Puts the batches into the exchange, all before the first call: one that cannot be handed over is told before
+    /// another one is paid for. Only a name that was given resumes a batch that is there; a default one becomes another.
+    pub(super) fn hand_over<'s>(
+        &'s self,
+        exchange: &LocalExchange,
+        planned: Vec<(PlannedBatch, &'s RunnerTarget)>,
+    ) -> anyhow::Result<Vec<HandedOver<'s>>> {
+        let mut planned = planned;
+        let mut name = self.batch_name.clone();
+        loop {
+            let mut handed_over: Vec<HandedOver> = Vec::new();
+            for (batch, target) in planned {
+                let (id, sha256) = (batch.manifest.batch_id.clone(), batch.sha256);
+                let put = exchange.put_batch(&id, &batch.archive, sha256)?;
+                tracing::debug!(batch = id.as_str(), %sha256, ?put, "the batch is handed over");
+                if put != Put::New && name.given.is_none() {
+                    break;
+                }
+                handed_over.push(HandedOver { run_id: batch.run_id.clone(), id, sha256, target });
+            }
+            // The first one decides: the others have the name of the run in theirs.
+            if !handed_over.is_empty() {
+                return Ok(handed_over);
+            }
+            name.taken += 1;
+            planned = self.plan_as(name.clone())?;
+        }
+    }
+
+    /// Runs and collects the batches one after the other. Budget, requests and time are for all of them.
     pub(super) async fn run(
         &self,
         exchange: &LocalExchange,
-        batches: Vec<(PlannedBatch, &RunnerTarget)>,
+        batches: Vec<HandedOver<'_>>,
         output: &mut Output,
     ) -> anyhow::Result<Summary> {
         let stop = signals::stop_requested()?;
-        // All before the first call: a batch that cannot be handed over is told before another one is paid for.
-        let mut handed_over = Vec::new();
-        for (batch, target) in batches {
-            let (id, sha256) = (batch.manifest.batch_id.clone(), batch.sha256);
-            tracing::debug!(batch = id.as_str(), %sha256, "the batch is planned");
-            let put = exchange.put_batch(&id, &batch.archive, sha256)?;
-            tracing::debug!(?put, "the batch is handed over");
-            handed_over.push((batch.run_id.clone(), id, sha256, target));
-        }
         let started = Instant::now();
         let mut options = self.options.clone();
         let mut summaries = Vec::new();
-        for (run_id, id, sha256, target) in handed_over {
+        for HandedOver { run_id, id, sha256, target } in batches {
             options.batch_sha256 = Some(sha256);
             let progress = Arc::new(Progress::default());
             let choose = |_: &_| Ok(target.clone());

@@ -31,12 +31,14 @@ impl Env {
         self.secrets.extend(names);
     }
 
-    /// Whether a variable holds a key.
+    /// Whether a variable holds a key: it was marked, or its name says so.
     pub fn is_secret(&self, name: &str) -> bool {
-        self.secrets.contains(name)
+        const WORDS: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
+        let last = name.rsplit('_').next().unwrap_or(name).to_uppercase();
+        self.secrets.contains(name) || WORDS.contains(&last.as_str())
     }
 
-    /// The keys that are set.
+    /// The marked ones that are set.
     pub fn secrets(&self) -> impl Iterator<Item = Secret> {
         self.secrets.iter().filter_map(|name| self.get(name)).map(Secret::new)
     }
@@ -110,6 +112,22 @@ mod tests {
         let text = "# c\nA=1\nexport B = two words # note\nC=\"x\\ny\" # z\nD='a # b'\nbad line\n=x\n1X=2\nE=a=b#c\nF=\n";
         let pairs: Vec<_> = parse_dotenv(text).into_iter().map(|(k, v)| format!("{k}={v}")).collect();
         assert_eq!(pairs, ["A=1", "B=two words", "C=x\ny", "D=a # b", "E=a=b#c", "F="]);
+    }
+
+    #[test]
+    fn secrets_are_marked_or_told_by_their_name() {
+        let mut env = Env::from([("ORG", "value-of-org"), ("OTHER_KEY", "value-of-key")]);
+        env.mark_secret(["ORG".to_owned(), "UNSET".to_owned()]);
+        for secret in ["ORG", "OTHER_KEY", "INPUT_TOKEN", "AWS_SECRET_ACCESS_KEY", "db_password"] {
+            assert!(env.is_secret(secret), "{secret}");
+        }
+        for other in ["MONKEY", "TOKENS", "KEY_NAME", "DATASET"] {
+            assert!(!env.is_secret(other), "{other}");
+        }
+        assert_eq!(
+            env.secrets().map(|secret| secret.expose().to_owned()).collect::<Vec<_>>(),
+            ["value-of-org"]
+        );
     }
 
     #[test]

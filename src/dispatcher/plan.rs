@@ -38,6 +38,8 @@ pub struct BatchName {
     pub given: Option<BatchId>,
     /// With several targets there is one batch each, which has the target's name at its end.
     pub one_of_several: bool,
+    /// How many earlier names were taken: commands with equal requests may start in the same second.
+    pub taken: u32,
 }
 
 /// The batch of these tests of a suite, each so often, for one target.
@@ -153,7 +155,7 @@ impl Draft {
         let requests_sha256 = Digest::finish(self.hasher);
         let run_id = match &name.given {
             Some(id) => id.clone(),
-            None => default_id(requests_sha256)?,
+            None => default_id(requests_sha256, name.taken)?,
         };
         let batch_id = if name.one_of_several { id_of_target(&run_id, target)? } else { run_id.clone() };
         let manifest = BatchManifest {
@@ -175,9 +177,10 @@ impl Draft {
 }
 
 /// `<utc yyyymmdd-hhmmss>-<8 hex of the digest of the requests>`.
-fn default_id(requests: Digest) -> anyhow::Result<BatchId> {
+fn default_id(requests: Digest, taken: u32) -> anyhow::Result<BatchId> {
     let time = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
-    Ok(format!("{time}-{}", &requests.to_string()[..8]).parse()?)
+    let again = if taken > 0 { format!("-{}", taken + 1) } else { String::new() };
+    Ok(format!("{time}-{}{again}", &requests.to_string()[..8]).parse()?)
 }
 
 /// `<id>-<target>`, with the target's name as an id may have it.

@@ -234,13 +234,13 @@ impl Fanout<'_> {
     }
 
     /// Whether one more call could cost more than there is, with what calls in flight will cost on average. What a call
-    /// costs is known from the first answer on, so the first call goes alone.
+    /// costs is known from the first answer on, so the first call goes alone, until it is answered or has failed.
     fn is_over_budget(&self, state: &State) -> bool {
         let Some(budget) = self.options.budget_usd else { return false };
         let in_flight = u32::try_from(state.tasks.len()).unwrap_or(u32::MAX);
         match self.ledger.mean_cost_usd() {
             Some(mean) => self.ledger.spent_usd() + f64::from(in_flight + 1) * mean > budget,
-            None => in_flight > 0 || budget <= 0.0,
+            None => in_flight > 0 && self.ledger.settled() == 0 || budget <= 0.0,
         }
     }
 

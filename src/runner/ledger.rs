@@ -15,7 +15,7 @@ pub(super) struct Ledger {
     /// Failed in a way that a later call may mend; called again.
     failed_before: Bits,
     totals: Totals,
-    /// How many answers cost something.
+    /// How many answers were called for and have a cost, be it nothing.
     paid: u64,
     priced: bool,
     same: Option<HashMap<ContentKey, Same>>,
@@ -50,6 +50,8 @@ pub(super) struct Twin {
 #[derive(Debug, Deserialize)]
 struct Row {
     index: u64,
+    #[serde(default)]
+    attempts: u32,
     #[serde(default)]
     token_usage: Option<TokenUsage>,
     #[serde(default)]
@@ -101,7 +103,7 @@ impl Ledger {
             failed => {
                 self.settled.set(row.index, true);
                 self.failed_before.set(row.index, false);
-                self.count(failed.is_none(), row.token_usage, row.cost_usd);
+                self.count(failed.is_none(), row.attempts > 0, row.token_usage, row.cost_usd);
             }
         }
     }
@@ -110,7 +112,7 @@ impl Ledger {
     pub(super) fn settle(&mut self, index: u64, response: &Response) {
         self.settled.set(index, true);
         self.failed_before.set(index, false);
-        self.count(response.error.is_none(), response.token_usage, response.cost_usd);
+        self.count(response.error.is_none(), response.attempts > 0, response.token_usage, response.cost_usd);
     }
 
     /// Whether a request needs no call.
@@ -151,13 +153,13 @@ impl Ledger {
         self.same.as_mut()
     }
 
-    fn count(&mut self, answered: bool, usage: Option<TokenUsage>, cost: Option<f64>) {
+    fn count(&mut self, answered: bool, called: bool, usage: Option<TokenUsage>, cost: Option<f64>) {
         if answered {
             self.totals.answered += 1;
         } else {
             self.totals.failed += 1;
         }
-        self.paid += u64::from(cost.is_some_and(|cost| cost > 0.0));
+        self.paid += u64::from(called && cost.is_some());
         self.totals.spend(usage, cost);
     }
 }
@@ -217,8 +219,8 @@ mod tests {
     }
 
     const ROWS: [&str; 8] = [
-        r#"{"index":0,"id":"a","token_usage":{"input":3,"output":1},"cost_usd":0.5}"#,
-        r#"{"index":0,"id":"a","token_usage":{"input":3,"output":1},"cost_usd":0.5}"#,
+        r#"{"index":0,"id":"a","attempts":1,"token_usage":{"input":3,"output":1},"cost_usd":0.5}"#,
+        r#"{"index":0,"id":"a","attempts":1,"token_usage":{"input":3,"output":1},"cost_usd":0.5}"#,
         r#"{"index":1,"id":"b","error":{"kind":"server","message":"","retryable":true}}"#,
         r#"{"index":2,"id":"c","error":{"kind":"bad_request","message":"","retryable":false}}"#,
         r#"{"index":3,"id":"d","error":{"kind":"server","message":"","retryable":true}}"#,

@@ -104,9 +104,13 @@ fn killed_while_planning_publishing_or_collecting_it_still_finishes() {
             .spawn()
             .unwrap()
     };
-    let started = Instant::now();
-    assert_eq!(run("whole").wait().unwrap().code(), Some(0));
-    let whole = u64::try_from(started.elapsed().as_micros()).unwrap();
+    // The shortest of some, so that most kills come before the end however busy the machine is.
+    let time = |id: &str| {
+        let started = Instant::now();
+        assert_eq!(run(id).wait().unwrap().code(), Some(0));
+        u64::try_from(started.elapsed().as_micros()).unwrap()
+    };
+    let whole = ["w1", "w2", "w3"].map(time).into_iter().min().unwrap();
     let mut dice = fastrand::Rng::with_seed(5);
     let mut killed = 0;
     for round in 0..30 {

@@ -20,6 +20,7 @@ fn modules_use_only_lower_layers() {
         let module = module_of(file.strip_prefix(&src).unwrap());
         let from = layer(&module).unwrap_or_else(|| panic!("{}: no layer for `{module}`", file.display()));
         for (number, line) in std::fs::read_to_string(&file).unwrap().lines().enumerate() {
+            assert!(!line.contains("crate::{"), "{}: write one `use` a module", file.display());
             for used in used_modules(line) {
                 let to = layer(&used).unwrap_or_else(|| panic!("{}: no layer for `{used}`", file.display()));
                 uses += 1;

@@ -90,10 +90,9 @@ fn a_budget_stops_the_run_cleanly_and_more_budget_resumes_it() {
 }
 
 #[test]
-fn a_budget_of_two_calls_pays_for_two_calls() {
+fn a_budget_of_a_few_calls_pays_for_no_more() {
     let llm = MockLlm::start(&["--latency-ms", "20"]);
     let workspace = Workspace::new();
-    // Each call costs a little more than a dollar: 2 words in, 2 words out.
     workspace.write_target(
         &llm.base_url(),
         "max_concurrency: 32\nprice: { input_per_mtok: 250000, output_per_mtok: 250000 }",
@@ -102,7 +101,10 @@ fn a_budget_of_two_calls_pays_for_two_calls() {
     workspace.dispatch(&["--budget-usd", "3.5"]).expect(5);
     let summary: serde_json::Value = serde_json::from_str(&workspace.read("out/summary.json")).unwrap();
     let spent = summary["targets"][0]["cost_usd"].as_f64().unwrap();
-    assert!(spent > 0.0 && spent <= 3.5, "spent {spent} of 3.5");
+    #[expect(clippy::cast_precision_loss, reason = "a handful of calls")]
+    let calls = llm.counter("ok") as f64;
+    assert!(calls > 0.0 && spent <= 3.5, "spent {spent} of 3.5");
+    assert!(spent + spent / calls > 3.5, "one more call would have fitted: {spent} for {calls}");
 }
 
 #[test]
@@ -313,4 +315,29 @@ fn the_same_batch_id_with_other_requests_is_refused() {
         ");
     });
     assert_eq!(workspace.rows("out/responses.jsonl").len(), 2, "the earlier results are untouched");
+}
+
+#[test]
+fn commands_of_the_same_second_do_not_share_a_batch() {
+    let workspace = Workspace::new();
+    workspace.write_requests(2);
+    for answer in ["one", "two", "three", "four"] {
+        let target = format!("targets:\n  - name: llm\n    provider: mock\n    response: {answer}\n");
+        workspace.write("targets.yaml", target);
+        workspace.dispatch(&[]).expect(0);
+        assert_eq!(workspace.rows("out/responses.jsonl")[0]["output"][0]["content"], answer);
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let llm = MockLlm::start(&[]);
+    let workspace = Workspace::new();
+    workspace.write_target(&llm.base_url(), "");
+    workspace.write_requests(2000);
+    let args = ["dispatch", "--requests", "requests.jsonl", "--target", "llm", "-q"];
+    let mut child = workspace.command(&args).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(llm.counter("ok"), 2000);
 }

@@ -92,7 +92,7 @@ fn a_suite_may_not_refer_to_a_key() {
      3 |     input: repeat ${{ LLM_KEY }}
        |            ^^^^^^^^^^^^^^^^^^^^^
 
-    hint: a key belongs in `api_key` of a target alone
+    hint: a key belongs in `api_key` of a target alone; a variable that holds none needs another name
     ");
     assert_eq!(llm.counter("requests"), 0);
 }

@@ -54,11 +54,8 @@ impl<'a> Loader<'a> {
         each_reference(node, &mut |node, name| {
             if env.is_secret(name) {
                 let message = format!("`{name}` holds a key: a suite may not refer to it");
-                self.problems.error_with_hint(
-                    &node.span,
-                    message,
-                    "a key belongs in `api_key` of a target alone",
-                );
+                let hint = "a key belongs in `api_key` of a target alone; a variable that holds none needs another name";
+                self.problems.error_with_hint(&node.span, message, hint);
             }
         });
         interpolate_tree(node, env, &mut |node, name| {

@@ -1,7 +1,7 @@
 //! `${{ NAME }}` and `${{ NAME:-default }}` in the strings of a file.
 
 use super::env::is_name;
-use super::node::plain;
+use super::yaml::plain;
 use super::{Env, Node, NodeValue};
 
 /// A reference to a variable, as it stands in a text.

@@ -1,6 +1,6 @@
 //! Text files that people write → model, with positions.
 //!
-//! Every file (`source`) is read into a tree whose nodes know where they stand (`node`), so that all problems of all files
+//! Every file (`source`) is read into a tree whose nodes know where they stand (`yaml`, `node`), so that all problems of all files
 //! are told at once, each with its line drawn (`diagnostic`). `env` is the only source of environment values, `interpolate`
 //! puts them into strings, `merge` resolves `<<`, and `roots` are the directories where references are looked up.
 //! `targets` reads `targets.yaml`, `suite` reads evaluation suites.
@@ -14,12 +14,14 @@ mod roots;
 mod source;
 mod suite;
 mod targets;
+mod yaml;
 
 pub use diagnostic::{Invalid, Problems};
 pub use env::Env;
 pub use interpolate::{Reference, each_reference, interpolate, interpolate_tree, references};
-pub use node::{Document, Fields, Key, Node, NodeValue, did_you_mean};
+pub use node::{Fields, Key, Node, NodeValue, did_you_mean};
 pub use roots::Roots;
 pub use source::{Source, Span, shown};
 pub use suite::{SuiteOptions, load_suite};
 pub use targets::{TargetsFile, parse_duration};
+pub use yaml::Document;

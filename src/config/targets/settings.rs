@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use super::values::Legal;
-use crate::config::node::plain;
+use crate::config::yaml::plain;
 use crate::config::{Env, Fields, Node, NodeValue, Problems, Span, did_you_mean, interpolate, references};
 
 /// The longest string of the file that a message repeats.

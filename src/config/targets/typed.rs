@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::settings::{Read, Settings};
 use super::values::{Legal, parse_duration};
 use crate::config::NodeValue;
-use crate::config::node::plain;
+use crate::config::yaml::plain;
 
 impl Settings<'_, '_> {
     /// Text on one line, not blank.

@@ -1,0 +1,300 @@
+//! YAML text → a tree of nodes.
+//!
+//! Scalars mean what YAML 1.2's core schema says (`no` is a string), as in AgentV's own parser.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use saphyr_parser::{Event, Parser, ScalarStyle, Span as ParserSpan};
+
+use super::merge::merge_keys;
+use super::{Invalid, Key, Node, NodeValue, Problems, Source, Span};
+
+/// The most nodes that aliases may multiply a document to.
+const MOST_NODES: usize = 1_000_000;
+/// The deepest nesting, so that a hostile file cannot overflow the stack.
+const DEEPEST: usize = 128;
+
+/// A file and what it says.
+#[derive(Debug, Clone)]
+pub struct Document {
+    /// The file.
+    pub source: Arc<Source>,
+    /// Its one document.
+    pub root: Node,
+}
+
+impl Document {
+    /// Parses YAML, of which JSON is a part, with merge keys as in AgentV. `path` is only for messages.
+    pub fn parse(path: impl Into<PathBuf>, text: impl Into<String>) -> Result<Self, Invalid> {
+        let source = Arc::new(Source { path: path.into(), text: text.into() });
+        let mut problems = Problems::default();
+        let mut root = Loader {
+            source: &source,
+            lines: source.text.lines().count().max(1),
+            anchors: Vec::new(),
+            nodes: 0,
+        }
+        .document(&mut problems);
+        merge_keys(&mut root, &mut problems);
+        let root = problems.check(root)?;
+        Ok(Self { source, root })
+    }
+}
+
+struct Loader<'s> {
+    source: &'s Arc<Source>,
+    lines: usize,
+    anchors: Vec<(usize, Node)>,
+    nodes: usize,
+}
+
+impl Loader<'_> {
+    fn document(&mut self, problems: &mut Problems) -> Node {
+        // Owned, so that the parser does not borrow what the nodes share.
+        let source = Arc::clone(self.source);
+        let mut parser = Parser::new_from_str(&source.text);
+        let nothing = Node { value: NodeValue::Null, span: Span::of_line(&source, 1) };
+        let mut root = None;
+        loop {
+            match parser.next_event() {
+                None | Some(Ok((Event::StreamEnd, _))) => break root.unwrap_or(nothing),
+                Some(Ok((Event::DocumentStart(_), span))) if root.is_some() => {
+                    problems.error(&self.span(span), "expected one YAML document, found a second one");
+                    break nothing;
+                }
+                Some(Ok((
+                    Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd | Event::Nothing,
+                    _,
+                ))) => {}
+                Some(Ok((event, span))) => match self.node(event, span, &mut parser, 0) {
+                    Ok(node) => root = Some(node),
+                    Err((span, message)) => {
+                        problems.error(&span, message);
+                        break nothing;
+                    }
+                },
+                Some(Err(error)) => {
+                    let marker = *error.marker();
+                    problems.error(
+                        &self.span(ParserSpan::empty(marker)),
+                        format!("invalid YAML: {}", error.info()),
+                    );
+                    break nothing;
+                }
+            }
+        }
+    }
+
+    fn node<'i>(
+        &mut self,
+        event: Event<'i>,
+        at: ParserSpan,
+        parser: &mut Parser<'i, saphyr_parser::StrInput<'i>>,
+        depth: usize,
+    ) -> Result<Node, (Span, String)> {
+        let span = self.span(at);
+        self.count(1, &span)?;
+        if depth > DEEPEST {
+            return Err((span, format!("nested more than {DEEPEST} levels deep")));
+        }
+        let (value, anchor) = match event {
+            Event::Alias(id) => {
+                let Some((_, node)) = self.anchors.iter().find(|(known, _)| *known == id) else {
+                    return Err((span, "an alias inside the value it stands for".to_owned()));
+                };
+                let node = node.clone();
+                self.count(size(&node), &span)?;
+                return Ok(node);
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                let is_text = style != ScalarStyle::Plain || tag.is_some_and(|tag| tag.suffix == "str");
+                let value = if is_text { NodeValue::String(text.into_owned()) } else { plain(&text) };
+                (value, anchor)
+            }
+            Event::SequenceStart(anchor, _) => {
+                let mut items = Vec::new();
+                loop {
+                    let (event, at) = self.next(parser)?;
+                    if event == Event::SequenceEnd {
+                        break;
+                    }
+                    items.push(self.node(event, at, parser, depth + 1)?);
+                }
+                (NodeValue::List(items), anchor)
+            }
+            Event::MappingStart(anchor, _) => {
+                let mut entries: Vec<(Key, Node)> = Vec::new();
+                loop {
+                    let (event, at) = self.next(parser)?;
+                    if event == Event::MappingEnd {
+                        break;
+                    }
+                    let Event::Scalar(text, ..) = event else {
+                        return Err((self.span(at), "expected a plain key".to_owned()));
+                    };
+                    let key = Key { text: text.into_owned(), span: self.span(at) };
+                    let (event, at) = self.next(parser)?;
+                    let node = self.node(event, at, parser, depth + 1)?;
+                    if let Some((first, _)) = entries.iter().find(|(known, _)| known.text == key.text) {
+                        let message =
+                            format!("duplicate key `{}`, first on line {}", key.text, first.span.line);
+                        return Err((key.span, message));
+                    }
+                    entries.push((key, node));
+                }
+                (NodeValue::Map(entries), anchor)
+            }
+            other => return Err((span, format!("unexpected {other:?}"))),
+        };
+        let node = Node { value, span };
+        if anchor > 0 {
+            self.anchors.push((anchor, node.clone()));
+        }
+        Ok(node)
+    }
+
+    fn next<'i>(
+        &self,
+        parser: &mut Parser<'i, saphyr_parser::StrInput<'i>>,
+    ) -> Result<(Event<'i>, ParserSpan), (Span, String)> {
+        match parser.next_event() {
+            Some(Ok(next)) => Ok(next),
+            Some(Err(error)) => {
+                let span = self.span(ParserSpan::empty(*error.marker()));
+                Err((span, format!("invalid YAML: {}", error.info())))
+            }
+            None => Err((Span::of_line(self.source, 1), "invalid YAML: it ends too early".to_owned())),
+        }
+    }
+
+    fn count(&mut self, nodes: usize, span: &Span) -> Result<(), (Span, String)> {
+        self.nodes += nodes;
+        if self.nodes > MOST_NODES {
+            return Err((span.clone(), format!("more than {MOST_NODES} values, aliases included")));
+        }
+        Ok(())
+    }
+
+    fn span(&self, at: ParserSpan) -> Span {
+        let line = at.start.line().clamp(1, self.lines);
+        let width =
+            if at.end.line() == at.start.line() { at.end.col().saturating_sub(at.start.col()) } else { 1 };
+        // What is missing at the end of the file is missing at the end of its last line.
+        let last = || self.source.text.lines().last().map_or(0, |text| text.chars().count());
+        let column = if line == at.start.line() { at.start.col() + 1 } else { last().max(1) };
+        let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        Span {
+            source: Arc::clone(self.source),
+            line: small(line),
+            column: small(column),
+            width: small(width.max(1)),
+        }
+    }
+}
+
+fn size(node: &Node) -> usize {
+    1 + match &node.value {
+        NodeValue::List(items) => items.iter().map(size).sum(),
+        NodeValue::Map(entries) => entries.iter().map(|(_, node)| size(node)).sum(),
+        _ => 0,
+    }
+}
+
+/// A plain scalar by YAML 1.2's core schema.
+pub(super) fn plain(text: &str) -> NodeValue {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => return NodeValue::Null,
+        "true" | "True" | "TRUE" => return NodeValue::Bool(true),
+        "false" | "False" | "FALSE" => return NodeValue::Bool(false),
+        ".inf" | ".Inf" | ".INF" | "+.inf" => return NodeValue::Float(f64::INFINITY),
+        "-.inf" | "-.Inf" | "-.INF" => return NodeValue::Float(f64::NEG_INFINITY),
+        ".nan" | ".NaN" | ".NAN" => return NodeValue::Float(f64::NAN),
+        _ => {}
+    }
+    let radix =
+        |prefix: &str, radix| text.strip_prefix(prefix).and_then(|n| i64::from_str_radix(n, radix).ok());
+    if let Some(number) = radix("0x", 16).or_else(|| radix("0o", 8)) {
+        return NodeValue::Int(number);
+    }
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let starts_as_number = unsigned.trim_start_matches('.').starts_with(|c: char| c.is_ascii_digit());
+    let number_like =
+        unsigned.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'-' | b'+'));
+    if starts_as_number && number_like {
+        if unsigned.bytes().all(|b| b.is_ascii_digit())
+            && let Ok(number) = text.parse()
+        {
+            return NodeValue::Int(number);
+        }
+        if let Ok(number) = text.parse() {
+            return NodeValue::Float(number);
+        }
+    }
+    NodeValue::String(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> String {
+        Document::parse("x.yaml", text).unwrap().root.to_json().to_string()
+    }
+
+    #[test]
+    fn scalars_follow_the_core_schema() {
+        assert_eq!(
+            json(
+                "[no, yes, on, 1_000, 0x1f, 0o17, 017, 1e3, -2, +3, .5, 1., ~, true, '7', \"x\", 1.2.3, 1-2, e5]"
+            ),
+            r#"["no","yes","on","1_000",31,15,17,1000.0,-2,3,0.5,1.0,null,true,"7","x","1.2.3","1-2","e5"]"#
+        );
+        assert_eq!(json("a: |\n  x\n  y\nb: !!str 7\nc:\n"), r#"{"a":"x\ny\n","b":"7","c":null}"#);
+        assert_eq!(json(""), "null");
+    }
+
+    #[test]
+    fn aliases_stand_for_their_anchor() {
+        assert_eq!(json("a: &x [1, 2]\nb: *x"), r#"{"a":[1,2],"b":[1,2]}"#);
+    }
+
+    #[test]
+    fn an_alias_bomb_is_refused() {
+        let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+        for i in 1..10 {
+            let previous = i - 1;
+            let list = vec![format!("*a{previous}"); 10].join(", ");
+            bomb = format!("{bomb}a{i}: &a{i} [{list}]\n");
+        }
+        let error = Document::parse("bomb.yaml", bomb).unwrap_err().to_string();
+        assert!(error.starts_with("more than 1000000 values"), "{error}");
+    }
+
+    #[test]
+    fn deep_nesting_is_refused() {
+        let error = Document::parse("deep.yaml", "[".repeat(5000)).unwrap_err().to_string();
+        assert!(error.contains("nested more than") || error.contains("invalid YAML"), "{error}");
+    }
+
+    #[test]
+    fn nodes_know_where_they_stand() {
+        let document = Document::parse("x.yaml", "a:\n  - b: hello\n").unwrap();
+        let mut problems = Problems::default();
+        let list = document.root.fields("x", &mut problems).unwrap().list("a", &mut problems).unwrap();
+        let b = list[0].fields("x", &mut problems).unwrap().get("b").unwrap();
+        assert_eq!((b.span.line, b.span.column, b.span.width), (2, 8, 5));
+    }
+
+    #[test]
+    fn duplicate_keys_and_broken_yaml_are_errors() {
+        for (text, message) in [
+            ("a: 1\nb: 2\na: 3\n", "duplicate key `a`, first on line 1\n  --> x.yaml:3:1"),
+            ("a: [1, 2\nb: 3\n", "invalid YAML"),
+            ("a: 1\n---\nb: 2\n", "expected one YAML document"),
+        ] {
+            let error = Document::parse("x.yaml", text).unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
+        }
+    }
+}

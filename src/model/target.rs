@@ -103,7 +103,7 @@ pub enum Provider {
 /// Where a vendor is reached, and with which key.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    /// Without a trailing slash. For OpenAI-like vendors it ends before `/chat/completions`.
+    /// As the user wrote it, without a trailing slash; the wire adds the version where it is missing, and the path.
     pub base_url: String,
     /// The key, where one is needed.
     pub api_key: Option<Secret>,

@@ -68,13 +68,13 @@ fn base_url(vendor: Vendor, settings: &mut Settings<'_, '_>) -> Result<String, U
     }
 }
 
-/// The base as the wires want it: without a trailing slash and without what they add themselves.
+/// The base as the user wrote it, without a trailing slash: the wire knows which version and path it adds.
 fn base(vendor: Vendor, text: &str) -> Result<String, Legal> {
     let text = match vendor {
         Vendor::Azure if !text.contains("://") => azure_resource(text)?,
         _ => text.to_owned(),
     };
-    let parsed = url(&text).map_err(|legal| match vendor {
+    url(&text).map_err(|legal| match vendor {
         Vendor::Azure if text.contains('?') => legal.hint("the version belongs in `api_version`"),
         _ => legal,
     })?;
@@ -82,18 +82,7 @@ fn base(vendor: Vendor, text: &str) -> Result<String, Legal> {
     if CALLS.iter().any(|call| text.ends_with(call)) {
         return Err("a URL that ends before the path of the call, such as `/chat/completions`".into());
     }
-    let without = |ends: &[&str]| {
-        let base = ends.iter().find_map(|end| text.strip_suffix(end)).unwrap_or(text);
-        base.trim_end_matches('/').to_owned()
-    };
-    Ok(match vendor {
-        // AgentV adds the version to a bare host, and nobody serves this wire without it.
-        Vendor::OpenAi if parsed.path() == "/" => format!("{text}/v1"),
-        Vendor::Azure => without(&["/openai/v1", "/openai"]),
-        Vendor::Anthropic => without(&["/v1"]),
-        Vendor::Gemini => without(&["/v1beta", "/v1"]),
-        _ => text.to_owned(),
-    })
+    Ok(text.to_owned())
 }
 
 /// AgentV's `endpoint` of Azure may be the mere name of the resource.

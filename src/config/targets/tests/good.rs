@@ -158,16 +158,17 @@ fn a_compatible_server_needs_no_secret() {
 }
 
 #[test]
-fn a_base_url_ends_where_the_wire_begins() {
+fn a_base_url_keeps_the_version_that_the_user_chose() {
     for (provider, given, base_url) in [
-        ("openai", "https://proxy.example/", "https://proxy.example/v1"),
+        ("openai", "https://proxy.example/", "https://proxy.example"),
         ("openai", "https://proxy.example/llm", "https://proxy.example/llm"),
         ("openai-compatible", "https://proxy.example", "https://proxy.example"),
-        ("anthropic", "https://proxy.example/v1/", "https://proxy.example"),
-        ("gemini", "https://proxy.example/v1beta", "https://proxy.example"),
+        ("anthropic", "https://proxy.example/v1/", "https://proxy.example/v1"),
+        ("gemini", "https://proxy.example/v1", "https://proxy.example/v1"),
+        ("gemini", "https://proxy.example/v1beta", "https://proxy.example/v1beta"),
         ("azure", "my-resource", "https://my-resource.openai.azure.com"),
         ("azure", "x.services.ai.azure.com", "https://x.services.ai.azure.com"),
-        ("azure", "https://x.openai.azure.com/openai/v1/", "https://x.openai.azure.com"),
+        ("azure", "https://x.openai.azure.com/openai/v1/", "https://x.openai.azure.com/openai/v1"),
         ("azure", "https://gateway.example/azure", "https://gateway.example/azure"),
     ] {
         let yaml =

@@ -21,11 +21,20 @@ pub(super) enum Address {
 const MODEL_PUNCTUATION: [char; 3] = ['.', '-', '_'];
 
 impl Address {
-    /// OpenAI and the servers that speak like it: a bare host gets `/v1`, any other path is the user's word.
+    /// OpenAI, and what stands before it: `/v1` unless the base ends with it, as in AgentV.
     pub(super) fn openai(base: &str) -> Result<Self, Failure> {
+        Self::chat_completions(base, |path| !path.ends_with("/v1"))
+    }
+
+    /// The servers that speak like OpenAI: a bare host gets `/v1`, any other path is the user's word.
+    pub(super) fn openai_compatible(base: &str) -> Result<Self, Failure> {
+        Self::chat_completions(base, str::is_empty)
+    }
+
+    fn chat_completions(base: &str, lacks_version: impl FnOnce(&str) -> bool) -> Result<Self, Failure> {
         let mut url = parse(base)?;
         let path = without_suffixes(url.path(), &["/chat/completions"]);
-        let version = if path.is_empty() { "/v1" } else { "" };
+        let version = if lacks_version(path) { "/v1" } else { "" };
         url.set_path(&format!("{path}{version}/chat/completions"));
         Ok(Self::Fixed(url))
     }
@@ -164,10 +173,22 @@ mod tests {
             ("https://api.openai.com/v1/chat/completions", "https://api.openai.com/v1/chat/completions"),
             ("https://api.openai.com/v1/chat/completions/", "https://api.openai.com/v1/chat/completions"),
             ("https://openrouter.ai/api/v1", "https://openrouter.ai/api/v1/chat/completions"),
-            ("http://localhost:4000/proxy", "http://localhost:4000/proxy/chat/completions"),
             ("http://localhost:11434?team=a", "http://localhost:11434/v1/chat/completions?team=a"),
         ] {
             assert_eq!(fixed(Address::openai(base)), url, "{base}");
+            assert_eq!(fixed(Address::openai_compatible(base)), url, "{base}");
+        }
+    }
+
+    #[test]
+    fn a_path_without_a_version_is_the_word_of_compatible_servers_alone() {
+        for base in ["http://host/proxy", "http://host/proxy/", "http://host/proxy/chat/completions"] {
+            assert_eq!(fixed(Address::openai(base)), "http://host/proxy/v1/chat/completions", "{base}");
+            assert_eq!(
+                fixed(Address::openai_compatible(base)),
+                "http://host/proxy/chat/completions",
+                "{base}"
+            );
         }
     }
 

@@ -155,7 +155,8 @@ impl Wire {
                 (Vendor::OpenAi(Dialect::OpenAi), endpoint, Address::openai(&endpoint.base_url)?)
             }
             Provider::OpenAiCompatible(endpoint) => {
-                (Vendor::OpenAi(Dialect::Compatible), endpoint, Address::openai(&endpoint.base_url)?)
+                let address = Address::openai_compatible(&endpoint.base_url)?;
+                (Vendor::OpenAi(Dialect::Compatible), endpoint, address)
             }
             Provider::Azure { endpoint, api_version } => {
                 let address = Address::azure(&endpoint.base_url, api_version.as_deref())?;

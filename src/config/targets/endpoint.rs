@@ -41,6 +41,9 @@ fn base_url(vendor: Vendor, settings: &mut Settings<'_, '_>) -> Result<String, U
         Vendor::Azure => settings.spelled(&["base_url", "endpoint", "resource", "resource_name"]),
         _ => settings.spelled(&["base_url", "endpoint"]),
     };
+    if vendor == Vendor::OpenAi {
+        settings.optional(key);
+    }
     let has_key = settings.node("api_key").is_some();
     let parsed = settings.parsed(key, |text| base(vendor, text));
     if let Ok(Some(base)) = &parsed
@@ -101,6 +104,7 @@ fn azure_resource(text: &str) -> Result<String, Legal> {
 /// With a date the deployment stands in the URL; `v1` is the surface that needs none.
 fn azure_version(settings: &mut Settings<'_, '_>) -> Read<String> {
     let key = settings.spelled(&["api_version", "version"]);
+    settings.optional(key);
     let version = settings.parsed(key, |text| {
         let date = text.strip_suffix("-preview").unwrap_or(text);
         let is_date = date.len() == 10

@@ -91,7 +91,7 @@ fn model(vendor: Option<Vendor>, settings: &mut Settings<'_, '_>) -> Read<String
         let model = settings.text("model");
         return match deployment? {
             Some(name) => Ok(Some(name)),
-            None => settings.required("model", model, "add `model:`, the name of the deployment").map(Some),
+            None => required_model(settings, model, "add `model:`, the name of the deployment"),
         };
     }
     let key = settings.spelled(&["model", "deployment", "deployment_name", "variant"]);
@@ -99,7 +99,15 @@ fn model(vendor: Option<Vendor>, settings: &mut Settings<'_, '_>) -> Read<String
     if vendor.is_none() {
         return model;
     }
-    settings.required("model", model, "add `model:`, the model's name at the vendor").map(Some)
+    required_model(settings, model, "add `model:`, the model's name at the vendor")
+}
+
+/// AgentV has models of its own choice, so that a file may lack one: it is missed only where the target is used.
+fn required_model(settings: &mut Settings<'_, '_>, model: Read<String>, hint: &str) -> Read<String> {
+    if settings.scope.env.is_none() {
+        return model;
+    }
+    settings.required("model", model, hint).map(Some)
 }
 
 fn mock(settings: &mut Settings<'_, '_>) -> Result<Provider, Unknown> {

@@ -8,7 +8,9 @@ use std::path::Path;
 
 use super::values::Legal;
 use crate::config::yaml::plain;
-use crate::config::{Env, Fields, Node, NodeValue, Problems, Span, did_you_mean, interpolate, references};
+use crate::config::{
+    Env, Fields, Node, NodeValue, Problems, Reference, Span, did_you_mean, interpolate, references,
+};
 
 /// The longest string of the file that a message repeats.
 const LONGEST_SHOWN: usize = 40;
@@ -52,6 +54,8 @@ pub(super) struct Settings<'a, 'p> {
     /// Where a missing key is told.
     home: &'a Span,
     legal: Vec<&'static str>,
+    /// The keys that an unset variable leaves out.
+    optional: Vec<&'static str>,
     problems: &'p mut Problems,
 }
 
@@ -62,7 +66,7 @@ impl<'a, 'p> Settings<'a, 'p> {
         scope: Scope<'a>,
         problems: &'p mut Problems,
     ) -> Self {
-        Self { scope, fields, path: "", home, legal: Vec::new(), problems }
+        Self { scope, fields, path: "", home, legal: Vec::new(), optional: Vec::new(), problems }
     }
 
     /// The raw value of a key, which then is legal.
@@ -106,6 +110,11 @@ impl<'a, 'p> Settings<'a, 'p> {
             self.problems.error_with_hint(&node.span, message, "keep one of them");
         }
         used.first().map_or(keys[0], |(key, _)| *key)
+    }
+
+    /// Makes a key, whose value is one whole reference to an unset variable, as good as absent, where AgentV does so.
+    pub(super) fn optional(&mut self, key: &'static str) {
+        self.optional.push(key);
     }
 
     /// Keys that AgentV reads and we do not.
@@ -211,6 +220,9 @@ impl<'a, 'p> Settings<'a, 'p> {
             let variable = names.first().map(|name| (*name).to_owned());
             let given = !value.trim().is_empty();
             return Ok(given.then_some(Setting { node, value: NodeValue::String(value), variable }));
+        }
+        if self.optional.contains(&key) && Reference::whole(text).is_some() {
+            return Ok(None);
         }
         for name in unset {
             self.unset(&node.span, key, &name);

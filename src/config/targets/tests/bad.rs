@@ -343,15 +343,7 @@ fn an_unknown_provider() {
 #[test]
 fn a_missing_setting() {
     insta::assert_snapshot!(refused(&one("provider: anthropic")), @r"
-    target `t`: `model` is missing
-      --> targets.yaml:2:11
-       |
-     2 |   - name: t
-       |           ^
-
-    hint: add `model:`, the model's name at the vendor
-
-    error: target `t`: `api_key` is missing
+    target `t`: `api_key` is missing
       --> targets.yaml:2:11
        |
      2 |   - name: t
@@ -402,6 +394,39 @@ fn a_missing_setting() {
        |            ^^
 
     hint: US dollars for a million tokens
+    ");
+}
+
+#[test]
+fn a_missing_model_is_told_where_the_target_is_used() {
+    let yaml = "targets:\n  - { name: g, provider: gemini, api_key: '${{ KEY }}' }\n  - { name: a, provider: azure, resource: r, api_key: '${{ KEY }}' }\n  - { name: other, provider: mock }\n";
+    assert!(load(yaml).unwrap().0.resolve("other", &env()).is_ok());
+    insta::assert_snapshot!(unresolved(yaml, "g", &env()), @r"
+    target `g`: `model` is missing
+      --> targets.yaml:2:13
+       |
+     2 |   - { name: g, provider: gemini, api_key: '${{ KEY }}' }
+       |             ^
+
+    hint: add `model:`, the model's name at the vendor
+    ");
+    insta::assert_snapshot!(unresolved(yaml, "a", &env()), @r"
+    target `a`: `model` is missing
+      --> targets.yaml:3:13
+       |
+     3 |   - { name: a, provider: azure, resource: r, api_key: '${{ KEY }}' }
+       |             ^
+
+    hint: add `model:`, the name of the deployment
+    ");
+    insta::assert_snapshot!(unresolved(&one("provider: gemini\nmodel: ${{ GEMINI_MODEL_NAME }}\napi_key: ${{ KEY }}"), "t", &env()), @r"
+    target `t`: `model` needs the environment variable `GEMINI_MODEL_NAME`, which is not set
+      --> targets.yaml:4:12
+       |
+     4 |     model: ${{ GEMINI_MODEL_NAME }}
+       |            ^^^^^^^^^^^^^^^^^^^^^^^^
+
+    hint: `export GEMINI_MODEL_NAME=…`, put it into `.env`, or pass it in the `env:` of the workflow's step
     ");
 }
 

@@ -194,6 +194,32 @@ fn azure_in_the_words_of_agentv() {
 }
 
 #[test]
+fn an_unset_variable_leaves_out_what_agentv_leaves_optional() {
+    for key in ["endpoint", "base_url"] {
+        let yaml = one(&format!(
+            "provider: openai\nmodel: m\napi_key: ${{{{ KEY }}}}\n{key}: ${{{{ OPENAI_ENDPOINT }}}}"
+        ));
+        assert_eq!(reached(&runner(&yaml, &env()).provider).0, "https://api.openai.com/v1");
+        let set = Env::from([("KEY", KEY), ("OPENAI_ENDPOINT", "https://proxy.example/v1")]);
+        assert_eq!(reached(&runner(&yaml, &set).provider).0, "https://proxy.example/v1");
+        // A part of a value is no setting of its own.
+        let (file, _) = load(&yaml.replace("${{ OPENAI_ENDPOINT }}", "https://${{ HOST }}/v1")).unwrap();
+        assert!(file.resolve("t", &env()).is_err());
+    }
+    for key in ["version", "api_version"] {
+        let yaml = one(&format!(
+            "provider: azure\nresource: r\nmodel: d\napi_key: ${{{{ KEY }}}}\n{key}: ${{{{ AZURE_VERSION }}}}"
+        ));
+        let target = runner(&yaml, &env());
+        assert!(
+            matches!(target.provider, Provider::Azure { api_version: None, .. }),
+            "{:?}",
+            target.provider
+        );
+    }
+}
+
+#[test]
 fn the_mock_answers_in_several_ways() {
     assert!(matches!(mock("").reply, MockReply::Echo));
     assert!(matches!(mock("mode: echo").reply, MockReply::Echo));

@@ -5,6 +5,7 @@
 mod bad_input;
 mod crash;
 mod determinism;
+mod docs;
 mod hostile_batch;
 mod layers;
 mod quickstart;

@@ -65,7 +65,7 @@ pub(super) fn retry(settings: &mut Settings<'_, '_>) -> Result<RetryPolicy, Unkn
             &node.span,
             false,
             "`retry_status_codes` has no effect: which answers are repeated is not configurable",
-            "408, 429, 5xx and broken connections are repeated",
+            "408, 409, 424, 429, 5xx but 501, and broken connections are repeated",
         );
     }
     let defaults = RetryPolicy::default();

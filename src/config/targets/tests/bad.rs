@@ -1055,7 +1055,7 @@ fn what_works_but_is_not_meant_is_a_warning() {
      7 |     retry_status_codes: [500]
        |                         ^
 
-    hint: 408, 429, 5xx and broken connections are repeated
+    hint: 408, 409, 424, 429, 5xx but 501, and broken connections are repeated
     ");
     assert!(file.resolve("t", &env()).is_ok());
 }

@@ -150,18 +150,17 @@ fn piece(part: Part<'_>) -> Piece<'_> {
 
 #[derive(Deserialize)]
 struct Answer {
+    #[serde(default, deserialize_with = "lenient::field")]
     model: Option<String>,
-    content: Option<Vec<Block>>,
+    #[serde(default, deserialize_with = "lenient::content")]
+    content: Option<String>,
+    #[serde(default, deserialize_with = "lenient::field")]
     stop_reason: Option<String>,
+    #[serde(default, deserialize_with = "lenient::field")]
     stop_details: Option<StopDetails>,
+    #[serde(default, deserialize_with = "lenient::field")]
     usage: Option<Usage>,
     error: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct Block {
-    r#type: Option<String>,
-    text: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -179,6 +178,7 @@ struct Usage {
     cache_creation_input_tokens: Option<u64>,
     #[serde(default, deserialize_with = "lenient::count")]
     cache_read_input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "lenient::field")]
     output_tokens_details: Option<OutputDetails>,
 }
 
@@ -211,14 +211,9 @@ pub(super) fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
     if let Some(error) = answer.error {
         return Ok(Decoded::Fault(error));
     }
-    let Some(blocks) = answer.content else {
+    let Some(mut text) = answer.content else {
         return Err(Undecodable::lacks("content"));
     };
-    // Thinking may stand first, and citations cut the text into several blocks.
-    let mut text = String::new();
-    for block in blocks.iter().filter(|block| block.r#type.as_deref() == Some("text")) {
-        text.push_str(block.text.as_deref().unwrap_or_default());
-    }
     let finish_reason = finish(answer.stop_reason.as_deref());
     if finish_reason == FinishReason::Refusal && text.is_empty() {
         text = answer.stop_details.and_then(|details| details.explanation).unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -145,8 +146,11 @@ fn piece(part: Part<'_>) -> Piece<'_> {
 #[serde(rename_all = "camelCase")]
 struct Answer {
     candidates: Option<Vec<Candidate>>,
+    #[serde(default, deserialize_with = "lenient::field")]
     prompt_feedback: Option<PromptFeedback>,
+    #[serde(default, deserialize_with = "lenient::field")]
     usage_metadata: Option<Usage>,
+    #[serde(default, deserialize_with = "lenient::field")]
     model_version: Option<String>,
     error: Option<Value>,
 }
@@ -155,6 +159,7 @@ struct Answer {
 #[serde(rename_all = "camelCase")]
 struct Candidate {
     content: Option<Spoken>,
+    #[serde(default, deserialize_with = "lenient::field")]
     finish_reason: Option<String>,
 }
 
@@ -166,15 +171,17 @@ struct Spoken {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SpokenPart {
+    #[serde(default, deserialize_with = "lenient::field")]
     text: Option<String>,
+    #[serde(default, deserialize_with = "lenient::field")]
     thought: Option<bool>,
-    function_call: Option<serde::de::IgnoredAny>,
+    function_call: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PromptFeedback {
-    block_reason: Option<String>,
+    block_reason: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]

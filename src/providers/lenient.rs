@@ -1,13 +1,41 @@
-//! Numbers as vendors and gateways really write them.
+//! Fields as vendors and gateways really write them.
 //!
-//! An answer that was paid for is never lost because a counter beside it is a float, a string or an object.
+//! An answer that was paid for is never lost because a field beside its text is of another type than documented.
 
 use std::fmt;
 
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::Deserialize as _;
+use serde::de::{DeserializeOwned, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 
 /// Beyond this a count is nonsense, and as good as absent.
 const MOST: f64 = 4_503_599_627_370_496.0;
+
+/// A field of this type; one of another type is as good as absent.
+pub(super) fn field<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    Ok(T::deserialize(Value::deserialize(deserializer)?).ok())
+}
+
+/// What the model said: a string, nothing, or a list of parts whose texts are joined, because citations cut a text into
+/// several.
+pub(super) fn content<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text)),
+        Value::Array(parts) => Ok(Some(parts.iter().filter_map(text_of).collect())),
+        _ => Err(D::Error::custom("`content` is neither a string nor a list of parts")),
+    }
+}
+
+/// The text of a part, which may be a plain string; thinking and other types have none.
+fn text_of(part: &Value) -> Option<&str> {
+    match part["type"].as_str() {
+        None | Some("text" | "output_text") => part.as_str().or_else(|| part["text"].as_str()),
+        Some(_) => None,
+    }
+}
 
 /// A count that is there, or not.
 pub(super) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {

@@ -1,9 +1,7 @@
 //! OpenAI's chat completions, which Azure and many servers speak too.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -133,8 +131,10 @@ fn piece(part: Part<'_>) -> Piece<'_> {
 
 #[derive(Deserialize)]
 struct Completion {
+    #[serde(default, deserialize_with = "lenient::field")]
     model: Option<String>,
     choices: Option<Vec<Choice>>,
+    #[serde(default, deserialize_with = "lenient::field")]
     usage: Option<Usage>,
     error: Option<Value>,
 }
@@ -142,14 +142,16 @@ struct Completion {
 #[derive(Deserialize)]
 struct Choice {
     message: Option<Spoken>,
+    #[serde(default, deserialize_with = "lenient::field")]
     finish_reason: Option<String>,
     error: Option<Value>,
 }
 
 #[derive(Deserialize)]
 struct Spoken {
-    #[serde(default, deserialize_with = "content")]
+    #[serde(default, deserialize_with = "lenient::content")]
     content: Option<String>,
+    #[serde(default, deserialize_with = "lenient::field")]
     refusal: Option<String>,
 }
 
@@ -159,7 +161,9 @@ struct Usage {
     prompt_tokens: Option<u64>,
     #[serde(default, deserialize_with = "lenient::count")]
     completion_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "lenient::field")]
     prompt_tokens_details: Option<PromptDetails>,
+    #[serde(default, deserialize_with = "lenient::field")]
     completion_tokens_details: Option<CompletionDetails>,
     #[serde(default, deserialize_with = "lenient::amount")]
     cost: Option<f64>,
@@ -231,48 +235,4 @@ fn finish(word: Option<&str>) -> FinishReason {
         Some("content_filter") => FinishReason::ContentFilter,
         other => other_finish(other),
     }
-}
-
-/// A string, nothing, or a list of parts whose texts are joined.
-fn content<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    struct Text;
-
-    #[derive(Deserialize)]
-    struct Part {
-        #[serde(rename = "type")]
-        kind: Option<String>,
-        text: Option<String>,
-    }
-
-    impl<'de> Visitor<'de> for Text {
-        type Value = Option<String>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a string, null or a list of parts")
-        }
-
-        fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-            Ok(Some(text.to_owned()))
-        }
-
-        fn visit_string<E>(self, text: String) -> Result<Self::Value, E> {
-            Ok(Some(text))
-        }
-
-        fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-            let mut joined = String::new();
-            while let Some(part) = seq.next_element::<Part>()? {
-                if part.kind.as_deref().is_none_or(|kind| matches!(kind, "text" | "output_text")) {
-                    joined.push_str(part.text.as_deref().unwrap_or_default());
-                }
-            }
-            Ok(Some(joined))
-        }
-    }
-
-    deserializer.deserialize_any(Text)
 }

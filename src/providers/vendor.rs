@@ -4,6 +4,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use reqwest::header::HeaderMap;
+use serde_json::Value;
 
 use super::attachments::Attachments;
 use super::classify::{Verdict, classify, classify_embedded};
@@ -35,7 +36,7 @@ pub(super) struct Answer {
 pub(super) enum Decoded {
     Answer(Answered),
     /// An error inside a good status.
-    Fault(serde_json::Value),
+    Fault(Value),
 }
 
 /// An answer in the program's words.
@@ -163,8 +164,8 @@ fn cost_header(headers: &HeaderMap) -> Option<f64> {
     (cost.is_finite() && cost >= 0.0).then_some(cost)
 }
 
-/// A good status with a body that no model wrote. Only a page is hopeless: it is a login or a wrong address, while
-/// empty and broken bodies are accidents on the way.
+/// A good status with a body that no model wrote. Empty and broken bodies are accidents on the way. A page is a login or
+/// a wrong address, and a whole body of another shape is how this server answers: both would only come, and cost, again.
 fn bad_response(answer: &Answer, undecodable: &Undecodable) -> CallError {
     let fault = Fault::read(&answer.body);
     let (retry, message) = if fault.is_page {
@@ -172,7 +173,9 @@ fn bad_response(answer: &Answer, undecodable: &Undecodable) -> CallError {
     } else if answer.body.trim_ascii().is_empty() {
         (Retry::After(None), "the answer is empty".to_owned())
     } else {
-        (Retry::After(None), format!("the answer is not what this wire promises: {}", undecodable.0))
+        let is_whole = serde_json::from_slice::<Value>(&answer.body).is_ok();
+        let retry = if is_whole { Retry::No } else { Retry::After(None) };
+        (retry, format!("the answer is not what this wire promises: {}", undecodable.0))
     };
     CallError { status: Some(answer.status), ..CallError::new(ErrorKind::BadResponse, retry, message) }
 }

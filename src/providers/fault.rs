@@ -37,7 +37,7 @@ impl Fault {
         if let Ok(json) = serde_json::from_slice::<Value>(body) {
             let mut fault = Self::default();
             fault.body(&json, 0);
-            return fault;
+            return fault.or_say(&json);
         }
         let text = String::from_utf8_lossy(body);
         if text.trim_start().starts_with('<') {
@@ -50,7 +50,7 @@ impl Fault {
     pub(super) fn of_error(error: &Value) -> Self {
         let mut fault = Self::default();
         fault.error(error, 0);
-        fault
+        fault.or_say(error)
     }
 
     /// Whether one of these words is in it.
@@ -62,6 +62,19 @@ impl Fault {
     pub(super) fn mentions(&self, phrases: &[&str]) -> bool {
         let message = self.message.to_lowercase();
         phrases.iter().any(|phrase| message.contains(phrase))
+    }
+
+    /// The JSON itself stands for a message that was found nowhere in it.
+    fn or_say(mut self, json: &Value) -> Self {
+        let is_blank = match json {
+            Value::Array(list) => list.is_empty(),
+            Value::Object(map) => map.is_empty(),
+            _ => true,
+        };
+        if self.message.trim().is_empty() && !is_blank {
+            self.message = json.to_string();
+        }
+        self
     }
 
     fn body(&mut self, json: &Value, depth: usize) {
@@ -116,6 +129,7 @@ impl Fault {
         if let Some(errors) = map.get("errors").and_then(Value::as_array) {
             for error in errors {
                 self.word(&error["reason"]);
+                self.say(error["message"].as_str().or(error.as_str()).unwrap_or_default());
             }
         }
         for inner in ["innererror", "inner_error", "provider_specific_fields"] {

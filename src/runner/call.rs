@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::ledger::ContentKey;
-use crate::model::{Digest, ErrorInfo, OutputMessage, Request, Response, RunnerTarget, TokenUsage};
+use crate::model::{
+    Digest, ErrorInfo, FinishReason, OutputMessage, Request, Response, RunnerTarget, TokenUsage,
+};
 use crate::providers::{Call, CallError, Caller, Reply};
 
 /// A request that is not settled yet.
@@ -84,8 +86,7 @@ impl Job {
 
     /// The row of an answer.
     pub(super) fn answered(self, reply: Reply, took: Duration, target: &RunnerTarget) -> Response {
-        // A server that counts no tokens is charged as estimated, so that a budget holds.
-        let cost = target.price.map(|price| price.cost(reply.usage.unwrap_or(self.estimate)));
+        let cost = target.price.map(|price| price.cost(charged_tokens(self.estimate, &reply)));
         Response {
             output: Some(vec![OutputMessage::assistant(reply.text)]),
             token_usage: reply.usage,
@@ -112,9 +113,48 @@ impl Job {
     }
 }
 
+/// The tokens that an answer is charged for. A server that counts none is charged as estimated, so that a budget holds; a
+/// prompt that a filter stopped has no output.
+fn charged_tokens(estimate: TokenUsage, reply: &Reply) -> TokenUsage {
+    let is_blocked = reply.finish_reason == FinishReason::ContentFilter && reply.text.is_empty();
+    let output = if is_blocked { 0 } else { estimate.output };
+    reply.usage.unwrap_or(TokenUsage { output, ..estimate })
+}
+
 /// How many tokens more than estimated a call took; less than none where it took none.
 pub(super) fn unforeseen_tokens(estimate: TokenUsage, usage: Option<TokenUsage>) -> i64 {
     let total =
         |usage: TokenUsage| i64::try_from(usage.input.saturating_add(usage.output)).unwrap_or(i64::MAX);
     usage.map_or(0, total).saturating_sub(total(estimate))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::providers::RateHints;
+
+    #[test]
+    fn what_nobody_counted_is_charged_as_estimated_but_a_blocked_prompt_has_no_output() {
+        let tokens = |input, output| TokenUsage { input, output, ..TokenUsage::default() };
+        let cases = [
+            ("Paris.", FinishReason::Stop, Some(tokens(9, 3)), tokens(9, 3)),
+            ("Paris.", FinishReason::Stop, None, tokens(12, 512)),
+            ("", FinishReason::Length, None, tokens(12, 512)),
+            ("", FinishReason::ContentFilter, None, tokens(12, 0)),
+            ("", FinishReason::ContentFilter, Some(tokens(9, 3)), tokens(9, 3)),
+            ("Par", FinishReason::ContentFilter, None, tokens(12, 512)),
+        ];
+        for (text, finish_reason, usage, expected) in cases {
+            let reply = Reply {
+                text: text.to_owned(),
+                usage,
+                model: None,
+                finish_reason,
+                vendor_cost_usd: None,
+                raw: None,
+                hints: RateHints::default(),
+            };
+            assert_eq!(charged_tokens(tokens(12, 512), &reply), expected, "{reply:?}");
+        }
+    }
 }

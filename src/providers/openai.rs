@@ -219,7 +219,7 @@ pub(super) fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
     };
     let usage = completion.usage.as_ref();
     Ok(Decoded::Answer(Answered {
-        text: message.content.or(refusal).unwrap_or_default(),
+        text: message.content.filter(|text| !text.is_empty()).or(refusal).unwrap_or_default(),
         finish_reason,
         model: completion.model,
         usage: usage.and_then(Usage::tokens),

@@ -14,8 +14,9 @@ use crate::model::{Content, FinishReason, Message, Params, Request, ResponseForm
 /// The picture formats that the vendor reads.
 pub(super) const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// The vendor demands a limit of output tokens; this is sent where neither the request nor the target sets one.
-pub(super) const DEFAULT_MAX_TOKENS: u64 = 4096;
+/// The vendor demands a limit of output tokens; this is sent where neither the request nor the target sets one. Thinking
+/// counts against it, and above 21,333 the vendor's own clients refuse to wait for an answer in one piece.
+pub(super) const DEFAULT_MAX_TOKENS: u64 = 16_384;
 
 const VENDOR: &str = "Anthropic";
 

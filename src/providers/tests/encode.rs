@@ -96,7 +96,7 @@ fn conversations() {
 
     Anthropic
     model: "m-1"
-    max_tokens: 4096
+    max_tokens: 16384
     system: "Be brief.\n\nBe kind."
     messages: [{"role":"user","content":"Hi \"there\"\n"},{"role":"assistant","content":"Hello."},{"role":"user","content":[{"type":"text","text":"Who"},{"type":"text","text":"are you?"}]}]
 
@@ -202,7 +202,7 @@ fn pictures() {
     messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"image_url","image_url":{"url":"data:image/jpeg;base64,/9hwaWN0dXJl"}}]}]
 
     model: "m-1"
-    max_tokens: 4096
+    max_tokens: 16384
     messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"image","source":{"type":"base64","media_type":"image/jpeg","data":"/9hwaWN0dXJl"}}]}]
 
     contents: [{"role":"user","parts":[{"text":"Look:"},{"inlineData":{"mimeType":"image/jpeg","data":"/9hwaWN0dXJl"}}]}]
@@ -223,7 +223,7 @@ fn pdfs() {
     messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"file","file":{"filename":"doc.pdf","file_data":"data:application/pdf;base64,JVBERi0xLjcK"}}]}]
 
     model: "m-1"
-    max_tokens: 4096
+    max_tokens: 16384
     messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0xLjcK"},"title":"doc.pdf"}]}]
 
     contents: [{"role":"user","parts":[{"text":"Look:"},{"inlineData":{"mimeType":"application/pdf","data":"JVBERi0xLjcK"}}]}]
@@ -245,7 +245,7 @@ fn text_files() {
     messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"text","text":"<file path=\"a &quot;b&quot;.md\">\n# Ä\n\n</file>"}]}]
 
     model: "m-1"
-    max_tokens: 4096
+    max_tokens: 16384
     messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"text","text":"<file path=\"a &quot;b&quot;.md\">\n# Ä\n\n</file>"}]}]
 
     contents: [{"role":"user","parts":[{"text":"Look:"},{"text":"<file path=\"a &quot;b&quot;.md\">\n# Ä\n\n</file>"}]}]

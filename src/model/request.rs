@@ -16,7 +16,7 @@ pub struct Request {
     /// What the request itself sets; the rest comes from the runner's target.
     #[serde(default, skip_serializing_if = "Params::is_empty")]
     pub params: Params,
-    /// The attachments that blocks of `messages` refer to by digest, each once.
+    /// The attachments that blocks of `messages` refer to, each digest and name once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<Attachment>,
     /// Where the request comes from; never sent to a model.
@@ -96,11 +96,17 @@ pub enum Block {
     File {
         /// Which of the request's `files`.
         sha256: Digest,
+        /// Its name there, where several have these bytes; without it the first of them is meant.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
     },
     /// A picture.
     Image {
         /// Which of the request's `files`.
         sha256: Digest,
+        /// Its name there, where several have these bytes; without it the first of them is meant.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
     },
 }
 

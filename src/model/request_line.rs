@@ -71,12 +71,15 @@ impl Request {
             let hint = "at least one message: {\"role\":\"user\",\"content\":\"…\"}";
             return invalid("`messages` is empty", hint);
         }
-        let listed: HashSet<Digest> = self.files.iter().map(|file| file.sha256).collect();
+        let mut listed: HashSet<(Digest, Option<&str>)> = HashSet::new();
+        for file in &self.files {
+            listed.extend([(file.sha256, None), (file.sha256, Some(file.name.as_str()))]);
+        }
         for message in &self.messages {
             let Content::Blocks(blocks) = &message.content else { continue };
             for block in blocks {
-                if let Block::File { sha256 } | Block::Image { sha256 } = block
-                    && !listed.contains(sha256)
+                if let Block::File { sha256, name } | Block::Image { sha256, name } = block
+                    && !listed.contains(&(*sha256, name.as_deref()))
                 {
                     let message =
                         format!("a message refers to attachment {sha256}, which `files` does not list");

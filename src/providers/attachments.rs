@@ -90,12 +90,12 @@ impl<'a> Attachments<'a> {
     }
 
     fn part(&self, block: &'a Block, role: Role) -> Result<Part<'a>, CallError> {
-        let (sha256, is_picture) = match block {
+        let (sha256, name, is_picture) = match block {
             Block::Text { text } => return Ok(Part::Text(Cow::Borrowed(text))),
-            Block::File { sha256 } => (sha256, false),
-            Block::Image { sha256 } => (sha256, true),
+            Block::File { sha256, name } => (sha256, name, false),
+            Block::Image { sha256, name } => (sha256, name, true),
         };
-        let file = find(self.files, sha256)?;
+        let file = find(self.files, sha256, name.as_deref())?;
         let kind = Kind::of(file, self.images);
         if is_picture && !matches!(kind, Kind::Image(_)) {
             return Err(CallError::bad_request(format!(
@@ -179,9 +179,14 @@ pub(super) fn is_text_file(file: &Attachment) -> bool {
     matches!(Kind::of(file, &[]), Kind::Text)
 }
 
-/// The attachment of a request with this digest.
-pub(super) fn find<'a>(files: &'a [Attachment], sha256: &Digest) -> Result<&'a Attachment, CallError> {
-    files.iter().find(|file| file.sha256 == *sha256).ok_or_else(|| {
+/// The attachment of a request with this digest, and with this name where there is one.
+pub(super) fn find<'a>(
+    files: &'a [Attachment],
+    sha256: &Digest,
+    name: Option<&str>,
+) -> Result<&'a Attachment, CallError> {
+    let is_meant = |file: &&Attachment| file.sha256 == *sha256 && name.is_none_or(|name| file.name == name);
+    files.iter().find(is_meant).ok_or_else(|| {
         CallError::bad_request(format!(
             "a message refers to attachment {sha256}, which `files` does not list"
         ))

@@ -202,8 +202,8 @@ fn prompt_tokens(request: &Request) -> u64 {
                 for block in blocks {
                     match block {
                         Block::Text { text } => text_bytes += text.len() as u64,
-                        Block::File { sha256 } | Block::Image { sha256 } => {
-                            match attachments::find(&request.files, sha256) {
+                        Block::File { sha256, name } | Block::Image { sha256, name } => {
+                            match attachments::find(&request.files, sha256, name.as_deref()) {
                                 Ok(file) if attachments::is_text_file(file) => text_bytes += file.size,
                                 _ => binary_tokens += USUAL_BINARY_TOKENS,
                             }

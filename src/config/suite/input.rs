@@ -280,10 +280,12 @@ fn finish(drafts: Vec<Draft>) -> (Vec<Message>, Vec<Attachment>) {
     let mut files: Vec<Attachment> = Vec::new();
     let mut keep = |file: Attachment| {
         let sha256 = file.sha256;
-        if !files.iter().any(|known| known.sha256 == sha256) {
+        let first = files.iter().find(|known| known.sha256 == sha256);
+        let name = first.filter(|first| first.name != file.name).map(|_| file.name.clone());
+        if !files.iter().any(|known| known.sha256 == sha256 && known.name == file.name) {
             files.push(file);
         }
-        sha256
+        (sha256, name)
     };
     let mut messages = Vec::with_capacity(drafts.len());
     for Draft { role, parts } in drafts {
@@ -291,8 +293,14 @@ fn finish(drafts: Vec<Draft>) -> (Vec<Message>, Vec<Attachment>) {
         for part in parts {
             blocks.push(match part {
                 Part::Text(text) => Block::Text { text },
-                Part::File(file) => Block::File { sha256: keep(file) },
-                Part::Image(file) => Block::Image { sha256: keep(file) },
+                Part::File(file) => {
+                    let (sha256, name) = keep(file);
+                    Block::File { sha256, name }
+                }
+                Part::Image(file) => {
+                    let (sha256, name) = keep(file);
+                    Block::Image { sha256, name }
+                }
             });
         }
         let texts: Option<Vec<&str>> = blocks

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{caller, endpoint, request, target};
-use crate::model::{Digest, Params, Provider, Request};
+use crate::model::{Block, Content, Digest, Params, Provider, Request};
 use crate::providers::openai::Dialect;
 use crate::providers::vendor::Vendor;
 
@@ -290,6 +290,23 @@ fn attachments_that_cannot_be_sent() {
     insta::assert_snapshot!(system, @"bad_request: attachment `a.png` stands in a system message: only user messages may carry pictures and PDFs");
     let assistant = word("a.pdf", "application/pdf", b"x", "file", "assistant", Vendor::Anthropic);
     insta::assert_snapshot!(assistant, @"bad_request: attachment `a.pdf` stands in an assistant message: only user messages may carry pictures and PDFs");
+}
+
+#[test]
+fn attachments_with_equal_bytes_are_told_apart_by_name() {
+    let (dir, mut request) = with_file("x.md", "text/markdown", b"same", "file", "user");
+    let mut second = request.files[0].clone();
+    second.name = "y.md".to_owned();
+    request.files.push(second);
+    assert!(body(OPENAI, &request, dir.path()).contains(r#"<file path=\"x.md\">"#));
+    let Content::Blocks(blocks) = &mut request.messages[0].content else { panic!("it has blocks") };
+    blocks[1] = Block::File { sha256: request.files[0].sha256, name: Some("y.md".to_owned()) };
+    assert!(body(OPENAI, &request, dir.path()).contains(r#"<file path=\"y.md\">"#));
+    request.files.pop();
+    let line = serde_json::to_vec(&request).unwrap();
+    let told = "a message refers to attachment 0967115f2813a3541eaef77de9d9d5773f1c0c04314b0bbfe4ff3b3b1c55b5d5, which `files` does not list";
+    assert_eq!(refusal(OPENAI, &request, dir.path()), format!("bad_request: {told}"));
+    assert_eq!(Request::from_line(&line).unwrap_err().to_string(), told);
 }
 
 #[test]

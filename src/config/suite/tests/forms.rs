@@ -279,9 +279,29 @@ fn attachments_are_typed_by_name_then_by_bytes() {
             ("a.rs", "text/plain"),
             ("a.bin", "application/octet-stream"),
             ("A.JSON", "application/json"),
+            ("same.md", "text/markdown"),
         ]
     );
     assert_eq!(suite.attachments.len(), 5);
+}
+
+#[test]
+fn attachments_with_equal_bytes_keep_their_names() {
+    let temp = directory(&[
+        (
+            "s.yaml",
+            "tests: [{ id: a, input: hi, criteria: x, input_files: [p/x.md, t/y.md, t/y.md, p/x.md] }]",
+        ),
+        ("p/x.md", "same"),
+        ("t/y.md", "same"),
+    ]);
+    let (suite, _) = load_in(temp.path(), "s.yaml").unwrap();
+    assert_eq!((suite.tests[0].files.len(), suite.attachments.len()), (2, 1));
+    insta::assert_snapshot!(summary(&suite), @r#"
+        s ×1
+        a
+          user: <file p/x.md text/markdown 4> <file t/y.md text/markdown 4> <file t/y.md text/markdown 4> <file p/x.md text/markdown 4> "hi"
+        "#);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::{SuiteOptions, load_suite};
 use crate::config::Env;
-use crate::model::{Block, Content, Exit, Failure, Suite};
+use crate::model::{Attachment, Block, Content, Digest, Exit, Failure, Suite};
 
 /// A directory with these files.
 fn directory(files: &[(&str, impl AsRef<[u8]>)]) -> tempfile::TempDir {
@@ -74,15 +74,22 @@ fn summary(suite: &Suite) -> String {
                 Content::Text(text) => write!(out, " {text:?}").unwrap(),
                 Content::Blocks(blocks) => {
                     for block in blocks {
-                        let file = |sha256| {
-                            let file = test.files.iter().find(|file| file.sha256 == sha256).unwrap();
-                            assert!(suite.attachments[&sha256].is_file());
+                        let file = |sha256: &Digest, name: &Option<String>| {
+                            let is_meant = |file: &&Attachment| {
+                                file.sha256 == *sha256 && name.as_ref().is_none_or(|name| file.name == *name)
+                            };
+                            let file = test.files.iter().find(is_meant).unwrap();
+                            assert!(suite.attachments[sha256].is_file());
                             format!("{} {} {}", file.name, file.media_type, file.size)
                         };
                         match block {
                             Block::Text { text } => write!(out, " {text:?}").unwrap(),
-                            Block::File { sha256 } => write!(out, " <file {}>", file(*sha256)).unwrap(),
-                            Block::Image { sha256 } => write!(out, " <image {}>", file(*sha256)).unwrap(),
+                            Block::File { sha256, name } => {
+                                write!(out, " <file {}>", file(sha256, name)).unwrap();
+                            }
+                            Block::Image { sha256, name } => {
+                                write!(out, " <image {}>", file(sha256, name)).unwrap();
+                            }
                         }
                     }
                 }

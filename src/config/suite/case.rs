@@ -46,6 +46,8 @@ const NOT_USED: [&str; 7] = [
 pub(super) struct Cases<'l, 'a, 'n> {
     pub(super) loader: &'l mut Loader<'a>,
     input: SuiteInput<'n>,
+    /// How often each test is run.
+    replicates: u32,
     tests: Vec<TestCase>,
     /// Where each id was first used.
     places: HashMap<String, (PathBuf, u32)>,
@@ -54,8 +56,8 @@ pub(super) struct Cases<'l, 'a, 'n> {
 
 impl<'l, 'a, 'n> Cases<'l, 'a, 'n> {
     /// No tests yet.
-    pub(super) fn new(input: SuiteInput<'n>, loader: &'l mut Loader<'a>) -> Self {
-        Self { loader, input, tests: Vec::new(), places: HashMap::new(), is_full: false }
+    pub(super) fn new(input: SuiteInput<'n>, replicates: u32, loader: &'l mut Loader<'a>) -> Self {
+        Self { loader, input, replicates, tests: Vec::new(), places: HashMap::new(), is_full: false }
     }
 
     /// Reads a test; `default_id` is the name of the directory that it stands in.
@@ -99,7 +101,7 @@ impl<'l, 'a, 'n> Cases<'l, 'a, 'n> {
     fn read(&mut self, node: &Node, default_id: Option<&str>) -> Option<TestCase> {
         let loader = &mut *self.loader;
         let mut fields = node.fields("test", &mut loader.problems)?;
-        let id = read_id(&mut fields, default_id, loader);
+        let id = read_id(&mut fields, default_id, self.replicates, loader);
         refuse::refuse_workspace(&mut fields, loader);
         let is_conversation = refuse::refuse_conversation(&mut fields, loader);
         let execution = execution::read_test(&mut fields, loader);
@@ -147,7 +149,12 @@ impl<'l, 'a, 'n> Cases<'l, 'a, 'n> {
     }
 }
 
-fn read_id(fields: &mut Fields, default_id: Option<&str>, loader: &mut Loader) -> Option<String> {
+fn read_id(
+    fields: &mut Fields,
+    default_id: Option<&str>,
+    replicates: u32,
+    loader: &mut Loader,
+) -> Option<String> {
     let problems = &mut loader.problems;
     let Some(node) = fields.get("id") else {
         let Some(id) = default_id else {
@@ -158,7 +165,7 @@ fn read_id(fields: &mut Fields, default_id: Option<&str>, loader: &mut Loader) -
             );
             return None;
         };
-        return check_id(id, &fields.node.span, loader);
+        return check_id(id, &fields.node.span, replicates, loader);
     };
     let Some(id) = node.as_str() else {
         problems.error_with_hint(
@@ -168,15 +175,15 @@ fn read_id(fields: &mut Fields, default_id: Option<&str>, loader: &mut Loader) -
         );
         return None;
     };
-    check_id(id, &node.span, loader)
+    check_id(id, &node.span, replicates, loader)
 }
 
-fn check_id(id: &str, at: &Span, loader: &mut Loader) -> Option<String> {
+fn check_id(id: &str, at: &Span, replicates: u32, loader: &mut Loader) -> Option<String> {
     let problem = if id.trim().is_empty() {
         "`id`: it is empty"
     } else if id.contains(char::is_control) {
         "`id`: it contains a control character"
-    } else if ends_like_a_replicate(id) {
+    } else if replicates > 1 && ends_like_a_replicate(id) {
         "`id`: an ending like `#2` is kept for the second run of a test"
     } else {
         return Some(id.to_owned());

@@ -83,7 +83,7 @@ pub(super) fn read_yaml(path: &Path, bytes: Vec<u8>, suite: &mut Suite, loader: 
         );
         return;
     };
-    let mut cases = Cases::new(input, loader);
+    let mut cases = Cases::new(input, suite.replicates, loader);
     tests_field::read(tests, &mut cases);
     suite.tests = cases.finish(&tests.span);
 }
@@ -99,7 +99,7 @@ pub(super) fn read_jsonl(path: &Path, bytes: Vec<u8>, suite: &mut Suite, loader:
     {
         read_sidecar(&root, suite, loader);
     }
-    let mut cases = Cases::new(SuiteInput::default(), loader);
+    let mut cases = Cases::new(SuiteInput::default(), suite.replicates, loader);
     tests_field::read_lines(&source, &mut cases);
     suite.tests = cases.finish(&start);
 }

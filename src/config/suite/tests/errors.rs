@@ -82,7 +82,8 @@ tests:
 
 #[test]
 fn ids_are_unique_and_do_not_look_like_replicates() {
-    insta::assert_snapshot!(errors(&[("s.yaml", r#"tests:
+    insta::assert_snapshot!(errors(&[("s.yaml", r#"execution: { trials: { count: 2 } }
+tests:
   - { id: " ", input: hi, criteria: x }
   - { id: "a\tb", input: hi, criteria: x }
   - { id: "case#2", input: hi, criteria: x }
@@ -93,30 +94,30 @@ fn ids_are_unique_and_do_not_look_like_replicates() {
 {"id": "twice", "input": "hi", "criteria": "x"}
 "#)]), @r#"
         `id`: it is empty
-          --> s.yaml:2:11
+          --> s.yaml:3:11
            |
-         2 |   - { id: " ", input: hi, criteria: x }
+         3 |   - { id: " ", input: hi, criteria: x }
            |           ^^^
 
         hint: choose another id
 
         error: `id`: it contains a control character
-          --> s.yaml:3:11
+          --> s.yaml:4:11
            |
-         3 |   - { id: "a\tb", input: hi, criteria: x }
+         4 |   - { id: "a\tb", input: hi, criteria: x }
            |           ^^^^^^
 
         hint: choose another id
 
         error: `id`: an ending like `#2` is kept for the second run of a test
-          --> s.yaml:4:11
+          --> s.yaml:5:11
            |
-         4 |   - { id: "case#2", input: hi, criteria: x }
+         5 |   - { id: "case#2", input: hi, criteria: x }
            |           ^^^^^^^^
 
         hint: choose another id
 
-        error: duplicate id `twice`, first in s.yaml:6
+        error: duplicate id `twice`, first in s.yaml:7
           --> more.jsonl:2:1
            |
          2 | {"id": "twice", "input": "hi", "criteria": "x"}

@@ -305,6 +305,12 @@ fn attachments_with_equal_bytes_keep_their_names() {
 }
 
 #[test]
+fn ids_may_end_like_replicates_where_each_test_runs_once() {
+    let text = "tests: [{ id: 'owner/repo#123', input: hi, criteria: x }]";
+    assert_eq!(load(&[("s.yaml", text)]).unwrap().0.tests[0].id, "owner/repo#123");
+}
+
+#[test]
 fn the_nearest_target_setting_counts() {
     for (settings, expected) in [
         ("target: a", "target=a"),

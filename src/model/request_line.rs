@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Block, Content, Digest, Failure, Request, printable};
+use super::{Block, Content, Digest, Failure, Request, Role, printable};
 
 /// The most characters of a message; a line may be hostile and long.
 const LONGEST: usize = 400;
@@ -70,6 +70,11 @@ impl Request {
         if self.messages.is_empty() {
             let hint = "at least one message: {\"role\":\"user\",\"content\":\"…\"}";
             return invalid("`messages` is empty", hint);
+        }
+        let mut turns = self.messages.iter().skip_while(|message| message.role == Role::System);
+        if turns.any(|message| message.role == Role::System) {
+            let hint = "move it to the front: each vendor would put it elsewhere";
+            return invalid("a `system` message after the first turn", hint);
         }
         let mut listed: HashSet<(Digest, Option<&str>)> = HashSet::new();
         for file in &self.files {
@@ -153,6 +158,19 @@ mod tests {
         ] {
             assert!(told(&line).starts_with(message), "{}", told(&line));
         }
+    }
+
+    #[test]
+    fn system_messages_come_first() {
+        let line = |roles: [&str; 3]| {
+            let messages = roles.map(|role| format!(r#"{{"role":"{role}","content":"x"}}"#));
+            format!(r#"{{"id":"a","messages":[{}]}}"#, messages.join(","))
+        };
+        Request::from_line(line(["system", "system", "user"]).as_bytes()).unwrap();
+        assert_eq!(
+            told(&line(["system", "user", "system"])),
+            "a `system` message after the first turn, column None"
+        );
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub(super) struct SuiteInput<'n> {
 struct Draft {
     role: Role,
     parts: Vec<Part>,
+    at: Span,
 }
 
 #[derive(Debug, Clone)]
@@ -27,6 +28,12 @@ enum Part {
     Text(String),
     File(Attachment),
     Image(Attachment),
+}
+
+impl Draft {
+    fn of_user(parts: Vec<Part>, node: &Node) -> Self {
+        Self { role: Role::User, parts, at: node.span.clone() }
+    }
 }
 
 impl<'n> SuiteInput<'n> {
@@ -87,7 +94,7 @@ pub(super) fn read(
         return None;
     }
     drafts.extend(own);
-    Some(finish(drafts))
+    system_comes_first(&drafts, loader).then(|| finish(drafts))
 }
 
 fn fill<'n>(node: &'n Node, vars: Option<&Node>, loader: &mut Loader) -> std::borrow::Cow<'n, Node> {
@@ -100,7 +107,7 @@ fn fill<'n>(node: &'n Node, vars: Option<&Node>, loader: &mut Loader) -> std::bo
 /// The messages of an `input`, without those that are empty.
 fn messages(input: &Node, loader: &mut Loader) -> Option<Vec<Draft>> {
     let drafts = match &input.value {
-        NodeValue::String(text) => vec![Draft { role: Role::User, parts: vec![Part::Text(text.clone())] }],
+        NodeValue::String(text) => vec![Draft::of_user(vec![Part::Text(text.clone())], input)],
         NodeValue::Map(entries) if entries.iter().any(|(key, _)| key.text == "role") => {
             vec![message(input, loader)?]
         }
@@ -109,7 +116,7 @@ fn messages(input: &Node, loader: &mut Loader) -> Option<Vec<Draft>> {
                 let text = "a mapping without `role` is sent as JSON, `content` and all".to_owned();
                 loader.warn_once(&input.span, text, Some("add `role: user` if it is a message".to_owned()));
             }
-            vec![Draft { role: Role::User, parts: vec![Part::Text(vars::pretty_json(input))] }]
+            vec![Draft::of_user(vec![Part::Text(vars::pretty_json(input))], input)]
         }
         NodeValue::List(items) => {
             let drafts: Vec<_> = items.iter().map(|item| message(item, loader)).collect();
@@ -124,7 +131,8 @@ fn messages(input: &Node, loader: &mut Loader) -> Option<Vec<Draft>> {
             return None;
         }
     };
-    Some(drafts.into_iter().filter_map(|draft| visible(draft, &input.span, loader)).collect())
+    let drafts: Vec<_> = drafts.into_iter().filter_map(|draft| visible(draft, &input.span, loader)).collect();
+    system_comes_first(&drafts, loader).then_some(drafts)
 }
 
 /// The user message of an `input` with `input_files`: the files, then the text.
@@ -155,7 +163,7 @@ fn with_files(files: &Node, input: &Node, loader: &mut Loader) -> Option<Vec<Dra
         parts.push(attachments::find(path, Kind::File, &name.span, loader).map(Part::File));
     }
     parts.push(Some(Part::Text(text.to_owned())));
-    let draft = Draft { role: Role::User, parts: parts.into_iter().collect::<Option<_>>()? };
+    let draft = Draft::of_user(parts.into_iter().collect::<Option<_>>()?, input);
     Some(visible(draft, &input.span, loader).into_iter().collect())
 }
 
@@ -195,7 +203,7 @@ fn message(node: &Node, loader: &mut Loader) -> Option<Draft> {
         },
     };
     loader.warn_unknown(&fields, "a message", &["role", "content"]);
-    Some(Draft { role: role?, parts: parts? })
+    Some(Draft { role: role?, parts: parts?, at: node.span.clone() })
 }
 
 fn role(fields: &mut Fields, loader: &mut Loader) -> Option<Role> {
@@ -213,6 +221,7 @@ fn role(fields: &mut Fields, loader: &mut Loader) -> Option<Role> {
         Some("assistant") => Some(Role::Assistant),
         _ => {
             let message = match node.as_str() {
+                Some("tool") => "`role`: this version does not send `tool` messages".to_owned(),
                 Some(word) => format!("unknown `role`: `{word}`"),
                 None => format!("`role`: expected a word, found {}", node.kind()),
             };
@@ -273,6 +282,16 @@ fn visible(mut draft: Draft, at: &Span, loader: &mut Loader) -> Option<Draft> {
     Some(draft)
 }
 
+/// Whether every `system` message precedes the turns; the first that does not is noted.
+fn system_comes_first(drafts: &[Draft], loader: &mut Loader) -> bool {
+    let mut turns = drafts.iter().skip_while(|draft| draft.role == Role::System);
+    let Some(late) = turns.find(|draft| draft.role == Role::System) else { return true };
+    let message = "a `system` message after the first turn";
+    let hint = "move it to the front: each vendor would put it elsewhere";
+    loader.problems.error_with_hint(&late.at, message, hint);
+    false
+}
+
 /// The messages as they are sent. Several texts of one message become one, joined as AgentV joins them.
 fn finish(drafts: Vec<Draft>) -> (Vec<Message>, Vec<Attachment>) {
     let is_chat = drafts.len() > 1 || drafts.iter().any(|draft| draft.role == Role::Assistant);
@@ -288,7 +307,7 @@ fn finish(drafts: Vec<Draft>) -> (Vec<Message>, Vec<Attachment>) {
         (sha256, name)
     };
     let mut messages = Vec::with_capacity(drafts.len());
-    for Draft { role, parts } in drafts {
+    for Draft { role, parts, .. } in drafts {
         let mut blocks: Vec<Block> = Vec::new();
         for part in parts {
             blocks.push(match part {

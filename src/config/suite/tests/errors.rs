@@ -290,6 +290,7 @@ fn messages_must_be_whole() {
     criteria: x
     input:
       - { role: tool, content: hi }
+      - { role: robot, content: hi }
       - { role: 7, content: hi }
       - { content: hi }
       - { role: user }
@@ -307,7 +308,7 @@ fn messages_must_be_whole() {
           - { value: hi }
           - 7
 ")]), @r"
-        unknown `role`: `tool`
+        `role`: this version does not send `tool` messages
           --> s.yaml:5:17
            |
          5 |       - { role: tool, content: hi }
@@ -315,83 +316,126 @@ fn messages_must_be_whole() {
 
         hint: one of `system`, `user` and `assistant`
 
-        error: `role`: expected a word, found a number
+        error: unknown `role`: `robot`
           --> s.yaml:6:17
            |
-         6 |       - { role: 7, content: hi }
+         6 |       - { role: robot, content: hi }
+           |                 ^^^^^
+
+        hint: one of `system`, `user` and `assistant`
+
+        error: `role`: expected a word, found a number
+          --> s.yaml:7:17
+           |
+         7 |       - { role: 7, content: hi }
            |                 ^
 
         hint: one of `system`, `user` and `assistant`
 
         error: the message has no `role`, so AgentV leaves it out
-          --> s.yaml:7:9
+          --> s.yaml:8:9
            |
-         7 |       - { content: hi }
+         8 |       - { content: hi }
            |         ^^
 
         hint: one of `system`, `user` and `assistant`
 
         error: the message has no `content`
-          --> s.yaml:8:9
+          --> s.yaml:9:9
            |
-         8 |       - { role: user }
+         9 |       - { role: user }
            |         ^^
 
         error: `content`: expected a text, a mapping or a list, found a number
-          --> s.yaml:9:32
-           |
-         9 |       - { role: user, content: 7 }
-           |                                ^
+           --> s.yaml:10:32
+            |
+         10 |       - { role: user, content: 7 }
+            |                                ^
 
         error: `tool_calls`: a message must be text, files or images
-           --> s.yaml:10:41
+           --> s.yaml:11:41
             |
-         10 |       - { role: assistant, content: hi, tool_calls: [{}] }
+         11 |       - { role: assistant, content: hi, tool_calls: [{}] }
             |                                         ^^^^^^^^^^
 
         error: `input`: expected a message, found a string, which AgentV leaves out
-           --> s.yaml:11:9
+           --> s.yaml:12:9
             |
-         11 |       - a text
+         12 |       - a text
             |         ^^^^^^
 
         hint: a message is a mapping with `role` and `content`
 
         error: a piece of `content` without `value`, which AgentV leaves out
-           --> s.yaml:17:13
+           --> s.yaml:18:13
             |
-         17 |           - { type: text, text: hi }
+         18 |           - { type: text, text: hi }
             |             ^^
 
         hint: write it as `{type: text, value: …}`
 
         error: `value`: expected a text, found a number
-           --> s.yaml:18:34
+           --> s.yaml:19:34
             |
-         18 |           - { type: text, value: 7 }
+         19 |           - { type: text, value: 7 }
             |                                  ^
 
         error: unknown type of `content`: `audio`
-           --> s.yaml:19:21
+           --> s.yaml:20:21
             |
-         19 |           - { type: audio, value: a.mp3 }
+         20 |           - { type: audio, value: a.mp3 }
             |                     ^^^^^
 
         hint: one of `text`, `file` and `image`
 
         error: a piece of `content` without `type`, which AgentV leaves out
-           --> s.yaml:20:13
+           --> s.yaml:21:13
             |
-         20 |           - { value: hi }
+         21 |           - { value: hi }
             |             ^^
 
         hint: one of `text`, `file` and `image`
 
         error: content: expected a mapping, found a number
-           --> s.yaml:21:13
+           --> s.yaml:22:13
             |
-         21 |           - 7
+         22 |           - 7
             |             ^
+        ");
+}
+
+#[test]
+fn system_messages_come_first() {
+    insta::assert_snapshot!(errors(&[("s.yaml", "input: Be brief.
+tests:
+  - id: late-in-the-test
+    criteria: x
+    execution: { skip_defaults: true }
+    input:
+      - { role: system, content: one }
+      - { role: user, content: two }
+      - { role: system, content: three }
+  - id: after-the-suite
+    criteria: x
+    input:
+      - { role: system, content: one }
+      - { role: user, content: two }
+")]), @r"
+        a `system` message after the first turn
+          --> s.yaml:9:9
+           |
+         9 |       - { role: system, content: three }
+           |         ^^
+
+        hint: move it to the front: each vendor would put it elsewhere
+
+        error: a `system` message after the first turn
+           --> s.yaml:13:9
+            |
+         13 |       - { role: system, content: one }
+            |         ^^
+
+        hint: move it to the front: each vendor would put it elsewhere
         ");
 }
 

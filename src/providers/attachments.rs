@@ -33,6 +33,7 @@ const TEXT_EXTENSIONS: [&str; 32] = [
     "yaml", "yml",
 ];
 const PDF: &str = "application/pdf";
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// A request's attachments and where their bytes are.
 #[derive(Clone, Copy)]
@@ -72,12 +73,27 @@ impl<'a> Attachments<'a> {
         Self { files: &request.files, dir, images }
     }
 
-    /// The pieces of a turn, with the attachments read.
+    /// The pieces of a turn, with the attachments read. Texts alone are one piece: some servers read only strings.
     pub(super) fn parts(&self, message: &'a Message) -> Result<Vec<Part<'a>>, CallError> {
-        match &message.content {
-            Content::Text(text) => Ok(vec![Part::Text(Cow::Borrowed(text))]),
-            Content::Blocks(blocks) => blocks.iter().map(|block| self.part(block, message.role)).collect(),
+        let blocks = match &message.content {
+            Content::Text(text) => return Ok(vec![Part::Text(Cow::Borrowed(text))]),
+            Content::Blocks(blocks) => blocks,
+        };
+        let mut parts = Vec::with_capacity(blocks.len());
+        for block in blocks {
+            parts.extend(self.part(block, message.role)?);
         }
+        if parts.is_empty() {
+            return Err(CallError::bad_request(
+                "a message says nothing: it has no text, and its files are empty",
+            ));
+        }
+        let texts: Option<Vec<&str>> =
+            parts.iter().map(|part| if let Part::Text(text) = part { Some(&**text) } else { None }).collect();
+        Ok(match texts.map(|texts| texts.join("\n\n")) {
+            Some(text) => vec![Part::Text(Cow::Owned(text))],
+            None => parts,
+        })
     }
 
     /// The pieces of a turn that can only be text.
@@ -89,9 +105,10 @@ impl<'a> Attachments<'a> {
         self.parts(message)?.into_iter().map(text).collect()
     }
 
-    fn part(&self, block: &'a Block, role: Role) -> Result<Part<'a>, CallError> {
+    /// The piece that a block is; nothing where it is an empty text file.
+    fn part(&self, block: &'a Block, role: Role) -> Result<Option<Part<'a>>, CallError> {
         let (sha256, name, is_picture) = match block {
-            Block::Text { text } => return Ok(Part::Text(Cow::Borrowed(text))),
+            Block::Text { text } => return Ok(Some(Part::Text(Cow::Borrowed(text)))),
             Block::File { sha256, name } => (sha256, name, false),
             Block::Image { sha256, name } => (sha256, name, true),
         };
@@ -109,20 +126,24 @@ impl<'a> Attachments<'a> {
             return Err(only_users(&file.name, role));
         }
         let name = &file.name;
-        match kind {
-            Kind::Text => Ok(Part::Text(Cow::Owned(self.text(file)?))),
-            Kind::Image(media_type) => Ok(Part::Image { name, media_type, base64: self.base64(file)? }),
-            Kind::Pdf => Ok(Part::Pdf { name, base64: self.base64(file)? }),
-            Kind::Other => Err(self.refuse(file)),
-        }
+        Ok(match kind {
+            Kind::Text => self.text(file)?.map(|text| Part::Text(Cow::Owned(text))),
+            Kind::Image(media_type) => Some(Part::Image { name, media_type, base64: self.base64(file)? }),
+            Kind::Pdf => Some(Part::Pdf { name, base64: self.base64(file)? }),
+            Kind::Other => return Err(self.refuse(file)),
+        })
     }
 
-    fn text(&self, file: &Attachment) -> Result<String, CallError> {
+    /// A text file as AgentV shows it; nothing where it is empty.
+    fn text(&self, file: &Attachment) -> Result<Option<String>, CallError> {
         let bytes = self.read(file)?;
         let content = std::str::from_utf8(&bytes).map_err(|_| {
             CallError::bad_request(format!("attachment `{}` is not UTF-8 text: convert it", file.name))
         })?;
-        Ok(format!("<file path=\"{}\">\n{content}\n</file>", quoted(&file.name)))
+        let content = content.replace("\r\n", "\n");
+        let content = content.trim_matches(|c: char| c.is_whitespace() || c == BYTE_ORDER_MARK);
+        let shown = || format!("<file path=\"{}\">\n{content}\n</file>", quoted(&file.name));
+        Ok((!content.is_empty()).then(shown))
     }
 
     fn base64(&self, file: &Attachment) -> Result<String, CallError> {

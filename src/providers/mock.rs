@@ -91,7 +91,7 @@ impl Mock {
             let texts: Vec<Cow<'_, str>> = files.parts(message)?.into_iter().map(visible).collect();
             words += texts.iter().map(|text| count_words(text)).sum::<usize>();
             if message.role == Role::User {
-                input = texts.join("\n");
+                input = texts.join("\n\n");
             }
         }
         let test_id = &request.metadata.test_id;

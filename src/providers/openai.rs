@@ -9,7 +9,7 @@ use super::CallError;
 use super::attachments::{Attachments, Part};
 use super::lenient;
 use super::vendor::{Answered, Decoded, Undecodable, other_finish};
-use crate::model::{Content, FinishReason, Message, Params, Request, ResponseFormat, Role, TokenUsage};
+use crate::model::{FinishReason, Message, Params, Request, ResponseFormat, Role, TokenUsage};
 
 /// The picture formats that the vendor reads.
 pub(super) const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -58,7 +58,7 @@ struct Turn<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Said<'a> {
-    Text(&'a str),
+    Text(Cow<'a, str>),
     Parts(Vec<Piece<'a>>),
 }
 
@@ -110,9 +110,10 @@ pub(super) fn encode(
 }
 
 fn turn<'a>(message: &'a Message, files: Attachments<'a>) -> Result<Turn<'a>, CallError> {
-    let content = match &message.content {
-        Content::Text(text) => Said::Text(text),
-        Content::Blocks(_) => Said::Parts(files.parts(message)?.into_iter().map(piece).collect()),
+    let mut pieces: Vec<Piece<'_>> = files.parts(message)?.into_iter().map(piece).collect();
+    let content = match pieces.as_mut_slice() {
+        [Piece::Text { text }] => Said::Text(std::mem::take(text)),
+        _ => Said::Parts(pieces),
     };
     Ok(Turn { role: message.role, content })
 }

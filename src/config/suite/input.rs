@@ -292,10 +292,43 @@ fn system_comes_first(drafts: &[Draft], loader: &mut Loader) -> bool {
     false
 }
 
-/// The messages as they are sent. Several texts of one message become one, joined as AgentV joins them.
-fn finish(drafts: Vec<Draft>) -> (Vec<Message>, Vec<Attachment>) {
+/// The drafts with their texts joined, and trimmed, as AgentV does it; `system` messages become one.
+fn join(drafts: Vec<Draft>) -> Vec<Draft> {
     let is_chat = drafts.len() > 1 || drafts.iter().any(|draft| draft.role == Role::Assistant);
-    let separator = if is_chat { "\n" } else { "\n\n" };
+    let mut joined: Vec<Draft> = Vec::with_capacity(drafts.len());
+    for mut draft in drafts {
+        if is_chat {
+            if let Some(text) = join_texts(&draft.parts, "\n") {
+                draft.parts = vec![Part::Text(text)];
+            }
+        } else {
+            for part in &mut draft.parts {
+                if let Part::Text(text) = part {
+                    *text = text.trim().to_owned();
+                }
+            }
+        }
+        match joined.last_mut() {
+            Some(last) if last.role == Role::System && draft.role == Role::System => {
+                last.parts.extend(draft.parts);
+            }
+            _ => joined.push(draft),
+        }
+    }
+    joined
+}
+
+/// The parts as one text, where all of them are texts.
+fn join_texts(parts: &[Part], separator: &str) -> Option<String> {
+    let texts: Option<Vec<&str>> = parts
+        .iter()
+        .map(|part| if let Part::Text(text) = part { Some(text.as_str()) } else { None })
+        .collect();
+    Some(texts?.join(separator))
+}
+
+/// The messages as they are sent.
+fn finish(drafts: Vec<Draft>) -> (Vec<Message>, Vec<Attachment>) {
     let mut files: Vec<Attachment> = Vec::new();
     let mut keep = |file: Attachment| {
         let sha256 = file.sha256;
@@ -307,7 +340,11 @@ fn finish(drafts: Vec<Draft>) -> (Vec<Message>, Vec<Attachment>) {
         (sha256, name)
     };
     let mut messages = Vec::with_capacity(drafts.len());
-    for Draft { role, parts, .. } in drafts {
+    for Draft { role, parts, .. } in join(drafts) {
+        if let Some(text) = join_texts(&parts, "\n\n") {
+            messages.push(Message { role, content: Content::Text(text) });
+            continue;
+        }
         let mut blocks: Vec<Block> = Vec::new();
         for part in parts {
             blocks.push(match part {
@@ -322,15 +359,7 @@ fn finish(drafts: Vec<Draft>) -> (Vec<Message>, Vec<Attachment>) {
                 }
             });
         }
-        let texts: Option<Vec<&str>> = blocks
-            .iter()
-            .map(|block| if let Block::Text { text } = block { Some(text.as_str()) } else { None })
-            .collect();
-        let content = match texts {
-            Some(texts) => Content::Text(texts.join(separator)),
-            None => Content::Blocks(blocks),
-        };
-        messages.push(Message { role, content });
+        messages.push(Message { role, content: Content::Blocks(blocks) });
     }
     (messages, files)
 }

@@ -85,24 +85,24 @@ fn conversations() {
     insta::assert_snapshot!(all.join("\n"), @r#"
     OpenAi(OpenAi)
     model: "m-1"
-    messages: [{"role":"system","content":"Be brief."},{"role":"system","content":[{"type":"text","text":"Be kind."}]},{"role":"user","content":"Hi \"there\"\n"},{"role":"assistant","content":"Hello."},{"role":"user","content":[{"type":"text","text":"Who"},{"type":"text","text":"are you?"}]}]
+    messages: [{"role":"system","content":"Be brief."},{"role":"system","content":"Be kind."},{"role":"user","content":"Hi \"there\"\n"},{"role":"assistant","content":"Hello."},{"role":"user","content":"Who\n\nare you?"}]
 
     OpenAi(Compatible)
     model: "m-1"
-    messages: [{"role":"system","content":"Be brief."},{"role":"system","content":[{"type":"text","text":"Be kind."}]},{"role":"user","content":"Hi \"there\"\n"},{"role":"assistant","content":"Hello."},{"role":"user","content":[{"type":"text","text":"Who"},{"type":"text","text":"are you?"}]}]
+    messages: [{"role":"system","content":"Be brief."},{"role":"system","content":"Be kind."},{"role":"user","content":"Hi \"there\"\n"},{"role":"assistant","content":"Hello."},{"role":"user","content":"Who\n\nare you?"}]
 
     Azure(AzureDeployment)
-    messages: [{"role":"system","content":"Be brief."},{"role":"system","content":[{"type":"text","text":"Be kind."}]},{"role":"user","content":"Hi \"there\"\n"},{"role":"assistant","content":"Hello."},{"role":"user","content":[{"type":"text","text":"Who"},{"type":"text","text":"are you?"}]}]
+    messages: [{"role":"system","content":"Be brief."},{"role":"system","content":"Be kind."},{"role":"user","content":"Hi \"there\"\n"},{"role":"assistant","content":"Hello."},{"role":"user","content":"Who\n\nare you?"}]
 
     Anthropic
     model: "m-1"
     max_tokens: 16384
     system: "Be brief.\n\nBe kind."
-    messages: [{"role":"user","content":"Hi \"there\"\n"},{"role":"assistant","content":"Hello."},{"role":"user","content":[{"type":"text","text":"Who"},{"type":"text","text":"are you?"}]}]
+    messages: [{"role":"user","content":"Hi \"there\"\n"},{"role":"assistant","content":"Hello."},{"role":"user","content":[{"type":"text","text":"Who\n\nare you?"}]}]
 
     Gemini
     systemInstruction: {"parts":[{"text":"Be brief."},{"text":"Be kind."}]}
-    contents: [{"role":"user","parts":[{"text":"Hi \"there\"\n"}]},{"role":"model","parts":[{"text":"Hello."}]},{"role":"user","parts":[{"text":"Who"},{"text":"are you?"}]}]
+    contents: [{"role":"user","parts":[{"text":"Hi \"there\"\n"}]},{"role":"model","parts":[{"text":"Hello."}]},{"role":"user","parts":[{"text":"Who\n\nare you?"}]}]
     "#);
 }
 
@@ -232,24 +232,41 @@ fn pdfs() {
 
 #[test]
 fn text_files() {
-    let (dir, request) =
-        with_file("a \"b\".md", "text/markdown; charset=utf-8", "# Ä\n".as_bytes(), "file", "user");
+    let (dir, request) = with_file(
+        "a \"b\".md",
+        "text/markdown; charset=utf-8",
+        "\u{feff}\r\n# Ä\r\n\r\nB\r\n".as_bytes(),
+        "file",
+        "user",
+    );
     let all = ALL.map(|vendor| body(vendor, &request, dir.path()));
     insta::assert_snapshot!(all.join("\n"), @r#"
     model: "m-1"
-    messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"text","text":"<file path=\"a &quot;b&quot;.md\">\n# Ä\n\n</file>"}]}]
+    messages: [{"role":"user","content":"Look:\n\n<file path=\"a &quot;b&quot;.md\">\n# Ä\n\nB\n</file>"}]
 
     model: "m-1"
-    messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"text","text":"<file path=\"a &quot;b&quot;.md\">\n# Ä\n\n</file>"}]}]
+    messages: [{"role":"user","content":"Look:\n\n<file path=\"a &quot;b&quot;.md\">\n# Ä\n\nB\n</file>"}]
 
-    messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"text","text":"<file path=\"a &quot;b&quot;.md\">\n# Ä\n\n</file>"}]}]
+    messages: [{"role":"user","content":"Look:\n\n<file path=\"a &quot;b&quot;.md\">\n# Ä\n\nB\n</file>"}]
 
     model: "m-1"
     max_tokens: 16384
-    messages: [{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"text","text":"<file path=\"a &quot;b&quot;.md\">\n# Ä\n\n</file>"}]}]
+    messages: [{"role":"user","content":[{"type":"text","text":"Look:\n\n<file path=\"a &quot;b&quot;.md\">\n# Ä\n\nB\n</file>"}]}]
 
-    contents: [{"role":"user","parts":[{"text":"Look:"},{"text":"<file path=\"a &quot;b&quot;.md\">\n# Ä\n\n</file>"}]}]
+    contents: [{"role":"user","parts":[{"text":"Look:\n\n<file path=\"a &quot;b&quot;.md\">\n# Ä\n\nB\n</file>"}]}]
     "#);
+}
+
+#[test]
+fn empty_text_files_are_left_out() {
+    let (dir, mut request) = with_file("a.md", "text/markdown", b" \r\n", "file", "user");
+    for vendor in ALL {
+        let body = body(vendor, &request, dir.path());
+        assert!(body.contains("Look:") && !body.contains("a.md"), "{body}");
+    }
+    let Content::Blocks(blocks) = &mut request.messages[0].content else { panic!("it has blocks") };
+    blocks.remove(0);
+    insta::assert_snapshot!(refusal(OPENAI, &request, dir.path()), @"bad_request: a message says nothing: it has no text, and its files are empty");
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn question() -> Request {
 #[tokio::test]
 async fn echo_repeats_the_last_user_message() {
     let reply = ask(settings(MockReply::Echo), &question(), 1).await.unwrap();
-    assert_eq!(reply.text, "What is\n{{ id }}?");
+    assert_eq!(reply.text, "What is\n\n{{ id }}?");
     assert_eq!(reply.finish_reason, FinishReason::Stop);
     assert_eq!(reply.model.as_deref(), Some("m-1"));
     let usage = TokenUsage { input: 9, output: 5, cached: None, reasoning: None };
@@ -65,14 +65,14 @@ async fn echo_shows_text_files_and_names_others() {
         request(json!({"id": "a", "messages": [{"role": "user", "content": blocks}], "files": listed}));
     let caller = caller(Provider::Mock(settings(MockReply::Echo)));
     let reply = caller.send(&caller.encode(&request, dir.path()).unwrap(), 1).await.unwrap();
-    assert_eq!(reply.text, "See\n<file path=\"a.md\">\n# A\n</file>\n<file path=\"b.png\">");
+    assert_eq!(reply.text, "See\n\n<file path=\"a.md\">\n# A\n</file>\n\n<file path=\"b.png\">");
 }
 
 #[tokio::test]
 async fn templates_are_filled_once() {
     let template = "{{id}}/{{ test_id }}: {{ input }} {{ other }} {{".to_owned();
     let reply = ask(settings(MockReply::Template(template)), &question(), 1).await.unwrap();
-    assert_eq!(reply.text, "t#2/t: What is\n{{ id }}? {{ other }} {{");
+    assert_eq!(reply.text, "t#2/t: What is\n\n{{ id }}? {{ other }} {{");
 }
 
 #[tokio::test]

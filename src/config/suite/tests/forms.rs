@@ -311,6 +311,43 @@ fn ids_may_end_like_replicates_where_each_test_runs_once() {
 }
 
 #[test]
+fn a_message_alone_is_trimmed_and_system_messages_become_one() {
+    let temp = directory(&[
+        (
+            "s.yaml",
+            "input: [{ role: system, content: [Be, brief.] }]
+tests:
+  - { id: systems, criteria: x, input: [{ role: system, content: Be kind. }, { role: user, content: hi }] }
+  - id: system-file
+    criteria: x
+    input: [{ role: system, content: [{ type: file, value: a.md }] }, { role: user, content: hi }]
+  - id: alone
+    criteria: x
+    execution: { skip_defaults: true }
+    input_files: [a.md]
+    input: |
+
+      Block
+        scalar
+",
+        ),
+        ("a.md", "a"),
+    ]);
+    let (suite, _) = load_in(temp.path(), "s.yaml").unwrap();
+    insta::assert_snapshot!(summary(&suite), @r#"
+        s ×1
+        systems
+          system: "Be\nbrief.\n\nBe kind."
+          user: "hi"
+        system-file
+          system: "Be\nbrief." <file a.md text/markdown 1>
+          user: "hi"
+        alone
+          user: <file a.md text/markdown 1> "Block\n  scalar"
+        "#);
+}
+
+#[test]
 fn the_nearest_target_setting_counts() {
     for (settings, expected) in [
         ("target: a", "target=a"),

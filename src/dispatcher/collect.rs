@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
+use std::io::{BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
@@ -60,8 +60,6 @@ pub fn collect(
     out: &mut dyn std::io::Write,
 ) -> anyhow::Result<Collection> {
     let temporary = tempfile::tempdir().context("cannot make a temporary directory")?;
-    let rows_path = temporary.path().join("rows.jsonl");
-    exchange.read_rows(batch_id, &rows_path)?;
     let results = exchange.results_manifest(batch_id)?;
     if let Some(manifest) = &results
         && (manifest.requests > MOST_REQUESTS || manifest.shards > MOST_SHARDS)
@@ -77,13 +75,8 @@ pub fn collect(
         let (manifest, sha256) = unpack_batch(exchange, batch_id, temporary.path())?;
         (manifest.requests, manifest.shards, Some(sha256), manifest.target)
     };
-    // A run that was killed, or still runs, has rows in its journal that are not published. The last row counts, so those
-    // that are published too do no harm.
-    for shard in 0..shards.max(1) {
-        exchange.read_journal(batch_id, shard, &rows_path)?;
-    }
-
-    let places = locate(&rows_path, requests)?;
+    let rows_path = temporary.path().join("rows.jsonl");
+    let places = find_rows(exchange, batch_id, requests, shards, &rows_path)?;
     let missing = places.iter().filter(|place| place.length == 0).count();
     let stopped = results.as_ref().and_then(|manifest| manifest.stopped);
     let mut blanks =
@@ -130,12 +123,40 @@ pub fn collect(
     Ok(Collection { summary, resumable })
 }
 
-/// Where the last row of each request lies.
-fn locate(rows: &Path, requests: u64) -> anyhow::Result<Vec<Place>> {
+/// Gathers rows in the file `to` and tells where the last one of each request lies. The journals have all that was
+/// answered here, also what a killed run could not publish; the branch is read where they are not enough.
+fn find_rows(
+    exchange: &LocalExchange,
+    batch_id: &BatchId,
+    requests: u64,
+    shards: u32,
+    to: &Path,
+) -> anyhow::Result<Vec<Place>> {
+    File::create(to)?;
+    for shard in 0..shards.max(1) {
+        exchange.read_journal(batch_id, shard, to)?;
+    }
+    let mut places = locate(to, 0, requests)?;
+    if places.iter().any(|place| place.length == 0) {
+        let from = std::fs::metadata(to)?.len();
+        exchange.read_rows(batch_id, to)?;
+        for (place, published) in places.iter_mut().zip(locate(to, from, requests)?) {
+            if place.length == 0 {
+                *place = published;
+            }
+        }
+    }
+    Ok(places)
+}
+
+/// Where the last row of each request lies, from an offset on.
+fn locate(rows: &Path, from: u64, requests: u64) -> anyhow::Result<Vec<Place>> {
     let count = usize::try_from(requests).context("too many requests")?;
     let mut places = vec![Place::default(); count];
-    let mut reader = BufReader::with_capacity(1 << 16, File::open(rows)?);
-    let (mut offset, mut line) = (0, Vec::new());
+    let mut file = File::open(rows)?;
+    file.seek(SeekFrom::Start(from))?;
+    let mut reader = BufReader::with_capacity(1 << 16, file);
+    let (mut offset, mut line) = (from, Vec::new());
     loop {
         line.clear();
         let read = reader.read_until(b'\n', &mut line)?;

@@ -7,6 +7,7 @@ use std::fmt;
 use serde::Deserialize as _;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// Beyond this a count is nonsense, and as good as absent.
 const MOST: f64 = 4_503_599_627_370_496.0;
@@ -15,7 +16,9 @@ const MOST: f64 = 4_503_599_627_370_496.0;
 pub(super) fn field<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
-    Ok(T::deserialize(Value::deserialize(deserializer)?).ok())
+    // Its text first, because a value that turns out to be of another type cannot be read again.
+    let text = <&RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(text.get()).ok())
 }
 
 /// What the model said: a string, nothing, or a list of parts whose texts are joined, because citations cut a text into

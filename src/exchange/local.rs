@@ -19,7 +19,7 @@ const HANDOVER: &str = "eval-batch";
 /// The one file on a hand-over branch.
 const ARCHIVE: &str = "batch.tar.gz";
 /// The folder of the results branches, unless another one is chosen.
-const RESULTS: &str = "eval-results";
+pub(super) const RESULTS: &str = "eval-results";
 /// Every commit leaves a pack; from here on they slow the reading down.
 const MOST_PACKS: usize = 100;
 /// How many known batches a message lists.
@@ -33,7 +33,6 @@ pub struct LocalExchange {
     pub(super) repository: Repository,
     /// Its path as the user named it.
     shown: PathBuf,
-    pub(super) prefix: String,
     /// When a results file is full, and how long it may be; smaller in tests.
     pub(super) rows_bytes: (u64, u64),
 }
@@ -89,29 +88,7 @@ impl LocalExchange {
     }
 
     fn new(repository: Repository, path: &Path) -> Self {
-        Self {
-            repository,
-            shown: path.to_path_buf(),
-            prefix: RESULTS.to_owned(),
-            rows_bytes: (rows::FULL, rows::LONGEST),
-        }
-    }
-
-    /// Puts results on `<prefix>/<id>` instead of `eval-results/<id>`.
-    pub fn with_results_prefix(mut self, prefix: &str) -> Result<Self, Failure> {
-        let legal = |part: &str| {
-            part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
-                && part.starts_with(|first: char| first.is_ascii_alphanumeric())
-                && !part.ends_with('.')
-                && part.strip_suffix(".lock").is_none()
-                && !part.contains("..")
-        };
-        if !prefix.split('/').all(legal) || prefix == HANDOVER {
-            return Err(Failure::config(format!("invalid results branch `{prefix}`"))
-                .hint("a branch name of letters, digits, `.`, `_`, `-` and `/`, such as `eval-results`"));
-        }
-        prefix.clone_into(&mut self.prefix);
-        Ok(self)
+        Self { repository, shown: path.to_path_buf(), rows_bytes: (rows::FULL, rows::LONGEST) }
     }
 
     /// The directory of the repository.
@@ -239,7 +216,7 @@ impl LocalExchange {
                 failure.hint(format!("its results are on the branch `{branch}`, which `collect` reads"))
             );
         }
-        Ok(match (listed(&self.batches()?), listed(&self.ids(&self.prefix)?)) {
+        Ok(match (listed(&self.batches()?), listed(&self.ids(RESULTS)?)) {
             (None, None) => failure.hint("it has no batch at all: `--exchange` names another path"),
             (Some(batches), None) => failure.hint(format!("it has {batches}")),
             (None, Some(results)) => failure.hint(format!("it has only the results of {results}")),

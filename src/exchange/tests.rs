@@ -414,24 +414,21 @@ fn exchanges_made_at_the_same_time_are_one() {
 #[test]
 fn a_branch_named_like_the_prefix_is_told() {
     let world = World::new();
-    let exchange = world.exchange().with_results_prefix("team/results").unwrap();
+    let exchange = world.exchange();
     let rows = world.file("r", "{}\n");
-    world.branch("team", "readme", b"x");
+    world.branch("eval-results", "readme", b"x");
     let error = exchange.publish(&id("one"), 0, Some(&rows), None).unwrap_err();
     assert_snapshot!(world.told(error, Exit::Config), @r"
-    the branch `team` is in the way of every branch `team/results/…`
-    hint: rename it: `git branch -m team <another-name>`
+    the branch `eval-results` is in the way of every branch `eval-results/…`
+    hint: rename it: `git branch -m eval-results <another-name>`
     ");
-    world.git(&["branch", "-D", "team"]);
+    world.git(&["branch", "-D", "eval-results"]);
     exchange.publish(&id("one"), 0, Some(&rows), None).unwrap();
-    assert_eq!(exchange.results_branch(&id("one")), "team/results/one");
+    assert_eq!(exchange.results_branch(&id("one")), "eval-results/one");
 
     world.branch("eval-batch", "readme", b"x");
     let error = exchange.put_batch(&id("one"), &rows, Digest::of(b"{}\n")).unwrap_err();
     assert!(world.told(error, Exit::Config).starts_with("the branch `eval-batch` is in the way"));
-    for bad in ["", "a b", "/x", "x/", "a..b", ".a", "-a", "a.lock", "a//b", "a^", "eval-batch"] {
-        assert!(world.exchange().with_results_prefix(bad).is_err(), "{bad}");
-    }
 }
 
 #[test]

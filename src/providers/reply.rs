@@ -80,7 +80,8 @@ impl CallError {
 
 impl From<CallError> for ErrorInfo {
     fn from(error: CallError) -> Self {
-        let retryable = error.is_retryable();
+        // A key can be mended and an account filled up, so a later run calls these again.
+        let retryable = error.is_retryable() || matches!(error.kind, ErrorKind::Auth | ErrorKind::Quota);
         Self { kind: error.kind, message: error.message, status: error.status, retryable }
     }
 }

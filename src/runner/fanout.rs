@@ -271,7 +271,7 @@ impl Fanout<'_> {
                 }
                 state.count_refusals_for_good(&error, &self.target.retry);
                 let wait = retry::wait(&mut job, &error, now, &self.target.retry);
-                let info = error_info(error);
+                let info = ErrorInfo::from(error);
                 if let Some(wait) = wait {
                     if matches!(outcome, Outcome::Refused(_)) {
                         self.progress.refused.add(1);
@@ -382,12 +382,6 @@ fn outcome(error: &CallError, policy: &RetryPolicy) -> Outcome {
         (ErrorKind::Server | ErrorKind::Timeout | ErrorKind::Connection, _) => Outcome::Broken,
         _ => Outcome::Accepted,
     }
-}
-
-fn error_info(error: CallError) -> ErrorInfo {
-    // A key can be mended and an account filled up, so a later run calls these again.
-    let retryable = error.is_retryable() || matches!(error.kind, ErrorKind::Auth | ErrorKind::Quota);
-    ErrorInfo { kind: error.kind, message: error.message, status: error.status, retryable }
 }
 
 async fn sleep_until(at: Option<Instant>) {

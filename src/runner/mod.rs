@@ -60,8 +60,6 @@ pub struct RunOptions {
 /// What a run came to.
 #[derive(Debug)]
 pub struct RunReport {
-    /// What the batch is.
-    pub manifest: BatchManifest,
     /// The counts of the shard, earlier runs included.
     pub totals: Totals,
     /// How many requests this run called.
@@ -124,7 +122,7 @@ pub async fn run(
     };
     publish(exchange, batch_id, options.shard, &results, temporary.path())?;
     tracing::debug!("the results are published");
-    Ok(RunReport { manifest: batch.manifest, totals, called, stopped })
+    Ok(RunReport { totals, called, stopped })
 }
 
 /// Refuses a budget where the target has no price: what was spent could not be known.

@@ -17,8 +17,6 @@ pub(super) struct Entry {
     pub(super) node: Node,
     /// The value of `use_target`.
     pub(super) link: Option<Node>,
-    /// The value of `grader_target`.
-    pub(super) grader: Option<Node>,
 }
 
 impl Entry {
@@ -43,8 +41,7 @@ impl Entry {
         };
         let (name, name_span) = name.unwrap_or((unnamed, node.span.clone()));
         let link = fields.get("use_target").cloned();
-        let grader = fields.get("grader_target").or_else(|| fields.get("judge_target")).cloned();
-        let entry = Self { name, name_span, node: node.clone(), link, grader };
+        let entry = Self { name, name_span, node: node.clone(), link };
         let scope = Scope { target: &entry.name, chain: "", dir, env: None, warned: false };
         // Its value needs the environment; here only the noted problems count.
         let _ = if entry.link.is_some() {

@@ -33,23 +33,6 @@ impl TargetsFile {
         Ok(target.expect("with an environment, what is unknown was noted as an error"))
     }
 
-    /// The target that grades what this one answers: the `grader_target` nearest to the name on its way.
-    pub fn grader_target(&self, name: &str, env: &Env) -> Result<Option<String>, Failure> {
-        let path = self.follow(name, env)?;
-        let Some(node) = path.entries.iter().find_map(|entry| entry.grader.as_ref()) else { return Ok(None) };
-        let mut unset = None;
-        let grader =
-            interpolate(node.as_str().unwrap_or_default(), env, |name| unset = Some(name.to_owned()));
-        match unset {
-            None => Ok(Some(grader.trim().to_owned()).filter(|grader| !grader.is_empty())),
-            Some(variable) => {
-                let message =
-                    format!("`grader_target` needs the environment variable `{variable}`, which is not set");
-                Err(failure(node, message, format!("`export {variable}=…`, or put it into `.env`")))
-            }
-        }
-    }
-
     fn follow(&self, name: &str, env: &Env) -> Result<Path<'_>, Failure> {
         let Some(first) = self.entry(name) else {
             let hint = match did_you_mean(name, self.names()) {

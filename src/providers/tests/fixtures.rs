@@ -192,6 +192,8 @@ fn limits_travel_with_replies_and_errors() {
 
 #[test]
 fn errors_become_rows() {
+    let refused_key = CallError::new(ErrorKind::Auth, Retry::No, "wrong key");
+    assert!(ErrorInfo::from(refused_key).retryable, "a later run may have a better key");
     let error = CallError {
         status: Some(429),
         ..CallError::new(ErrorKind::RateLimited, Retry::After(Some(Duration::from_secs(1))), "slow down")

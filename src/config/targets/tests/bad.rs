@@ -998,20 +998,6 @@ fn a_variable_is_never_shown_whichever_key_names_it() {
 }
 
 #[test]
-fn a_grader_behind_an_unset_variable() {
-    let (file, _) = load(&one("provider: mock\ngrader_target: ${{ GRADER }}")).unwrap();
-    insta::assert_snapshot!(told(&file.grader_target("t", &env()).unwrap_err()), @r"
-    `grader_target` needs the environment variable `GRADER`, which is not set
-      --> targets.yaml:4:20
-       |
-     4 |     grader_target: ${{ GRADER }}
-       |                    ^^^^^^^^^^^^^
-
-    hint: `export GRADER=…`, or put it into `.env`
-    ");
-}
-
-#[test]
 fn a_file_that_cannot_be_read() {
     let failure =
         TargetsFile::load(Path::new("/nowhere/targets.yaml"), Path::new("targets.yaml")).unwrap_err();

@@ -15,11 +15,11 @@ use crate::git::{Committed, NewFile, Repository};
 use crate::model::{BatchId, Digest, Exit, Failure};
 
 /// The folder of the hand-over branches.
-const HANDOVER: &str = "eval-batch";
+pub(super) const HANDOVER: &str = "eval-batch";
 /// The one file on a hand-over branch.
 const ARCHIVE: &str = "batch.tar.gz";
 /// The folder of the results branches, unless another one is chosen.
-pub(super) const RESULTS: &str = "eval-results";
+const RESULTS: &str = "eval-results";
 /// Every commit leaves a pack; from here on they slow the reading down.
 const MOST_PACKS: usize = 100;
 /// How many known batches a message lists.
@@ -33,6 +33,8 @@ pub struct LocalExchange {
     pub(super) repository: Repository,
     /// Its path as the user named it.
     shown: PathBuf,
+    /// The folder of the results branches.
+    pub(super) results_prefix: String,
     /// When a results file is full, and how long it may be; smaller in tests.
     pub(super) rows_bytes: (u64, u64),
 }
@@ -88,7 +90,18 @@ impl LocalExchange {
     }
 
     fn new(repository: Repository, path: &Path) -> Self {
-        Self { repository, shown: path.to_path_buf(), rows_bytes: (rows::FULL, rows::LONGEST) }
+        Self {
+            repository,
+            shown: path.to_path_buf(),
+            results_prefix: RESULTS.to_owned(),
+            rows_bytes: (rows::FULL, rows::LONGEST),
+        }
+    }
+
+    /// The same exchange with the results branches in another folder.
+    #[must_use]
+    pub fn with_results_prefix(self, prefix: &str) -> Self {
+        Self { results_prefix: prefix.to_owned(), ..self }
     }
 
     /// The directory of the repository.
@@ -98,7 +111,7 @@ impl LocalExchange {
 
     /// Hands a batch over on the orphan branch `eval-batch/<id>`; another batch with that id is an error (exit 3).
     pub fn put_batch(&self, id: &BatchId, archive: &Path, digest: Digest) -> anyhow::Result<Put> {
-        let branch = format!("{HANDOVER}/{id}");
+        let branch = handover_branch(id);
         let mut races = Races::default();
         loop {
             if let Some(there) = self.stored_digest(&branch)? {
@@ -129,7 +142,7 @@ impl LocalExchange {
     pub fn get_batch(&self, id: &BatchId, to: &Path) -> anyhow::Result<()> {
         let folder = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let cannot_write = || format!("cannot write `{}`", to.display());
-        let name = format!("refs/heads/{HANDOVER}/{id}:{ARCHIVE}");
+        let name = format!("refs/heads/{}:{ARCHIVE}", handover_branch(id));
         let most = archive::Limits::default().archive_bytes;
         let found = self.repository.read_blob(&name, |size, content| {
             if size > most {
@@ -149,7 +162,7 @@ impl LocalExchange {
 
     /// Takes the hand-over branch away, once everything is collected.
     pub fn delete_batch(&self, id: &BatchId) -> anyhow::Result<()> {
-        self.repository.delete_branch(&format!("{HANDOVER}/{id}"))?;
+        self.repository.delete_branch(&handover_branch(id))?;
         if let Err(error) = self.repository.tidy(MOST_PACKS) {
             // The batch is deleted all the same, and the next one tries again.
             tracing::debug!("cannot tidy the exchange: {error:#}");
@@ -182,7 +195,7 @@ impl LocalExchange {
         Ok(())
     }
 
-    fn stored_digest(&self, branch: &str) -> anyhow::Result<Option<Digest>> {
+    pub(super) fn stored_digest(&self, branch: &str) -> anyhow::Result<Option<Digest>> {
         // By its commit: the branch may appear or vanish between two questions.
         let Some(tip) = self.repository.tip(branch)? else {
             return Ok(None);
@@ -204,7 +217,7 @@ impl LocalExchange {
     }
 
     fn no_batch(&self, id: &BatchId) -> anyhow::Result<Failure> {
-        let branch = format!("{HANDOVER}/{id}");
+        let branch = handover_branch(id);
         if self.repository.tip(&branch)?.is_some() {
             return Ok(no_archive(&branch));
         }
@@ -245,7 +258,12 @@ impl<R: Read> Read for Checked<R> {
     }
 }
 
-fn must_match(id: &BatchId, there: Digest, new: Digest) -> Result<(), Failure> {
+/// The branch that a batch is handed over on.
+pub fn handover_branch(id: &BatchId) -> String {
+    format!("{HANDOVER}/{id}")
+}
+
+pub(super) fn must_match(id: &BatchId, there: Digest, new: Digest) -> Result<(), Failure> {
     if there == new {
         return Ok(());
     }

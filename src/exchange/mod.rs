@@ -2,15 +2,17 @@
 //!
 //! `local` is a bare git repository on disk with the same branches as a runner repository on GitHub: the hand-over branch
 //! `eval-batch/<id>` and the results branch `eval-results/<id>`, which `results` writes and reads. Beside them it holds the
-//! `journal` of each shard. `rows` is the format of the results files, shared by every exchange.
+//! `journal` of each shard. `remote` brings both branches to and from the runner repository itself. `rows` is the format of the results files, shared by every exchange.
 
 mod journal;
 mod local;
 mod races;
+mod remote;
 mod results;
 mod rows;
 #[cfg(test)]
 mod tests;
 
 pub use journal::{ShardLock, whole_lines};
-pub use local::{LocalExchange, Put};
+pub use local::{LocalExchange, Put, handover_branch};
+pub use remote::PublishError;

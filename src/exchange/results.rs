@@ -8,7 +8,6 @@ use anyhow::Context as _;
 use serde_json::Value;
 
 use super::LocalExchange;
-use super::local::RESULTS;
 use super::races::Races;
 use super::rows::{self, RowsError};
 use crate::git::{Committed, NewFile, ObjectId};
@@ -21,7 +20,7 @@ const LONGEST_MANIFEST: u64 = 1 << 20;
 impl LocalExchange {
     /// The branch that the results of a batch are on.
     pub fn results_branch(&self, id: &BatchId) -> String {
-        format!("{RESULTS}/{id}")
+        format!("{}/{id}", self.results_prefix)
     }
 
     /// Adds rows of a shard as new files, and replaces the manifest; one commit, or none where there is nothing new.
@@ -42,7 +41,7 @@ impl LocalExchange {
         loop {
             let tip = self.repository.tip(&branch)?;
             if tip.is_none() {
-                self.must_be_free(RESULTS)?;
+                self.must_be_free(&self.results_prefix)?;
             }
             let manifest = match &manifest {
                 Some(new) if self.manifest_text(&branch)?.as_ref() != Some(new) => Some(new),

@@ -118,6 +118,22 @@ impl Repository {
         run(delete, "update-ref").map(drop)
     }
 
+    /// Makes a branch point to a commit, or takes it away.
+    pub fn set_branch(&self, branch: &str, to: Option<&ObjectId>) -> anyhow::Result<()> {
+        let Some(to) = to else { return self.delete_branch(branch) };
+        let mut update = command_in(&self.dir, "update-ref")?;
+        update.args([&format!("refs/heads/{branch}"), &to.to_string()]);
+        run(update, "update-ref").map(drop)
+    }
+
+    /// The first lines of the messages of a branch's commits, newest first.
+    pub fn subjects(&self, branch: &str) -> anyhow::Result<Vec<String>> {
+        let mut log = command_in(&self.dir, "log")?;
+        log.args(["--format=%s", &format!("refs/heads/{branch}"), "--"]);
+        let subjects = String::from_utf8_lossy(&run(log, "log")?).into_owned();
+        Ok(subjects.lines().map(ToOwned::to_owned).collect())
+    }
+
     /// Adds a commit with these files on top of `parent`, which must still be the tip of the branch; without a parent it is
     /// the first one of a new branch.
     pub fn commit(

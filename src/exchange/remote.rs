@@ -1,0 +1,231 @@
+//! The branches of a batch, brought to and from the runner repository over git.
+//!
+//! What is here follows what is there: a branch is fetched by force, and what was committed here but not accepted there
+//! is taken back, so that the rows can be committed again on top of what is there now.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::LocalExchange;
+use super::local::{HANDOVER, handover_branch, must_match};
+use crate::git::{GitError, Pushed, Remote};
+use crate::model::{BatchId, Digest, Failure, ResultsManifest};
+
+/// Where a branch of the other side lies while it is compared.
+const INCOMING: &str = "incoming";
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
+
+/// Why results are not on the results branch.
+#[derive(Debug, thiserror::Error)]
+pub enum PublishError {
+    /// The host refuses these rows or this branch, in its own words; trying again is of no use.
+    #[error("the results branch is refused: {0}")]
+    Refused(String),
+    /// Anything else; the same rows may be published later.
+    #[error(transparent)]
+    Other(#[from] anyhow::Error),
+}
+
+impl LocalExchange {
+    /// Brings the batch on a branch over there into this exchange; `false` if there is no such branch.
+    pub fn fetch_batch(
+        &self,
+        remote: &Remote,
+        branch: &str,
+        id: &BatchId,
+        patience: Duration,
+    ) -> anyhow::Result<bool> {
+        let fetch = || self.repository.fetch(remote, branch, &handover_branch(id));
+        with_patience(remote, patience, fetch)
+    }
+
+    /// Hands the batch over on the branch `eval-batch/<id>` of the runner repository; another batch with that id over
+    /// there is an error (exit 3).
+    pub fn push_batch(
+        &self,
+        remote: &Remote,
+        id: &BatchId,
+        digest: Digest,
+        patience: Duration,
+    ) -> anyhow::Result<()> {
+        let branch = handover_branch(id);
+        let push = || self.repository.push(remote, &branch, true);
+        match with_patience(remote, patience, push)? {
+            Pushed::Done => Ok(()),
+            Pushed::InTheWay => Err(in_the_way(remote, HANDOVER).into()),
+            Pushed::Refused(words) => Err(Failure::config(format!(
+                "`{}` refuses the branch `{branch}`:\n{words}",
+                remote.url()
+            ))
+            .hint("allow branches `eval-batch/…` in the repository's rulesets, or hand the batch over as an artifact")
+            .into()),
+            Pushed::Moved(_) => {
+                let incoming = format!("{INCOMING}/{id}");
+                let fetch = || self.repository.fetch(remote, &branch, &incoming);
+                let there = with_patience(remote, patience, fetch)?;
+                let digest_there = if there { self.stored_digest(&incoming)? } else { None };
+                self.repository.delete_branch(&incoming)?;
+                match digest_there {
+                    Some(there) => Ok(must_match(id, there, digest)?),
+                    None => anyhow::bail!("the branch `{branch}` of `{}` comes and goes", remote.url()),
+                }
+            }
+        }
+    }
+
+    /// Takes the hand-over branch over there away.
+    pub fn delete_remote_batch(
+        &self,
+        remote: &Remote,
+        id: &BatchId,
+        patience: Duration,
+    ) -> anyhow::Result<()> {
+        self.delete_remote(remote, &handover_branch(id), patience)
+    }
+
+    /// Takes the results branch over there away.
+    pub fn delete_remote_results(
+        &self,
+        remote: &Remote,
+        id: &BatchId,
+        patience: Duration,
+    ) -> anyhow::Result<()> {
+        self.delete_remote(remote, &self.results_branch(id), patience)
+    }
+
+    fn delete_remote(&self, remote: &Remote, branch: &str, patience: Duration) -> anyhow::Result<()> {
+        let delete = || self.repository.delete_remote_branch(remote, branch);
+        match with_patience(remote, patience, delete)? {
+            Pushed::Done => Ok(()),
+            Pushed::Refused(words) => {
+                anyhow::bail!("`{}` keeps the branch `{branch}`:\n{words}", remote.url())
+            }
+            Pushed::Moved(_) | Pushed::InTheWay => {
+                anyhow::bail!("the branch `{branch}` of `{}` was changed meanwhile", remote.url())
+            }
+        }
+    }
+
+    /// Makes the results branch here what it is over there; `false` if there is none.
+    pub fn fetch_results(&self, remote: &Remote, id: &BatchId, patience: Duration) -> anyhow::Result<bool> {
+        let branch = self.results_branch(id);
+        with_patience(remote, patience, || self.repository.fetch(remote, &branch, &branch))
+    }
+
+    /// Publishes as [`LocalExchange::publish`] does, and brings the branch over there; as often as somebody else is
+    /// faster, within `patience`. Where it fails, the branch here is what it was.
+    pub fn publish_to(
+        &self,
+        remote: &Remote,
+        id: &BatchId,
+        shard: u32,
+        rows: Option<&Path>,
+        manifest: Option<&ResultsManifest>,
+        patience: Duration,
+    ) -> Result<(), PublishError> {
+        let branch = self.results_branch(id);
+        let mut waits = Waits::new(patience);
+        loop {
+            let before = self.repository.tip(&branch)?;
+            self.publish(id, shard, rows, manifest)?;
+            let Some(ours) = self.repository.tip(&branch)? else { return Ok(()) };
+            let pushed = self.repository.push(remote, &branch, false);
+            if let Ok(Pushed::Done) = pushed {
+                return Ok(());
+            }
+            self.repository.set_branch(&branch, before.as_ref())?;
+            let why = match pushed {
+                Ok(Pushed::Done) => return Ok(()),
+                Ok(Pushed::Refused(words)) => return Err(PublishError::Refused(words)),
+                Ok(Pushed::InTheWay) => {
+                    return Err(PublishError::Other(in_the_way(remote, &self.results_prefix).into()));
+                }
+                Ok(Pushed::Moved(error)) => error.into(),
+                Err(error) if is_passing(&error) => error,
+                Err(error) => return Err(PublishError::Other(explain(remote, error))),
+            };
+            if !waits.again() {
+                let context = format!("cannot push `{branch}`: tried for {} s", patience.as_secs());
+                return Err(PublishError::Other(explain(remote, why).context(context)));
+            }
+            let there = match self.repository.fetch(remote, &branch, &branch) {
+                Ok(there) => there,
+                Err(error) if is_passing(&error) => continue,
+                Err(error) => return Err(PublishError::Other(explain(remote, error))),
+            };
+            if !there {
+                self.repository.set_branch(&branch, None)?;
+            }
+            // The answer was lost, the push was not.
+            if self.repository.tip(&branch)?.as_ref() == Some(&ours) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// How many rows the results branch has, by the subjects of its commits: for showing progress only.
+    pub fn rows_published(&self, id: &BatchId) -> anyhow::Result<u64> {
+        let branch = self.results_branch(id);
+        if self.repository.tip(&branch)?.is_none() {
+            return Ok(0);
+        }
+        let rows = |subject: &String| subject.strip_prefix("Add ")?.split(' ').next()?.parse::<u64>().ok();
+        Ok(self.repository.subjects(&branch)?.iter().filter_map(rows).sum())
+    }
+}
+
+/// Waits between tries, longer each time and at random, within a limit.
+struct Waits {
+    until: Instant,
+    next: Duration,
+}
+
+impl Waits {
+    fn new(patience: Duration) -> Self {
+        Self { until: Instant::now() + patience, next: FIRST_WAIT }
+    }
+
+    /// Waits; `false` if there is no time for another try.
+    fn again(&mut self) -> bool {
+        let wait = self.next.mul_f64(0.5 + fastrand::f64());
+        if Instant::now() + wait >= self.until {
+            return false;
+        }
+        std::thread::sleep(wait);
+        self.next = (self.next * 2).min(LONGEST_WAIT);
+        true
+    }
+}
+
+/// Repeats what fails for a passing reason.
+fn with_patience<T>(
+    remote: &Remote,
+    patience: Duration,
+    mut work: impl FnMut() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let mut waits = Waits::new(patience);
+    loop {
+        match work() {
+            Err(error) if is_passing(&error) && waits.again() => {}
+            result => return result.map_err(|error| explain(remote, error)),
+        }
+    }
+}
+
+fn is_passing(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<GitError>().is_some_and(GitError::is_passing)
+}
+
+fn explain(remote: &Remote, error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<GitError>() {
+        Ok(error) => remote.explain(error),
+        Err(error) => error,
+    }
+}
+
+fn in_the_way(remote: &Remote, folder: &str) -> Failure {
+    let name = folder.split('/').next().unwrap_or(folder);
+    Failure::config(format!("a branch of `{}` is in the way of every branch `{folder}/…`", remote.url()))
+        .hint(format!("rename the branch `{name}` there, or choose another `results_branch`"))
+}

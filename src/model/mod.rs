@@ -2,11 +2,14 @@
 //!
 //! `request` and `response` are the two line formats that dispatcher and runner share, `batch` the manifests around
 //! them, `target` what a validated target says, `suite` what a loaded suite says, `failure` how anything ends.
+//! `dispatch` is what a dispatcher tells a runner on GitHub, `names` the rules of GitHub's and git's names,
 //! `request_line` reads a request, `text` makes foreign text safe to show.
 
 mod batch;
+mod dispatch;
 mod failure;
 mod ids;
+mod names;
 mod request;
 mod request_line;
 mod response;
@@ -18,8 +21,10 @@ mod text;
 pub use batch::{
     BATCH_FORMAT, BatchManifest, MOST_REQUESTS, MOST_SHARDS, Provenance, ResultsManifest, Stop, Totals,
 };
+pub use dispatch::{DISPATCH_INPUTS, DispatchId, DispatchInputs, HandOver, RunnerOptions};
 pub use failure::{Exit, Failure};
 pub use ids::{BatchId, Digest, InvalidBatchId, request_id};
+pub use names::{is_ref_name, is_repository};
 pub use request::{
     Attachment, Block, Content, JsonSchema, Message, Metadata, Params, Request, ResponseFormat, Role,
 };

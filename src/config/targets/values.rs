@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use reqwest::Url;
 
+use crate::model::{is_ref_name, is_repository};
+
 /// The longest duration; beyond it, sums with the present time would overflow on some systems.
 const LONGEST: Duration = Duration::from_hours(365 * 24);
 
@@ -79,51 +81,24 @@ pub(super) fn is_cleartext(url: &Url) -> bool {
 
 /// A repository as `owner/name`.
 pub(super) fn repository(text: &str) -> Result<String, Legal> {
-    let legal = |part: &str, extra: &str, longest: usize| {
-        (1..=longest).contains(&part.len())
-            && part.chars().all(|c| c.is_ascii_alphanumeric() || extra.contains(c))
-    };
-    match text.split_once('/') {
-        Some((owner, name))
-            if legal(owner, "-_", 39)
-                && !owner.starts_with('-')
-                && legal(name, "-_.", 100)
-                && !matches!(name, "." | "..")
-                && name.strip_suffix(".git").is_none() =>
-        {
-            Ok(text.to_owned())
-        }
-        _ => {
-            let expected = Legal::from("a repository as `owner/name`");
-            let from_url = || {
-                let (_, path) =
-                    text.trim_end_matches('/').trim_end_matches(".git").split_once("github.com")?;
-                repository(path.trim_start_matches(['/', ':'])).ok()
-            };
-            let without_git = || repository(text.strip_suffix(".git")?).ok();
-            Err(match from_url().or_else(without_git) {
-                Some(name) => expected.hint(format!("write `{name}`")),
-                None => expected,
-            })
-        }
+    if is_repository(text) {
+        return Ok(text.to_owned());
     }
+    let expected = Legal::from("a repository as `owner/name`");
+    let from_url = || {
+        let (_, path) = text.trim_end_matches('/').trim_end_matches(".git").split_once("github.com")?;
+        repository(path.trim_start_matches(['/', ':'])).ok()
+    };
+    let without_git = || repository(text.strip_suffix(".git")?).ok();
+    Err(match from_url().or_else(without_git) {
+        Some(name) => expected.hint(format!("write `{name}`")),
+        None => expected,
+    })
 }
 
 /// The name of a branch or tag, or the beginning of one, by the rules that git has for them.
 pub(super) fn ref_name(text: &str) -> Result<String, Legal> {
-    let illegal = |c: char| c.is_whitespace() || c.is_control() || "~^:?*[\\".contains(c);
-    let part_is_legal = |part: &str| {
-        !part.is_empty()
-            && !part.starts_with('.')
-            && !part.ends_with('.')
-            && part.strip_suffix(".lock").is_none()
-    };
-    let legal = !text.starts_with('-')
-        && !text.contains(illegal)
-        && !text.contains("..")
-        && !text.contains("@{")
-        && text.split('/').all(part_is_legal);
-    if legal { Ok(text.to_owned()) } else { Err("a name that git allows for a branch".into()) }
+    if is_ref_name(text) { Ok(text.to_owned()) } else { Err("a name that git allows for a branch".into()) }
 }
 
 #[cfg(test)]

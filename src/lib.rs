@@ -10,6 +10,7 @@ pub mod dispatcher;
 pub mod error;
 pub mod exchange;
 pub mod git;
+pub mod github;
 pub mod logging;
 pub mod model;
 pub mod providers;

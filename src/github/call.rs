@@ -1,0 +1,290 @@
+//! One request: sent with a token, repeated where that is safe, its limits waited for.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, IF_NONE_MATCH, LOCATION};
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::BodyExt as _;
+use jiff::Timestamp;
+use octocrab::Octocrab;
+use reqwest::Url;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::client::Client;
+use super::error::{About, ApiError, Refusal, Said, short};
+use super::limits::{Limit, limit_of, retry_after};
+use super::transport::TransportError;
+use crate::model::{Failure, Secret, printable};
+
+pub(super) const JSON: &str = "application/vnd.github+json";
+pub(super) const RAW: &str = "application/vnd.github.raw+json";
+
+/// The largest answer of the API that is read.
+const LARGEST_ANSWER: usize = 32 << 20;
+/// A whole call may not take longer, however steadily the bytes trickle.
+const LONGEST_CALL: Duration = Duration::from_mins(5);
+/// How often a moved repository is followed.
+const MOST_MOVES: u32 = 3;
+
+/// When a request may be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeat {
+    /// Whenever it failed: it changes nothing, or nothing more the second time.
+    Freely,
+    /// Only after an answer which says that nothing was done.
+    AfterRefusal,
+}
+
+/// A request about to be made.
+#[derive(Debug, Clone)]
+pub(super) struct Call<'a> {
+    pub(super) about: About,
+    pub(super) repo: &'a str,
+    /// What is asked for, for messages.
+    pub(super) subject: String,
+    pub(super) method: Method,
+    pub(super) url: Url,
+    pub(super) accept: &'static str,
+    /// The state that is known already.
+    pub(super) etag: Option<&'a str>,
+    pub(super) body: Option<Value>,
+    pub(super) repeat: Repeat,
+}
+
+/// A whole answer.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl<'a> Call<'a> {
+    /// A read.
+    pub(super) fn get(about: About, repo: &'a str, subject: &impl ToString, url: Url) -> Self {
+        Self {
+            about,
+            repo,
+            subject: subject.to_string(),
+            method: Method::GET,
+            url,
+            accept: JSON,
+            etag: None,
+            body: None,
+            repeat: Repeat::Freely,
+        }
+    }
+
+    /// A write that is repeated only when nothing was done.
+    pub(super) fn post(
+        about: About,
+        repo: &'a str,
+        subject: &impl ToString,
+        url: Url,
+        body: Option<Value>,
+    ) -> Self {
+        Self {
+            method: Method::POST,
+            body,
+            repeat: Repeat::AfterRefusal,
+            ..Self::get(about, repo, subject, url)
+        }
+    }
+}
+
+impl Client {
+    /// Sends a request with the repository's token. Whatever GitHub answers in the end is an answer, but for limits.
+    pub(super) async fn call(&self, call: Call<'_>) -> Result<Answer, ApiError> {
+        let mut renewed = false;
+        loop {
+            let token = self.token(call.repo).await?;
+            let answer = self.call_as(call.clone(), &token).await?;
+            if answer.status == StatusCode::UNAUTHORIZED
+                && !renewed
+                && self.forget_token(call.repo, &token).await
+            {
+                renewed = true;
+                continue;
+            }
+            return Ok(answer);
+        }
+    }
+
+    /// The same, with this token.
+    pub(super) async fn call_as(&self, mut call: Call<'_>, token: &Secret) -> Result<Answer, ApiError> {
+        let octocrab = self.octocrab_as(token)?;
+        let (mut failed, mut limited, mut moved) = (0, 0, 0);
+        loop {
+            let tried = tokio::time::timeout(LONGEST_CALL, once(&octocrab, &call)).await;
+            let (trouble, wait) = match tried.unwrap_or_else(|_| Err(TransportError::endless())) {
+                Ok(answer) if is_trouble(answer.status) => {
+                    if !self.may_repeat(&call, failed) {
+                        return Ok(answer);
+                    }
+                    let trouble = format!("GitHub answered {}", answer.status.as_u16());
+                    (trouble, retry_after(&answer.headers))
+                }
+                Ok(answer) if is_move(answer.status) => match self.moved_to(&call.url, &answer) {
+                    Some(url) if moved < MOST_MOVES => {
+                        call.url = url;
+                        moved += 1;
+                        continue;
+                    }
+                    _ => return Ok(answer),
+                },
+                Ok(answer) => {
+                    let said = Said::of(&answer.headers, &answer.body);
+                    let Some(limit) = limit_of(answer.status, &answer.headers, said.text()) else {
+                        return Ok(answer);
+                    };
+                    limited += 1;
+                    self.wait_for_limit(limit, limited).await?;
+                    continue;
+                }
+                Err(error) => {
+                    let reported = ApiError::transport(&self.host(), &error);
+                    if !error.repeatable || !self.may_repeat(&call, failed) {
+                        return Err(reported);
+                    }
+                    (reported.to_string(), None)
+                }
+            };
+            failed += 1;
+            let patience = &self.inner.patience;
+            let asked = wait.filter(|wait| *wait <= patience.longest_limit);
+            let pause = asked.unwrap_or_else(|| patience.pause_after(failed));
+            self.notify(&format!("{trouble}; trying again in {}", seconds(pause)));
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// The refusal that an answer is.
+    pub(super) fn refused(&self, call: &Call<'_>, answer: &Answer) -> ApiError {
+        let permissions = answer.headers.get("x-accepted-github-permissions");
+        ApiError::Refused(Box::new(Refusal {
+            about: call.about,
+            repo: printable(call.repo),
+            subject: printable(&call.subject),
+            status: answer.status,
+            said: Said::of(&answer.headers, &answer.body),
+            permissions: permissions
+                .and_then(|value| value.to_str().ok())
+                .map(short)
+                .filter(|text| !text.is_empty()),
+            token: self.token_kind(),
+        }))
+    }
+
+    /// Sends a request whose success is this type.
+    pub(super) async fn fetch<T: DeserializeOwned>(&self, call: Call<'_>) -> Result<T, ApiError> {
+        self.parse(&self.succeed(call).await?)
+    }
+
+    /// Sends a request and takes only success for an answer.
+    pub(super) async fn succeed(&self, call: Call<'_>) -> Result<Answer, ApiError> {
+        let answer = self.call(call.clone()).await?;
+        if answer.status.is_success() {
+            return Ok(answer);
+        }
+        Err(self.refused(&call, &answer))
+    }
+
+    /// What a successful answer says.
+    pub(super) fn parse<T: DeserializeOwned>(&self, answer: &Answer) -> Result<T, ApiError> {
+        serde_json::from_slice(&answer.body)
+            .map_err(|error| ApiError::BadAnswer { host: self.host(), what: short(&error.to_string()) })
+    }
+
+    fn octocrab_as(&self, token: &Secret) -> Result<Octocrab, ApiError> {
+        // A token that no header can hold would make octocrab quote it in its error.
+        let legal = !token.expose().is_empty() && token.expose().bytes().all(|byte| byte.is_ascii_graphic());
+        let octocrab = self.inner.octocrab.user_access_token(token.expose());
+        octocrab.ok().filter(|_| legal).ok_or_else(|| {
+            let failure = Failure::config("the GitHub token contains a character that no token has");
+            ApiError::Invalid(failure.hint("store it again, without quotes and without text around it"))
+        })
+    }
+
+    fn may_repeat(&self, call: &Call<'_>, failed: u32) -> bool {
+        call.repeat == Repeat::Freely && failed + 1 < self.inner.patience.tries
+    }
+
+    /// Where a renamed or moved repository is now. Only the same origin gets the token.
+    fn moved_to(&self, from: &Url, answer: &Answer) -> Option<Url> {
+        let location = answer.headers.get(LOCATION)?.to_str().ok()?;
+        let to = from.join(location).ok()?;
+        (to.origin() == self.inner.base.origin()).then_some(to)
+    }
+
+    async fn wait_for_limit(&self, limit: Limit, limited: u32) -> Result<(), ApiError> {
+        let patience = &self.inner.patience;
+        let wait = limit.wait.unwrap_or_else(|| patience.limit_pause_after(limited));
+        if wait > patience.longest_limit || limited > patience.tries {
+            // Whole seconds: nobody plans by fractions.
+            let until = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
+            let until = until.checked_add(wait).unwrap_or(Timestamp::MAX);
+            return Err(ApiError::Limited { until, wait });
+        }
+        let why = if limit.used_up { "rate limit is used up" } else { "rate limit asks for a pause" };
+        let what = if limit.used_up { " until it resets" } else { "" };
+        self.notify(&format!("GitHub's {why}; waiting {}{what}", seconds(wait)));
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+}
+
+/// One request, one answer.
+async fn once(octocrab: &Octocrab, call: &Call<'_>) -> Result<Answer, TransportError> {
+    let path = match call.url.query() {
+        Some(query) => format!("{}?{query}", call.url.path()),
+        None => call.url.path().to_owned(),
+    };
+    let mut builder = Request::builder().method(call.method.clone()).uri(path).header(ACCEPT, call.accept);
+    if let Some(etag) = call.etag {
+        builder = builder.header(IF_NONE_MATCH, etag);
+    }
+    let request = octocrab.build_request(builder, call.body.as_ref()).map_err(transport_error)?;
+    let (parts, mut body) = octocrab.execute(request).await.map_err(transport_error)?.into_parts();
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame.map_err(transport_error)?.into_data() {
+            if whole.len() + data.len() > LARGEST_ANSWER {
+                let cause = format!("the answer is larger than {} MiB", LARGEST_ANSWER >> 20);
+                return Err(TransportError { cause, sent: true, repeatable: false });
+            }
+            whole.extend_from_slice(&data);
+        }
+    }
+    Ok(Answer { status: parts.status, headers: parts.headers, body: whole.freeze() })
+}
+
+/// What octocrab wrapped.
+fn transport_error(error: octocrab::Error) -> TransportError {
+    let octocrab::Error::Service { source, .. } = error else {
+        // Built here, never sent.
+        return TransportError { cause: error.to_string(), sent: false, repeatable: false };
+    };
+    match source.downcast::<TransportError>() {
+        Ok(error) => *error,
+        Err(other) => TransportError { cause: other.to_string(), sent: true, repeatable: true },
+    }
+}
+
+fn is_trouble(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT
+}
+
+/// What a renamed repository answers. A 302 is another thing: it points to a signed address that must not see the token.
+fn is_move(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 301 | 307 | 308)
+}
+
+fn seconds(wait: Duration) -> String {
+    match wait.as_secs() {
+        0 => format!("{} ms", wait.as_millis()),
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds.div_ceil(60)),
+    }
+}

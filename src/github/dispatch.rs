@@ -1,0 +1,104 @@
+//! Starting a workflow run: the one request that must not be sent twice.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::call::{Answer, Call};
+use super::client::Client;
+use super::error::{About, ApiError, Said, short};
+use super::repository::file_name;
+
+/// What became of a dispatch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Dispatched {
+    /// The run exists.
+    Started {
+        /// Its number.
+        run_id: u64,
+        /// Its page.
+        html_url: String,
+    },
+    /// GitHub accepted it and does not say as which run.
+    Accepted,
+    /// Nobody knows: the run may exist or not.
+    Unknown {
+        /// What happened instead of an answer.
+        reason: String,
+    },
+}
+
+impl Client {
+    /// Starts a workflow. Only a request that GitHub refused without doing anything is sent again.
+    pub async fn dispatch(
+        &self,
+        repo: &str,
+        workflow: &str,
+        git_ref: &str,
+        inputs: &BTreeMap<String, String>,
+    ) -> Result<Dispatched, ApiError> {
+        let workflow = file_name(workflow);
+        let url = self.repo_url(repo, &["actions", "workflows", workflow, "dispatches"])?;
+        let mut call = Call::post(About::Dispatch, repo, &workflow, url, None);
+        loop {
+            let details = !self.inner.no_run_details.load(Ordering::Relaxed);
+            let mut body = json!({"ref": git_ref, "inputs": inputs});
+            if details {
+                body["return_run_details"] = true.into();
+            }
+            call.body = Some(body);
+            let answer = match self.call(call.clone()).await {
+                Ok(answer) => answer,
+                Err(ApiError::Unreachable { sent: true, host, cause }) => {
+                    return Ok(Dispatched::Unknown { reason: format!("no answer from `{host}`: {cause}") });
+                }
+                Err(error) => return Err(error),
+            };
+            if details && is_unknown_key(&answer) {
+                // Old servers refuse the key and start nothing.
+                self.inner.no_run_details.store(true, Ordering::Relaxed);
+                continue;
+            }
+            return match outcome(&answer) {
+                Some(dispatched) => Ok(dispatched),
+                None => Err(self.refused(&call, &answer)),
+            };
+        }
+    }
+}
+
+/// What an answer means; `None` where it refuses.
+fn outcome(answer: &Answer) -> Option<Dispatched> {
+    #[derive(Deserialize)]
+    struct Details {
+        workflow_run_id: u64,
+        html_url: String,
+    }
+    let code = answer.status.as_u16();
+    let unknown = |reason: String| Some(Dispatched::Unknown { reason });
+    match answer.status {
+        StatusCode::NO_CONTENT => Some(Dispatched::Accepted),
+        status if status.is_success() => match serde_json::from_slice(&answer.body) {
+            Ok(Details { workflow_run_id, html_url }) => {
+                Some(Dispatched::Started { run_id: workflow_run_id, html_url: short(&html_url) })
+            }
+            Err(_) => unknown(format!("GitHub answered {code} without the run")),
+        },
+        status if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT => {
+            match Said::of(&answer.headers, &answer.body) {
+                Said::Message(text) => unknown(format!("GitHub answered {code}: {text}")),
+                Said::Page => unknown(format!("got {code} with a web page")),
+                Said::Nothing => unknown(format!("GitHub answered {code}")),
+            }
+        }
+        _ => None,
+    }
+}
+
+fn is_unknown_key(answer: &Answer) -> bool {
+    answer.status == StatusCode::UNPROCESSABLE_ENTITY
+        && Said::of(&answer.headers, &answer.body).text().contains("return_run_details")
+}

@@ -1,0 +1,46 @@
+//! Downloading artifacts of this run.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use super::ResultsService;
+use super::wire::Trouble;
+use crate::github::error::ApiError;
+use crate::github::saved::{Missed, save};
+use crate::model::Digest;
+
+/// Nothing that run-evals uploads comes near.
+const LARGEST: u64 = 2 << 30;
+
+impl ResultsService {
+    /// Downloads the zip file of an artifact of this run, the newest of its name.
+    pub async fn download(&self, name: &str, to: &Path) -> anyhow::Result<()> {
+        self.download_file(name, to).await.with_context(|| format!("cannot download the artifact `{name}`"))
+    }
+
+    async fn download_file(&self, name: &str, to: &Path) -> anyhow::Result<()> {
+        let listed = self.listed(Some(name)).await?;
+        let named = listed.into_iter().filter(|artifact| artifact.name == name);
+        let artifact = named.max_by_key(|artifact| artifact.id).context("the run has no such artifact")?;
+        let saved = self
+            .persist(async || {
+                // The address is good for a short while, so that each try gets its own.
+                let url = self.address(&artifact).await.map_err(Trouble::Final)?;
+                save(&self.client, url, &format!("the artifact `{name}`"), LARGEST, to).await.map_err(
+                    |missed| match missed {
+                        Missed::Passing(error) => Trouble::Passing(error.to_string(), None),
+                        Missed::Final(error) => Trouble::Final(error.into()),
+                    },
+                )
+            })
+            .await?;
+        let digest = artifact.digest.as_deref().map(|digest| digest.trim_start_matches("sha256:"));
+        if let Some(expected) = digest.and_then(|digest| digest.parse::<Digest>().ok())
+            && expected != saved.digest
+        {
+            return Err(ApiError::Digest { name: name.to_owned(), found: saved.digest, expected }.into());
+        }
+        Ok(saved.keep(to)?)
+    }
+}

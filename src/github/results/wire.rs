@@ -1,0 +1,252 @@
+//! The calls of the artifact service, repeated when it has trouble.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use reqwest::{Response, Url};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+
+use super::identity::Identity;
+use super::{DuplicateArtifact, ResultsService, ServiceArtifact};
+use crate::github::error::short;
+use crate::github::limits::retry_after;
+use crate::github::transport::TransportError;
+
+const SERVICE: &str = "twirp/github.actions.results.api.v1.ArtifactService";
+/// The largest answer that is read.
+const LARGEST_ANSWER: usize = 32 << 20;
+/// How much longer each pause is than the one before.
+const GROWTH: f64 = 1.5;
+
+/// Why a try failed.
+pub(super) enum Trouble {
+    /// Another try may succeed, after this long where the server says so.
+    Passing(String, Option<Duration>),
+    /// It will not.
+    Final(anyhow::Error),
+}
+
+#[derive(Deserialize)]
+pub(super) struct Created {
+    #[serde(default)]
+    ok: bool,
+    #[serde(default, alias = "signedUploadUrl")]
+    signed_upload_url: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Finalized {
+    #[serde(default)]
+    ok: bool,
+    #[serde(default, alias = "artifactId", deserialize_with = "number")]
+    artifact_id: u64,
+}
+
+#[derive(Deserialize)]
+struct Signed {
+    #[serde(default, alias = "signedUrl")]
+    signed_url: String,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    #[serde(default)]
+    artifacts: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(alias = "workflowRunBackendId")]
+    workflow_run_backend_id: String,
+    #[serde(alias = "workflowJobRunBackendId")]
+    workflow_job_run_backend_id: String,
+    #[serde(default, alias = "databaseId", deserialize_with = "number")]
+    database_id: u64,
+    name: String,
+    #[serde(default, deserialize_with = "number")]
+    size: u64,
+    #[serde(default)]
+    digest: Option<String>,
+}
+
+impl ResultsService {
+    /// The artifacts of this run, of all its jobs.
+    pub async fn list(&self) -> anyhow::Result<Vec<ServiceArtifact>> {
+        self.listed(None).await
+    }
+
+    /// Those with this name, or all.
+    pub(super) async fn listed(&self, name: Option<&str>) -> anyhow::Result<Vec<ServiceArtifact>> {
+        let mut body = ids(&self.identity);
+        if let Some(name) = name {
+            body["name_filter"] = name.into();
+        }
+        let Listed { artifacts } =
+            self.ask("ListArtifacts", &body, "").await.context("cannot list the artifacts")?;
+        let artifact = |entry: Entry| ServiceArtifact {
+            name: entry.name,
+            id: entry.database_id,
+            size: entry.size,
+            digest: entry.digest,
+            identity: Identity { run: entry.workflow_run_backend_id, job: entry.workflow_job_run_backend_id },
+        };
+        Ok(artifacts.into_iter().map(artifact).collect())
+    }
+
+    /// Announces an artifact and returns where its bytes go.
+    pub(super) async fn create(&self, name: &str, expires: Option<jiff::Timestamp>) -> anyhow::Result<Url> {
+        let mut body = ids(&self.identity);
+        body["name"] = name.into();
+        if let Some(expires) = expires {
+            body["expires_at"] = expires.to_string().into();
+        }
+        if self.plain {
+            body["version"] = 4.into();
+        } else {
+            body["version"] = 7.into();
+            body["mime_type"] = "application/zip".into();
+        }
+        let Created { ok, signed_upload_url } = self.ask("CreateArtifact", &body, name).await?;
+        if !ok {
+            bail!("the artifact service refused it without a reason");
+        }
+        signed(&signed_upload_url)
+    }
+
+    /// Declares an artifact whole and returns its number.
+    pub(super) async fn finalize(&self, name: &str, size: u64, digest: &str) -> anyhow::Result<u64> {
+        let mut body = ids(&self.identity);
+        body["name"] = name.into();
+        body["size"] = size.to_string().into();
+        body["hash"] = format!("sha256:{digest}").into();
+        let Finalized { ok, artifact_id } = self.ask("FinalizeArtifact", &body, name).await?;
+        if !ok {
+            bail!("the artifact service refused the upload without a reason");
+        }
+        Ok(artifact_id)
+    }
+
+    /// Where an artifact can be read for a while.
+    pub(super) async fn address(&self, artifact: &ServiceArtifact) -> anyhow::Result<Url> {
+        let mut body = ids(&artifact.identity);
+        body["name"] = artifact.name.as_str().into();
+        let Signed { signed_url } = self.ask("GetSignedArtifactURL", &body, &artifact.name).await?;
+        signed(&signed_url)
+    }
+
+    /// Tries until it succeeds, fails for good, or has failed too often.
+    pub(super) async fn persist<T>(
+        &self,
+        mut attempt: impl AsyncFnMut() -> Result<T, Trouble>,
+    ) -> anyhow::Result<T> {
+        let mut pause = self.patience.pause;
+        for left in (0..self.patience.tries).rev() {
+            match attempt().await {
+                Ok(done) => return Ok(done),
+                Err(Trouble::Final(error)) => return Err(error),
+                Err(Trouble::Passing(reason, _)) if left == 0 => {
+                    bail!("{reason} (tried {} times)", self.patience.tries)
+                }
+                Err(Trouble::Passing(reason, wait)) => {
+                    let wait = wait.unwrap_or(pause).min(self.patience.longest_limit);
+                    tracing::warn!("{reason}; trying again");
+                    tokio::time::sleep(wait).await;
+                    pause = pause.mul_f64(GROWTH).min(self.patience.longest_pause);
+                }
+            }
+        }
+        bail!("it was not tried")
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, method: &str, body: &Value, name: &str) -> anyhow::Result<T> {
+        let mut url = self.origin.clone();
+        url.set_path(&format!("{SERVICE}/{method}"));
+        let mut bearer = HeaderValue::from_str(&format!("Bearer {}", self.token.expose()))
+            .ok()
+            .context("the job's runtime token cannot be sent")?;
+        bearer.set_sensitive(true);
+        let body = body.to_string();
+        self.persist(async || {
+            let sent = self
+                .client
+                .post(url.clone())
+                .header(AUTHORIZATION, bearer.clone())
+                .header(CONTENT_TYPE, "application/json")
+                .body(body.clone())
+                .send();
+            let answer = sent.await.map_err(Trouble::from)?;
+            let status = answer.status();
+            let wait = retry_after(answer.headers());
+            let text = whole(answer).await?;
+            if status.is_success() {
+                return serde_json::from_slice(&text).map_err(|error| {
+                    let error = short(&error.to_string());
+                    Trouble::Passing(format!("the artifact service's answer cannot be read: {error}"), None)
+                });
+            }
+            let said = said(&text);
+            let told = format!("the artifact service answered {} to {method}: {said}", status.as_u16());
+            Err(match status.as_u16() {
+                409 if method == "CreateArtifact" => {
+                    Trouble::Final(DuplicateArtifact { name: name.to_owned() }.into())
+                }
+                429 | 500.. => Trouble::Passing(told, wait),
+                _ => Trouble::Final(anyhow::anyhow!(told)),
+            })
+        })
+        .await
+    }
+}
+
+impl From<reqwest::Error> for Trouble {
+    fn from(error: reqwest::Error) -> Self {
+        let error = TransportError::from(error);
+        let told = format!("the artifact service cannot be reached: {}", error.cause);
+        if error.repeatable { Self::Passing(told, None) } else { Self::Final(anyhow::anyhow!(told)) }
+    }
+}
+
+/// What an error of the service says.
+fn said(text: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Body {
+        msg: String,
+    }
+    match serde_json::from_slice(text) {
+        Ok(Body { msg }) => short(&msg),
+        Err(_) => "no reason that can be read".to_owned(),
+    }
+}
+
+async fn whole(mut answer: Response) -> Result<Vec<u8>, Trouble> {
+    let mut text = Vec::new();
+    while let Some(chunk) = answer.chunk().await? {
+        if text.len() + chunk.len() > LARGEST_ANSWER {
+            return Err(Trouble::Final(anyhow::anyhow!("the artifact service's answer is too large")));
+        }
+        text.extend_from_slice(&chunk);
+    }
+    Ok(text)
+}
+
+fn ids(identity: &Identity) -> Value {
+    json!({"workflow_run_backend_id": identity.run, "workflow_job_run_backend_id": identity.job})
+}
+
+/// A signed address. It is not shown when it is wrong, because its query is a key.
+fn signed(url: &str) -> anyhow::Result<Url> {
+    Url::parse(url)
+        .ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+        .context("the artifact service gave no address that can be used")
+}
+
+/// A number, or its digits in a text.
+fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let value = Value::deserialize(from)?;
+    let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+    number.ok_or_else(|| serde::de::Error::custom("not a whole number"))
+}

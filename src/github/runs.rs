@@ -1,0 +1,326 @@
+//! Workflow runs and their jobs: found, watched, cancelled.
+
+use std::collections::VecDeque;
+
+use http::StatusCode;
+use http::header::ETAG;
+use jiff::{SignedDuration, Timestamp};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+
+use super::call::{Call, Repeat};
+use super::client::Client;
+use super::error::{About, ApiError};
+use super::repository::file_name;
+use super::saved::location;
+use super::transport::TransportError;
+use crate::model::printable;
+
+/// The most that GitHub lists at once.
+const PAGE: usize = 100;
+/// More runs than these are not started while one dispatch is looked for.
+const MOST_RUN_PAGES: usize = 5;
+/// 256 legs are three pages.
+const MOST_JOB_PAGES: usize = 20;
+/// How far GitHub's clock may be behind ours.
+const CLOCK_SLACK: SignedDuration = SignedDuration::from_mins(5);
+/// The most of a log that is read for its last lines.
+const LARGEST_LOG: u64 = 256 << 20;
+/// The most of one line of a log that is kept.
+const LONGEST_LINE: usize = 2000;
+
+/// The state of something on GitHub, as GitHub names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Etag(pub(super) String);
+
+/// What a look at something showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Polled<T> {
+    /// It is as it was.
+    Unchanged,
+    /// It is like this now.
+    Changed(T, Option<Etag>),
+}
+
+/// A workflow run. States are open sets of words.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Run {
+    /// Its number.
+    pub id: u64,
+    /// Its page.
+    #[serde(default)]
+    pub html_url: String,
+    /// What its `run-name` made of the inputs.
+    #[serde(default, deserialize_with = "or_default")]
+    pub display_title: String,
+    /// `queued`, `in_progress`, `completed`, `waiting`, `requested`, `pending` or another word.
+    #[serde(default, deserialize_with = "or_default")]
+    pub status: String,
+    /// How it ended: `success`, `failure`, `cancelled`, `timed_out`, `startup_failure`, `action_required` or another word.
+    #[serde(default)]
+    pub conclusion: Option<String>,
+    /// Which try of the run this is.
+    #[serde(default = "first")]
+    pub run_attempt: u64,
+    /// When it was made.
+    #[serde(default, deserialize_with = "time")]
+    pub created_at: Option<Timestamp>,
+    /// When this try began.
+    #[serde(default, deserialize_with = "time")]
+    pub run_started_at: Option<Timestamp>,
+    /// When it last changed.
+    #[serde(default, deserialize_with = "time")]
+    pub updated_at: Option<Timestamp>,
+}
+
+/// A job of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Job {
+    /// Its number.
+    pub id: u64,
+    /// Its name, with the values of its matrix.
+    #[serde(default)]
+    pub name: String,
+    /// As that of a run.
+    #[serde(default, deserialize_with = "or_default")]
+    pub status: String,
+    /// As that of a run.
+    #[serde(default)]
+    pub conclusion: Option<String>,
+    /// Its page.
+    #[serde(default)]
+    pub html_url: Option<String>,
+    /// When a machine took it.
+    #[serde(default, deserialize_with = "time")]
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    #[serde(default, deserialize_with = "time")]
+    pub completed_at: Option<Timestamp>,
+    /// What it does, one after the other.
+    #[serde(default, deserialize_with = "or_default")]
+    pub steps: Vec<Step>,
+}
+
+/// A step of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Step {
+    /// Its name.
+    #[serde(default)]
+    pub name: String,
+    /// As that of a run.
+    #[serde(default, deserialize_with = "or_default")]
+    pub status: String,
+    /// As that of a run.
+    #[serde(default)]
+    pub conclusion: Option<String>,
+    /// Its place in the job.
+    #[serde(default)]
+    pub number: u64,
+}
+
+impl Run {
+    /// Whether it has ended, in whatever way.
+    pub fn is_over(&self) -> bool {
+        self.status == "completed"
+    }
+}
+
+impl Client {
+    /// The newest run of a workflow with this title that was dispatched since then.
+    pub async fn find_run(
+        &self,
+        repo: &str,
+        workflow: &str,
+        title: &str,
+        since: Timestamp,
+    ) -> Result<Option<Run>, ApiError> {
+        #[derive(Deserialize)]
+        struct Page {
+            workflow_runs: Vec<Run>,
+        }
+        let workflow = file_name(workflow);
+        let since = since.checked_sub(CLOCK_SLACK).unwrap_or(since);
+        let since = Timestamp::from_second(since.as_second()).unwrap_or(since);
+        for page in 1..=MOST_RUN_PAGES {
+            let mut url = self.repo_url(repo, &["actions", "workflows", workflow, "runs"])?;
+            url.query_pairs_mut()
+                .append_pair("event", "workflow_dispatch")
+                .append_pair("created", &format!(">={since}"))
+                .append_pair("exclude_pull_requests", "true")
+                .append_pair("per_page", &PAGE.to_string())
+                .append_pair("page", &page.to_string());
+            let Page { workflow_runs } = self.fetch(Call::get(About::Runs, repo, &workflow, url)).await?;
+            let listed = workflow_runs.len();
+            let found = workflow_runs.into_iter().filter(|run| run.display_title == title);
+            if let Some(run) = found.max_by_key(|run| run.id) {
+                return Ok(Some(run));
+            }
+            if listed < PAGE {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// A run, or that it is still as it was. An unchanged one costs nothing of the rate limit.
+    pub async fn run(&self, repo: &str, run_id: u64, known: Option<&Etag>) -> Result<Polled<Run>, ApiError> {
+        let mut url = self.repo_url(repo, &["actions", "runs", &run_id.to_string()])?;
+        url.query_pairs_mut().append_pair("exclude_pull_requests", "true");
+        let etag = known.map(|etag| etag.0.as_str());
+        let call = Call { etag, ..Call::get(About::Run, repo, &run_id, url) };
+        let answer = self.call(call.clone()).await?;
+        if answer.status == StatusCode::NOT_MODIFIED && known.is_some() {
+            return Ok(Polled::Unchanged);
+        }
+        if !answer.status.is_success() {
+            return Err(self.refused(&call, &answer));
+        }
+        let etag = answer.headers.get(ETAG).and_then(|etag| etag.to_str().ok());
+        Ok(Polled::Changed(self.parse(&answer)?, etag.map(|etag| Etag(etag.to_owned()))))
+    }
+
+    /// The jobs of the latest try of a run.
+    pub async fn jobs(&self, repo: &str, run_id: u64) -> Result<Vec<Job>, ApiError> {
+        #[derive(Deserialize)]
+        struct Page {
+            jobs: Vec<Job>,
+        }
+        let mut url = self.repo_url(repo, &["actions", "runs", &run_id.to_string(), "jobs"])?;
+        url.query_pairs_mut().append_pair("filter", "latest");
+        let call = Call::get(About::Jobs, repo, &run_id, url);
+        self.all_pages(call, MOST_JOB_PAGES, |page: Page| page.jobs).await
+    }
+
+    /// The last lines of a job's log, without the times that GitHub puts before them.
+    pub async fn job_log_tail(&self, repo: &str, job_id: u64, lines: usize) -> Result<Vec<String>, ApiError> {
+        let url = self.repo_url(repo, &["actions", "jobs", &job_id.to_string(), "logs"])?;
+        let call = Call::get(About::Log, repo, &job_id, url);
+        let answer = self.call(call.clone()).await?;
+        let mut tail = Tail::new(lines);
+        if answer.status.is_success() {
+            tail.feed(&answer.body);
+            return Ok(tail.finish());
+        }
+        let Some(url) = location(&self.inner.base, &call.url, &answer) else {
+            return Err(self.refused(&call, &answer));
+        };
+        let host = super::transport::host(&url);
+        let failed = |error: reqwest::Error| ApiError::transport(&host, &TransportError::from(error));
+        let mut log = self.inner.plain.get(url).send().await.map_err(failed)?;
+        if !log.status().is_success() {
+            let what = format!("status {} for a log", log.status().as_u16());
+            return Err(ApiError::BadAnswer { host, what });
+        }
+        let mut read = 0;
+        while let Some(chunk) = log.chunk().await.map_err(failed)? {
+            read += chunk.len() as u64;
+            tail.feed(&chunk);
+            if read > LARGEST_LOG {
+                break;
+            }
+        }
+        Ok(tail.finish())
+    }
+
+    /// Cancels a run. One that is over is as good as cancelled.
+    pub async fn cancel_run(&self, repo: &str, run_id: u64) -> Result<(), ApiError> {
+        let url = self.repo_url(repo, &["actions", "runs", &run_id.to_string(), "cancel"])?;
+        // To cancel twice is to cancel.
+        let call = Call { repeat: Repeat::Freely, ..Call::post(About::Cancel, repo, &run_id, url, None) };
+        let answer = self.call(call.clone()).await?;
+        match answer.status {
+            StatusCode::CONFLICT => Ok(()),
+            status if status.is_success() => Ok(()),
+            _ => Err(self.refused(&call, &answer)),
+        }
+    }
+
+    /// All that a list has, page after page.
+    pub(super) async fn all_pages<P: DeserializeOwned, T>(
+        &self,
+        call: Call<'_>,
+        most: usize,
+        entries: impl Fn(P) -> Vec<T>,
+    ) -> Result<Vec<T>, ApiError> {
+        let mut all = Vec::new();
+        for page in 1..=most {
+            let mut call = call.clone();
+            call.url
+                .query_pairs_mut()
+                .append_pair("per_page", &PAGE.to_string())
+                .append_pair("page", &page.to_string());
+            let listed = entries(self.fetch(call).await?);
+            let is_last = listed.len() < PAGE;
+            all.extend(listed);
+            if is_last {
+                break;
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// The last lines of what was fed.
+struct Tail {
+    most: usize,
+    lines: VecDeque<Vec<u8>>,
+    current: Vec<u8>,
+}
+
+impl Tail {
+    fn new(most: usize) -> Self {
+        Self { most, lines: VecDeque::new(), current: Vec::new() }
+    }
+
+    fn feed(&mut self, bytes: &[u8]) {
+        for (index, part) in bytes.split(|byte| *byte == b'\n').enumerate() {
+            if index > 0 {
+                self.end_line();
+            }
+            let room = LONGEST_LINE.saturating_sub(self.current.len());
+            self.current.extend_from_slice(&part[..part.len().min(room)]);
+        }
+    }
+
+    fn end_line(&mut self) {
+        self.lines.push_back(std::mem::take(&mut self.current));
+        if self.lines.len() > self.most {
+            self.lines.pop_front();
+        }
+    }
+
+    fn finish(mut self) -> Vec<String> {
+        if !self.current.is_empty() {
+            self.end_line();
+        }
+        self.lines.iter().map(|line| shown(&String::from_utf8_lossy(line))).collect()
+    }
+}
+
+/// A line of a log without its time and its carriage return.
+fn shown(line: &str) -> String {
+    let line = line.trim_start_matches('\u{feff}').trim_end_matches('\r');
+    let text = match line.split_once(' ') {
+        Some((time, text)) if time.parse::<Timestamp>().is_ok() => text,
+        None if line.parse::<Timestamp>().is_ok() => "",
+        _ => line,
+    };
+    printable(text)
+}
+
+fn first() -> u64 {
+    1
+}
+
+/// A point in time, where there is one that can be read.
+pub(super) fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    let text = Option::<String>::deserialize(from)?;
+    Ok(text.and_then(|text| text.parse().ok()))
+}
+
+/// `null` is as good as nothing.
+pub(super) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    from: D,
+) -> Result<T, D::Error> {
+    Ok(Option::<T>::deserialize(from)?.unwrap_or_default())
+}

@@ -1,0 +1,137 @@
+//! Where the token comes from.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use reqwest::Url;
+
+use super::transport::host;
+use crate::model::{Exit, Failure, Secret};
+
+/// The action's `token` input.
+const INPUT: &str = "INPUT_TOKEN";
+/// For github.com and `*.ghe.com`.
+const VARIABLES: [&str; 2] = ["GH_TOKEN", "GITHUB_TOKEN"];
+/// For any other host: a token of github.com must not be sent there.
+const ENTERPRISE_VARIABLES: [&str; 2] = ["GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"];
+
+const GH_LIMIT: Duration = Duration::from_secs(10);
+const GH_POLL: Duration = Duration::from_millis(20);
+
+/// Where a token is looked for, in this order: file, action input, environment, `gh`.
+pub struct TokenSources<'a> {
+    /// Where GitHub's API is.
+    pub api_url: &'a str,
+    /// The file that the user names.
+    pub token_file: Option<&'a Path>,
+    /// The environment.
+    pub env: &'a dyn Fn(&str) -> Option<String>,
+    /// GitHub's own program, mostly `gh`.
+    pub gh: &'a Path,
+}
+
+/// The first token found. Blocks for up to ten seconds where `gh` is asked.
+pub fn find_token(sources: &TokenSources<'_>) -> Result<Secret, Failure> {
+    if let Some(file) = sources.token_file {
+        return from_file(file);
+    }
+    let host = web_host(sources.api_url);
+    let enterprise = is_enterprise(&host);
+    let variables = if enterprise { ENTERPRISE_VARIABLES } else { VARIABLES };
+    for name in [INPUT].iter().chain(&variables) {
+        // An input that was not given is an empty variable.
+        let value = (sources.env)(name).filter(|value| !value.trim().is_empty());
+        if let Some(value) = value {
+            return checked(&value, &format!("`{name}`"));
+        }
+    }
+    let gh = match ask_gh(sources.gh, &host) {
+        Ok(token) => return checked(&token, "`gh auth token`"),
+        Err(why) => why,
+    };
+    let [first, second] = variables;
+    let other = if enterprise && VARIABLES.iter().any(|name| (sources.env)(name).is_some()) {
+        format!("; `{}` and `{}` are for github.com only", VARIABLES[0], VARIABLES[1])
+    } else {
+        String::new()
+    };
+    let message = format!(
+        "no GitHub token for `{host}`: no `--token-file`, no `token` input, no `{first}`, no `{second}`, and `gh auth token \
+         --hostname {host}` {gh}{other}"
+    );
+    Err(Failure::new(Exit::Config, message)
+        .hint(format!("set `{first}`, or sign in with `gh auth login --hostname {host}`")))
+}
+
+/// The host that people see: the API of github.com and of `*.ghe.com` has a host of its own.
+fn web_host(api_url: &str) -> String {
+    let host = Url::parse(api_url.trim()).map(|url| host(&url)).unwrap_or_default();
+    match host.strip_prefix("api.") {
+        Some(web) if !is_enterprise(web) => web.to_owned(),
+        _ => host,
+    }
+}
+
+fn is_enterprise(host: &str) -> bool {
+    host != "github.com" && !host.ends_with(".ghe.com")
+}
+
+fn from_file(file: &Path) -> Result<Secret, Failure> {
+    let shown = file.display();
+    let text = fs::read_to_string(file).map_err(|error| {
+        Failure::config(format!("cannot read the token file `{shown}`: {error}"))
+            .hint("`--token-file` names a file that holds nothing but the token")
+    })?;
+    checked(&text, &format!("`{shown}`"))
+}
+
+fn checked(text: &str, from: &str) -> Result<Secret, Failure> {
+    let token = text.trim();
+    if token.is_empty() {
+        return Err(
+            Failure::config(format!("{from} holds no token")).hint("put the token there, and nothing else")
+        );
+    }
+    if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Failure::config(format!(
+            "{from} contains a line break or another character that no token has"
+        ))
+        .hint("put the token there, and nothing else"));
+    }
+    Ok(Secret::new(token))
+}
+
+/// What `gh` is signed in with; the error says how it did not answer.
+fn ask_gh(gh: &Path, host: &str) -> Result<String, String> {
+    let mut child = Command::new(gh)
+        .args(["auth", "token", "--hostname", host])
+        .env("GH_PROMPT_DISABLED", "1")
+        .env("GH_NO_UPDATE_NOTIFIER", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => "is not installed".to_owned(),
+            _ => format!("cannot be started ({error})"),
+        })?;
+    let deadline = Instant::now() + GH_LIMIT;
+    loop {
+        match child.try_wait() {
+            Ok(Some(_)) => break,
+            Ok(None) if Instant::now() < deadline => thread::sleep(GH_POLL),
+            _ => {
+                // It may have ended by itself this very moment.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("gave no answer within {} s", GH_LIMIT.as_secs()));
+            }
+        }
+    }
+    let output = child.wait_with_output().map_err(|error| format!("cannot be read ({error})"))?;
+    let token = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if output.status.success() && !token.is_empty() { Ok(token) } else { Err("has none".to_owned()) }
+}

@@ -43,6 +43,15 @@ impl Env {
         self.secrets.iter().filter_map(|name| self.get(name)).map(Secret::new)
     }
 
+    /// Gives a value to each of these that has none.
+    pub fn set_where_unset(&mut self, names: impl IntoIterator<Item = String>, value: &str) {
+        for name in names {
+            if self.get(&name).is_none() {
+                self.values.insert(name, value.to_owned());
+            }
+        }
+    }
+
     /// Adds what `dir/.env` says, where nothing is set yet.
     pub fn add_dotenv(&mut self, dir: &Path) -> std::io::Result<()> {
         match std::fs::read_to_string(dir.join(".env")) {

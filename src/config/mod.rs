@@ -3,7 +3,7 @@
 //! Every file (`source`) is read into a tree whose nodes know where they stand (`yaml`, `node`), so that all problems of all files
 //! are told at once, each with its line drawn (`diagnostic`). `env` is the only source of environment values, `interpolate`
 //! puts them into strings, `merge` resolves `<<`, and `roots` are the directories where references are looked up.
-//! `targets` reads `targets.yaml`, `suite` reads evaluation suites.
+//! `targets` reads `targets.yaml`, `suite` reads evaluation suites, `workflow` looks into a workflow file.
 
 mod diagnostic;
 mod env;
@@ -14,6 +14,7 @@ mod roots;
 mod source;
 mod suite;
 mod targets;
+mod workflow;
 mod yaml;
 
 pub use diagnostic::{Invalid, Problems};
@@ -24,4 +25,5 @@ pub use roots::Roots;
 pub use source::{Source, Span, shown};
 pub use suite::{SuiteOptions, load_suite};
 pub use targets::{TargetsFile, parse_duration};
+pub use workflow::WorkflowInputs;
 pub use yaml::Document;

@@ -20,6 +20,8 @@ pub(super) const HANDOVER: &str = "eval-batch";
 const ARCHIVE: &str = "batch.tar.gz";
 /// The folder of the results branches, unless another one is chosen.
 const RESULTS: &str = "eval-results";
+/// The folder of the branches with rows that came as artifacts.
+const ARTIFACTS: &str = "artifact-results";
 /// Every commit leaves a pack; from here on they slow the reading down.
 const MOST_PACKS: usize = 100;
 /// How many known batches a message lists.
@@ -104,6 +106,12 @@ impl LocalExchange {
         Self { results_prefix: prefix.to_owned(), ..self }
     }
 
+    /// The same exchange, with what came as artifacts instead of what is on the results branches: that follows another
+    /// repository, and is overwritten.
+    pub fn artifacts(&self) -> anyhow::Result<Self> {
+        Ok(Self::new(Repository::open(self.path())?, &self.shown).with_results_prefix(ARTIFACTS))
+    }
+
     /// The directory of the repository.
     pub fn path(&self) -> &Path {
         self.repository.dir()
@@ -158,6 +166,15 @@ impl LocalExchange {
             return Err(self.no_batch(id)?.into());
         }
         Ok(())
+    }
+
+    /// How long the archive of a batch is that lies there.
+    pub fn batch_bytes(&self, id: &BatchId) -> anyhow::Result<Option<u64>> {
+        let name = format!("refs/heads/{}:{ARCHIVE}", handover_branch(id));
+        self.repository.read_blob(&name, |size, content| {
+            io::copy(content, &mut io::sink())?;
+            Ok(size)
+        })
     }
 
     /// Takes the hand-over branch away, once everything is collected.

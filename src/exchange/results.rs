@@ -1,6 +1,6 @@
 //! The results branch: one file of new rows per checkpoint, and the manifest.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Read, Seek as _, Write};
 use std::path::Path;
 
@@ -71,6 +71,18 @@ impl LocalExchange {
                 Committed::LostRace(error) => races.lost(error)?,
             }
         }
+    }
+
+    /// Publishes the rows of a compressed file, as an artifact has them.
+    pub fn publish_compressed(&self, id: &BatchId, shard: u32, compressed: &Path) -> anyhow::Result<()> {
+        let file =
+            File::open(compressed).with_context(|| format!("cannot read `{}`", compressed.display()))?;
+        let mut rows = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
+        let mut out = BufWriter::with_capacity(1 << 16, rows.as_file_mut());
+        rows::append(file, self.rows_bytes.1, &mut out)?;
+        out.flush()?;
+        drop(out);
+        self.publish(id, shard, Some(rows.path()), None)
     }
 
     /// The results manifest of a batch, once there is one.

@@ -198,6 +198,20 @@ impl FromStr for RemoteResults {
     }
 }
 
+impl TryFrom<String> for RemoteResults {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<RemoteResults> for String {
+    fn from(results: RemoteResults) -> Self {
+        results.to_string()
+    }
+}
+
 /// How far a run on the runner may go, as its dispatcher asks; the runner's policy may allow less.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

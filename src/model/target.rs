@@ -4,6 +4,8 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Params, Secret};
 
 /// A target that a command can use.
@@ -218,7 +220,8 @@ pub struct RemoteTarget {
 }
 
 /// Where a remote run puts its results.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum RemoteResults {
     /// On the branch `<prefix>/<batch-id>`.
     Branch(String),

@@ -24,8 +24,8 @@ pub use values::parse_duration;
 
 use self::entry::Entry;
 use super::diagnostic::is_secret_name;
-use super::{Document, Node, Problems, Roots, Source, each_reference};
-use crate::model::Failure;
+use super::{Document, Env, Node, Problems, Roots, Source, each_reference};
+use crate::model::{Failure, Limits, Target};
 
 /// Where the file may be, in each directory.
 const PLACES: [&str; 4] = ["targets.yaml", "targets.yml", ".agentv/targets.yaml", ".agentv/targets.yml"];
@@ -71,6 +71,16 @@ impl TargetsFile {
             }
         }
         names.into_iter()
+    }
+
+    /// How fast a target may be called, as far as can be told where its keys are not set.
+    pub fn limits(&self, name: &str, env: &Env) -> Option<Limits> {
+        let mut env = env.clone();
+        env.set_where_unset(self.secret_names(), "unset");
+        match self.resolve(name, &env) {
+            Ok(Target::Runner(target)) => Some(target.limits),
+            _ => None,
+        }
     }
 
     /// The names of the targets, in the file's order.

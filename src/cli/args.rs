@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::parse_duration;
+use crate::dispatcher::HandOverChoice;
 use crate::exchange::LocalExchange;
 use crate::model::{BatchId, Digest};
 
@@ -19,10 +20,11 @@ Exit codes:
   5  finished, but incomplete: some requests have no answer
   6  busy: somebody else runs it";
 
-/// The generated one would show only one of the two ways.
+/// The generated one would show only one of the ways.
 const DISPATCH_USAGE: &str = "\
 run-evals dispatch [OPTIONS] <SUITE>
-       run-evals dispatch [OPTIONS] --requests <FILE>";
+       run-evals dispatch [OPTIONS] --requests <FILE>
+       run-evals dispatch [OPTIONS] --resume <BATCH>";
 
 /// GitHub Actions as the compute backend of LLM evaluations.
 #[derive(Debug, Parser)]
@@ -76,11 +78,17 @@ pub struct EvalArgs {
 #[command(override_usage = DISPATCH_USAGE)]
 pub struct DispatchArgs {
     /// The suite: an EVAL.yaml or a .jsonl file
-    #[arg(required_unless_present = "requests", conflicts_with = "requests")]
+    #[arg(required_unless_present_any = ["requests", "resume"], conflicts_with = "requests")]
     pub suite: Option<PathBuf>,
     /// A file with one request a line, instead of a suite
     #[arg(long, value_name = "FILE")]
     pub requests: Option<PathBuf>,
+    /// Start what is missing or failed for a passing reason of a batch on GitHub, instead of a suite
+    #[arg(long, value_name = "BATCH", conflicts_with_all = ["suite", "requests", "batch_id"])]
+    pub resume: Option<BatchId>,
+    /// Leave once the run on GitHub is started
+    #[arg(long, help_heading = "GitHub")]
+    pub no_wait: bool,
     /// What both commands take.
     #[command(flatten)]
     pub work: WorkArgs,
@@ -98,6 +106,12 @@ pub struct WorkArgs {
     /// How far.
     #[command(flatten)]
     pub limits: LimitArgs,
+    /// Which GitHub.
+    #[command(flatten)]
+    pub github: GithubArgs,
+    /// How a batch gets there.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
     /// Where to.
     #[command(flatten)]
     pub output: OutputArgs,
@@ -112,6 +126,18 @@ pub struct CollectArgs {
     /// The local exchange, a git repository
     #[arg(long, value_name = "PATH", default_value = LocalExchange::DEFAULT_PATH)]
     pub exchange: PathBuf,
+    /// The targets file [default: the nearest targets.yaml or .agentv/targets.yaml]
+    #[arg(long, value_name = "FILE", help_heading = "Targets")]
+    pub targets: Option<PathBuf>,
+    /// The runner repository's target, where the batch was dispatched from another machine
+    #[arg(long, value_name = "NAME", help_heading = "Targets")]
+    pub target: Option<String>,
+    /// Delete the results branch on GitHub once everything is collected
+    #[arg(long, help_heading = "GitHub")]
+    pub delete_results: bool,
+    /// Which GitHub.
+    #[command(flatten)]
+    pub github: GithubArgs,
     /// Where to.
     #[command(flatten)]
     pub output: OutputArgs,
@@ -192,6 +218,48 @@ pub struct LimitArgs {
     /// Keep the vendor's whole answer in each row
     #[arg(long)]
     pub keep_raw: bool,
+}
+
+/// How GitHub is reached.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "GitHub")]
+pub struct GithubArgs {
+    /// GitHub's API; `https://HOST/api/v3` for GitHub Enterprise Server
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "GITHUB_API_URL",
+        hide_env_values = true,
+        default_value = "https://api.github.com"
+    )]
+    pub github_api_url: String,
+    /// A file with the token [default: `GH_TOKEN`, `GITHUB_TOKEN`, then `gh auth token`]
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Authenticate as this GitHub App instead of with a token
+    #[arg(long, value_name = "ID")]
+    pub app_id: Option<String>,
+    /// A file with the App's private key [default: the variable `RUN_EVALS_APP_KEY`]
+    #[arg(long, value_name = "FILE", requires = "app_id")]
+    pub app_key_file: Option<PathBuf>,
+}
+
+/// How a batch gets to a runner repository, and what stays there.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "GitHub")]
+pub struct RemoteArgs {
+    /// How the batch travels to the runner repository
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = HandOverChoice::Auto)]
+    pub handover: HandOverChoice,
+    /// Let prompts and answers lie on the branches of a public repository
+    #[arg(long)]
+    pub allow_public: bool,
+    /// Delete the results branch on GitHub once everything is collected
+    #[arg(long)]
+    pub delete_results: bool,
+    /// How long a run may take to appear after a start whose answer was lost
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s", hide = true)]
+    pub grace: Duration,
 }
 
 /// Where results go, and in which form.

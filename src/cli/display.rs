@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::dispatcher::RemoteProgress;
 use crate::runner::Progress;
 
 /// How often a line is written where there is no terminal.
@@ -13,7 +14,7 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 const BAR_EVERY: Duration = Duration::from_millis(100);
 
 /// Where messages go.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Display {
     quiet: bool,
     terminal: bool,
@@ -39,8 +40,26 @@ impl Display {
         }
     }
 
-    /// Shows progress until the work is done.
+    /// Shows the progress of a run here until the work is done.
     pub(super) async fn follow<T>(&self, progress: &Arc<Progress>, work: impl Future<Output = T>) -> T {
+        self.show(|| (progress.done(), progress.total.get(), state(progress)), work).await
+    }
+
+    /// Shows the progress of a run on GitHub until the work is done.
+    pub(super) async fn follow_remote<T>(
+        &self,
+        progress: &RemoteProgress,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let view = || {
+            let (answered, total) = progress.counts();
+            (answered, total, progress.state())
+        };
+        self.show(view, work).await
+    }
+
+    /// Shows how many of how many are done, and the state, until the work is done.
+    async fn show<T>(&self, view: impl Fn() -> (u64, u64, String), work: impl Future<Output = T>) -> T {
         if self.quiet {
             return work.await;
         }
@@ -59,14 +78,17 @@ impl Display {
                     }
                     return done;
                 }
-                _ = ticks.tick() => match &bar {
-                    Some(bar) => {
-                        bar.set_length(progress.total.get());
-                        bar.set_position(progress.done());
-                        bar.set_message(state(progress));
+                _ = ticks.tick() => {
+                    let (done, total, state) = view();
+                    if let Some(bar) = &bar {
+                        bar.set_length(total);
+                        bar.set_position(done);
+                        bar.set_message(state);
+                    } else {
+                        let seconds = started.elapsed().as_secs();
+                        self.note(&format!("{done} of {total} done after {seconds} s: {state}"));
                     }
-                    None => self.note(&line(progress, started.elapsed())),
-                },
+                }
             }
         }
     }
@@ -106,14 +128,4 @@ fn state(progress: &Progress) -> String {
         learned => format!(", slowed by the vendor to {learned} calls a minute"),
     };
     format!("{} in flight{waiting}{failed}{pace}", progress.in_flight.get())
-}
-
-fn line(progress: &Progress, elapsed: Duration) -> String {
-    format!(
-        "{} of {} done after {} s: {}",
-        progress.done(),
-        progress.total.get(),
-        elapsed.as_secs(),
-        state(progress)
-    )
 }

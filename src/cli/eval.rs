@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use super::args::{DispatchArgs, EvalArgs};
 use super::display::Display;
-use super::inputs;
 use super::output::Output;
-use super::session::{Input, Session};
+use super::session::{self, Input, Session};
+use super::{inputs, resume};
 use crate::model::{Exit, Failure};
 
 /// Where `eval` puts its files unless told otherwise.
@@ -23,11 +23,15 @@ pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Ex
         Some(output) => output,
         None => Output::open(Some(default_dir()))?,
     };
-    let summary = session.run(&exchange, batches, &mut output).await?;
+    let begun = session.begin(&exchange, batches).await?;
+    let summary = session.run(&exchange, begun, &mut output).await?;
     output.finish(summary, args.work.output.format)
 }
 
 pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::Result<Exit> {
+    if let Some(id) = &args.resume {
+        return resume::resume(id, &args, display).await;
+    }
     let input = match (args.requests, args.suite) {
         (Some(requests), _) => Input::Requests(requests),
         (None, Some(suite)) => Input::Suite(suite),
@@ -38,6 +42,10 @@ pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::R
     let exchange = inputs::exchange(&args.work.batch.exchange)?;
     let mut output = Output::open(args.work.output.output)?;
     let batches = session.hand_over(&exchange, batches)?;
-    let summary = session.run(&exchange, batches, &mut output).await?;
+    let begun = session.begin(&exchange, batches).await?;
+    if args.no_wait && session::leave(&begun, args.work.output.format)? {
+        return Ok(Exit::Ok);
+    }
+    let summary = session.run(&exchange, begun, &mut output).await?;
     output.finish(summary, args.work.output.format)
 }

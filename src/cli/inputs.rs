@@ -8,7 +8,7 @@ use super::args::LimitArgs;
 use super::display::Display;
 use crate::config::{Env, Roots, TargetsFile, shown};
 use crate::exchange::LocalExchange;
-use crate::model::{Exit, Failure, RunnerTarget, Target};
+use crate::model::{Failure, RunnerTarget, Target};
 
 /// Where GitHub's tokens stand: as secret as any key of a target.
 const TOKENS: [&str; 5] =
@@ -52,11 +52,8 @@ pub(super) fn runner_target(targets: &TargetsFile, name: &str, env: &Env) -> any
     match targets.resolve(name, env)? {
         Target::Runner(target) => Ok(*target),
         Target::Remote(target) => {
-            let message = format!(
-                "target `{}` is a runner repository on GitHub, which this version cannot dispatch to",
-                target.name
-            );
-            Err(Failure::new(Exit::Failure, message)
+            let message = format!("target `{}` is a runner repository on GitHub, not a model", target.name);
+            Err(Failure::config(message)
                 .hint("choose a target with a model behind it with `--target`")
                 .into())
         }

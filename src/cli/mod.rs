@@ -4,8 +4,11 @@ mod args;
 mod collect;
 mod display;
 mod eval;
+mod github;
 mod inputs;
 mod output;
+mod remote;
+mod resume;
 mod run;
 mod session;
 mod signals;
@@ -21,7 +24,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Eval(args) => eval::eval(args, &display).await,
         Command::Dispatch(args) => eval::dispatch(args, &display).await,
-        Command::Collect(args) => collect::collect(args, &display),
+        Command::Collect(args) => collect::collect(args, &display).await,
         Command::Run(args) => run::run(args, &display).await,
     }
 }

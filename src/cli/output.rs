@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 use super::args::Format;
 use super::display;
 use crate::config::shown;
-use crate::model::{Exit, Failure};
+use crate::model::{Exit, Failure, printable};
 use crate::report::{Summary, render_table};
 
 /// A directory with `responses.jsonl` and `summary.json`, or stdout with the responses alone.
@@ -74,6 +74,9 @@ impl Output {
                         let repo = shown(Path::new(&target.results_repo), &cwd);
                         let branch = &target.results_branch;
                         let _ = writeln!(text, "results    branch {branch} of {}", repo.display());
+                        if let Some(url) = &target.run_url {
+                            let _ = writeln!(text, "run        {}", printable(url));
+                        }
                     }
                     display::stdout(&text)?;
                 }

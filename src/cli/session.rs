@@ -1,4 +1,4 @@
-//! What `eval` and `dispatch` do: read everything, plan a batch a target, hand over, run, collect.
+//! What `eval` and `dispatch` do: read everything, plan a batch a target, hand over, run here or on GitHub, collect.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,14 +6,18 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 
-use super::args::WorkArgs;
+use super::args::{Format, GithubArgs, RemoteArgs, WorkArgs};
 use super::display::Display;
 use super::output::Output;
-use super::{inputs, signals};
-use crate::config::{SuiteOptions, load_suite};
-use crate::dispatcher::{self, BatchName, PlannedBatch};
+use super::remote::RemoteBatch;
+use super::{github, inputs, signals};
+use crate::config::{Env, SuiteOptions, load_suite};
+use crate::dispatcher::{self, BatchName, PlannedBatch, Purpose, Sharding, Wanted};
 use crate::exchange::{LocalExchange, Put};
-use crate::model::{BatchId, Digest, Failure, RunnerTarget, Suite, SuiteTarget, TestCase};
+use crate::model::{
+    BatchId, BatchManifest, Digest, Failure, RemoteTarget, RunnerOptions, RunnerTarget, Suite, SuiteTarget,
+    Target, TestCase,
+};
 use crate::report::{Summary, TargetSummary};
 use crate::runner::{self, Progress, RunOptions};
 
@@ -35,13 +39,18 @@ pub(super) struct Session<'d> {
     targets: Vec<Chosen>,
     batch_name: BatchName,
     options: RunOptions,
+    remote_options: RunnerOptions,
+    github: GithubArgs,
+    remote: RemoteArgs,
+    env: Env,
     display: &'d Display,
 }
 
 /// A target as it was asked for, which may be an alias, and what it leads to.
 pub(super) struct Chosen {
     asked: String,
-    target: RunnerTarget,
+    target: Target,
+    sharding: Sharding,
 }
 
 /// A batch that lies in the exchange.
@@ -50,7 +59,18 @@ pub(super) struct HandedOver<'s> {
     pub(super) run_id: BatchId,
     id: BatchId,
     sha256: Digest,
-    target: &'s RunnerTarget,
+    archive_bytes: u64,
+    manifest: BatchManifest,
+    is_new: bool,
+    target: &'s Target,
+}
+
+/// A batch on its way to its answers.
+pub(super) enum Begun<'s> {
+    /// It is run here.
+    Here(Box<HandedOver<'s>>, &'s RunnerTarget),
+    /// A runner repository has it.
+    There(Box<RemoteBatch<'s>>),
 }
 
 enum Work {
@@ -65,7 +85,7 @@ enum Work {
 impl<'d> Session<'d> {
     /// Reads and checks everything; no call is made and nothing is written.
     pub(super) fn open(input: Input, args: &WorkArgs, display: &'d Display) -> anyhow::Result<Self> {
-        let WorkArgs { targets: target_args, batch, limits, output: _ } = args;
+        let WorkArgs { targets: target_args, batch, limits, github, remote, output: _ } = args;
         let cwd = std::env::current_dir().context("cannot find the working directory")?;
         let (Input::Suite(path) | Input::Requests(path)) = &input;
         let file = cwd.join(path);
@@ -86,32 +106,54 @@ impl<'d> Session<'d> {
         };
         let mut targets: Vec<Chosen> = Vec::new();
         for SuiteTarget { name: asked, use_target } in asked_targets(&target_args.target, &work) {
-            let mut target =
-                inputs::runner_target(&targets_file, use_target.as_ref().unwrap_or(&asked), &env)?;
+            let mut target = targets_file.resolve(use_target.as_ref().unwrap_or(&asked), &env)?;
             if use_target.is_some() {
-                target.name.clone_from(&asked);
+                match &mut target {
+                    Target::Runner(target) => target.name.clone_from(&asked),
+                    Target::Remote(target) => target.name.clone_from(&asked),
+                }
             }
-            if let Some(twin) = targets.iter().find(|known| known.target.name == target.name) {
+            if let Some(twin) = targets.iter().find(|known| known.target.name() == target.name()) {
                 let message =
-                    format!("`{}` and `{asked}` are the same target, `{}`", twin.asked, target.name);
+                    format!("`{}` and `{asked}` are the same target, `{}`", twin.asked, target.name());
                 return Err(Failure::config(message).hint("name it once").into());
             }
-            inputs::apply_limits(&mut target, limits);
-            targets.push(Chosen { asked, target });
+            let sharding = match &mut target {
+                Target::Runner(target) => {
+                    inputs::apply_limits(target, limits);
+                    Sharding::one()
+                }
+                Target::Remote(target) => {
+                    let runner = target.target.as_deref().unwrap_or(DEFAULT_TARGET);
+                    Sharding { shards: target.shards, limits: targets_file.limits(runner, &env) }
+                }
+            };
+            targets.push(Chosen { asked, target, sharding });
         }
         let mut budget_usd = limits.budget_usd;
+        let mut workers = None;
         if let Work::Suite { suite, .. } = &work {
             budget_usd = budget_usd.or(suite.budget_usd);
-            for Chosen { target, .. } in &mut targets {
-                let workers = suite.workers.and_then(std::num::NonZeroU32::new);
-                let most = workers.filter(|_| limits.max_concurrency.is_none());
-                target.limits.max_concurrency = most
-                    .map_or(target.limits.max_concurrency, |most| most.min(target.limits.max_concurrency));
-            }
+            workers = suite.workers.and_then(std::num::NonZeroU32::new);
         }
-        for Chosen { target, .. } in &targets {
+        for Chosen { target, .. } in &mut targets {
+            // The budget and the concurrency of a runner repository are its own matter.
+            let Target::Runner(target) = target else { continue };
+            let most = workers.filter(|_| limits.max_concurrency.is_none());
+            target.limits.max_concurrency =
+                most.map_or(target.limits.max_concurrency, |most| most.min(target.limits.max_concurrency));
             runner::check_budget(target, budget_usd)?;
         }
+        let remote_options = RunnerOptions {
+            budget_usd: budget_usd
+                .map(|budget| budget / f64::from(u32::try_from(targets.len()).unwrap_or(1))),
+            max_requests: limits.max_requests.map(|most| most / targets.len() as u64),
+            max_concurrency: limits.max_concurrency.or(workers),
+            dedupe: limits.dedupe,
+            keep_raw: limits.keep_raw,
+            deadline_s: limits.deadline.map(|deadline| deadline.as_secs()),
+            resume_from: Vec::new(),
+        };
         let batch_name =
             BatchName { given: batch.batch_id.clone(), one_of_several: targets.len() > 1, taken: 0 };
         Ok(Self {
@@ -126,20 +168,25 @@ impl<'d> Session<'d> {
                 secrets: env.secrets().collect(),
                 ..RunOptions::default()
             },
+            remote_options,
+            github: github.clone(),
+            remote: remote.clone(),
+            env,
             display,
         })
     }
 
     /// One batch a target.
-    pub(super) fn plan(&self) -> anyhow::Result<Vec<(PlannedBatch, &RunnerTarget)>> {
+    pub(super) fn plan(&self) -> anyhow::Result<Vec<(PlannedBatch, &Target)>> {
         self.plan_as(self.batch_name.clone())
     }
 
-    fn plan_as(&self, mut name: BatchName) -> anyhow::Result<Vec<(PlannedBatch, &RunnerTarget)>> {
-        let mut batches: Vec<(PlannedBatch, &RunnerTarget)> = Vec::new();
-        for chosen @ Chosen { target, .. } in &self.targets {
+    fn plan_as(&self, mut name: BatchName) -> anyhow::Result<Vec<(PlannedBatch, &Target)>> {
+        let mut batches: Vec<(PlannedBatch, &Target)> = Vec::new();
+        for chosen @ Chosen { target, sharding, .. } in &self.targets {
+            let purpose = Purpose { target: served_by(target), label: target.name(), sharding: *sharding };
             let batch = match &self.work {
-                Work::Requests(path) => dispatcher::plan_requests(path, &target.name, &name)?,
+                Work::Requests(path) => dispatcher::plan_requests(path, purpose, &name)?,
                 Work::Suite { suite, .. } => {
                     let tests: Vec<&TestCase> =
                         suite.tests.iter().filter(|test| self.runs_on(test, chosen)).collect();
@@ -148,13 +195,13 @@ impl<'d> Session<'d> {
                         self.display.warning(&message);
                         continue;
                     }
-                    dispatcher::plan_suite(suite, &tests, suite.replicates, &target.name, &name)?
+                    dispatcher::plan_suite(suite, &tests, suite.replicates, purpose, &name)?
                 }
             };
             let id = &batch.manifest.batch_id;
             if let Some((_, twin)) = batches.iter().find(|(other, _)| other.manifest.batch_id == *id) {
                 let message =
-                    format!("targets `{}` and `{}` would share the batch `{id}`", twin.name, target.name);
+                    format!("targets `{}` and `{}` would share the batch `{id}`", twin.name(), target.name());
                 return Err(Failure::config(message).hint("run them apart, or rename one").into());
             }
             // The time goes on, and another target may have other tests; the run has one id.
@@ -168,7 +215,7 @@ impl<'d> Session<'d> {
     /// Whether a test runs on a target: unless the command line chooses, a test may name its own.
     fn runs_on(&self, test: &TestCase, target: &Chosen) -> bool {
         let chosen = matches!(self.work, Work::Suite { chosen: true, .. });
-        let named = |name: &String| *name == target.asked || *name == target.target.name;
+        let named = |name: &String| *name == target.asked || name == target.target.name();
         chosen || test.targets.is_empty() || test.targets.iter().any(named)
     }
 
@@ -193,7 +240,7 @@ impl<'d> Session<'d> {
     pub(super) fn hand_over<'s>(
         &'s self,
         exchange: &LocalExchange,
-        planned: Vec<(PlannedBatch, &'s RunnerTarget)>,
+        planned: Vec<(PlannedBatch, &'s Target)>,
     ) -> anyhow::Result<Vec<HandedOver<'s>>> {
         let mut planned = planned;
         let mut name = self.batch_name.clone();
@@ -206,7 +253,10 @@ impl<'d> Session<'d> {
                 if put != Put::New && name.given.is_none() {
                     break;
                 }
-                handed_over.push(HandedOver { run_id: batch.run_id.clone(), id, sha256, target });
+                let archive_bytes = std::fs::metadata(&batch.archive)?.len();
+                let (run_id, manifest, is_new) =
+                    (batch.run_id.clone(), batch.manifest.clone(), put == Put::New);
+                handed_over.push(HandedOver { run_id, id, sha256, archive_bytes, manifest, is_new, target });
             }
             // The first one decides: the others have the name of the run in theirs.
             if !handed_over.is_empty() {
@@ -217,18 +267,102 @@ impl<'d> Session<'d> {
         }
     }
 
+    /// Gives the batches of runner repositories to them, all before the first one is waited for.
+    pub(super) async fn begin<'s>(
+        &'s self,
+        exchange: &LocalExchange,
+        batches: Vec<HandedOver<'s>>,
+    ) -> anyhow::Result<Vec<Begun<'s>>> {
+        let mut client = None;
+        let mut begun = Vec::new();
+        for batch in batches {
+            let target = match batch.target {
+                Target::Runner(target) => {
+                    begun.push(Begun::Here(Box::new(batch), target));
+                    continue;
+                }
+                Target::Remote(target) => target,
+            };
+            let remote = match &client {
+                Some(client) => {
+                    self.begin_there(exchange, &batch, target, crate::github::Client::clone(client)).await
+                }
+                None => match github::client(&self.github, &self.env, self.display) {
+                    Ok(new) => {
+                        client = Some(new.clone());
+                        self.begin_there(exchange, &batch, target, new).await
+                    }
+                    Err(error) => Err(error),
+                },
+            };
+            match remote {
+                Ok(remote) => begun.push(Begun::There(Box::new(remote))),
+                Err(error) => {
+                    // Nothing was started, so nothing is left behind either.
+                    if batch.is_new && dispatcher::Record::read(exchange, &batch.id)?.is_none() {
+                        exchange.delete_batch(&batch.id)?;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(begun)
+    }
+
+    async fn begin_there<'s>(
+        &'s self,
+        exchange: &LocalExchange,
+        batch: &HandedOver<'s>,
+        target: &'s RemoteTarget,
+        client: crate::github::Client,
+    ) -> anyhow::Result<RemoteBatch<'s>> {
+        let dispatcher = github::dispatcher(
+            client,
+            (&self.github, Some(&self.remote)),
+            (exchange, &target.results),
+            self.remote_options.clone(),
+            &self.env,
+            self.display,
+        )?;
+        let wanted = Wanted {
+            target,
+            id: batch.id.clone(),
+            sha256: batch.sha256,
+            archive_bytes: batch.archive_bytes,
+            requests: batch.manifest.requests,
+            shards: batch.manifest.shards,
+        };
+        RemoteBatch::begin(dispatcher, &wanted, self.display).await
+    }
+
     /// Runs and collects the batches one after the other. Budget, requests and time are for all of them.
     pub(super) async fn run(
         &self,
         exchange: &LocalExchange,
-        batches: Vec<HandedOver<'_>>,
+        batches: Vec<Begun<'_>>,
         output: &mut Output,
     ) -> anyhow::Result<Summary> {
-        let stop = signals::stop_requested()?;
+        let anywhere_else = batches.iter().any(|batch| matches!(batch, Begun::There(..)));
+        let interrupts = anywhere_else.then(signals::interrupts).transpose()?;
+        let stop = match &interrupts {
+            Some(interrupts) => signals::stop_at_first(interrupts.clone()),
+            None => signals::stop_requested()?,
+        };
         let started = Instant::now();
         let mut options = self.options.clone();
         let mut summaries = Vec::new();
-        for HandedOver { run_id, id, sha256, target } in batches {
+        for batch in batches {
+            let (batch, target) = match (batch, &interrupts) {
+                (Begun::Here(batch, target), _) => (batch, target),
+                (Begun::There(mut batch), Some(interrupts)) => {
+                    batch.wait(self.display, interrupts).await?;
+                    let collection = batch.collect(output, self.remote.delete_results, self.display).await?;
+                    summaries.push(collection.summary);
+                    continue;
+                }
+                (Begun::There(..), None) => continue,
+            };
+            let HandedOver { run_id, id, sha256, .. } = *batch;
             options.batch_sha256 = Some(sha256);
             let progress = Arc::new(Progress::default());
             let choose = |_: &_| Ok(target.clone());
@@ -262,6 +396,25 @@ impl<'d> Session<'d> {
             exchange.delete_batch(id)?;
         }
         Ok(collection.summary)
+    }
+}
+
+/// Tells where the batches run on GitHub, if that is all there is to do.
+pub(super) fn leave(batches: &[Begun<'_>], format: Format) -> anyhow::Result<bool> {
+    for batch in batches {
+        match batch {
+            Begun::Here(..) => return Ok(false),
+            Begun::There(batch) => batch.print(format)?,
+        }
+    }
+    Ok(true)
+}
+
+/// The runner's own target for a batch.
+fn served_by(target: &Target) -> &str {
+    match target {
+        Target::Runner(target) => &target.name,
+        Target::Remote(target) => target.target.as_deref().unwrap_or(DEFAULT_TARGET),
     }
 }
 

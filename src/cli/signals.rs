@@ -1,4 +1,5 @@
-//! SIGINT and SIGTERM ask the run to stop; a second one ends the process at once.
+//! SIGINT and SIGTERM ask the work to stop. A second one ends a run here at once; what it does to a run on GitHub is up to
+//! whoever watches that.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -30,4 +31,34 @@ pub(super) fn stop_requested() -> anyhow::Result<watch::Receiver<bool>> {
         }
     });
     Ok(receiver)
+}
+
+/// A receiver that counts how often the process was asked to stop; nothing else happens.
+pub(super) fn interrupts() -> anyhow::Result<watch::Receiver<u32>> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let (sender, receiver) = watch::channel(0);
+    tokio::spawn(async move {
+        while !sender.is_closed() {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            sender.send_modify(|count| *count += 1);
+        }
+    });
+    Ok(receiver)
+}
+
+/// A receiver that changes at the first request to stop that another one counts.
+pub(super) fn stop_at_first(mut interrupts: watch::Receiver<u32>) -> watch::Receiver<bool> {
+    let (sender, receiver) = watch::channel(false);
+    tokio::spawn(async move {
+        if interrupts.wait_for(|count| *count > 0).await.is_ok() {
+            let _ = sender.send(true);
+            // The receivers would take a sender that is gone for a reason to end.
+            sender.closed().await;
+        }
+    });
+    receiver
 }

@@ -91,8 +91,7 @@ pub fn collect(
         if place.length == 0 {
             line = blank.context("the batch has fewer requests than its results say")?;
         } else {
-            line.resize(place.length as usize, 0);
-            file.read_exact_at(&mut line, place.offset).context("cannot read the results")?;
+            place.read(&file, &mut line)?;
         }
         tally.add(&line)?;
         line.push(b'\n');
@@ -112,6 +111,7 @@ pub fn collect(
         batch_sha256,
         results_repo: exchange.path().display().to_string(),
         results_branch: exchange.results_branch(batch_id),
+        run_url: results.as_ref().and_then(|manifest| manifest.run_url.clone()),
         requests,
         totals: tally.totals,
         models: tally.models(),
@@ -123,8 +123,27 @@ pub fn collect(
     Ok(Collection { summary, resumable })
 }
 
-/// Gathers rows in the file `to` and tells where the last one of each request lies. The journals have all that was
-/// answered here, also what a killed run could not publish; the branch is read where they are not enough.
+/// The shards in which a request has no row yet, or only one that a later run may better.
+pub(super) fn unsettled_shards(
+    exchange: &LocalExchange,
+    batch_id: &BatchId,
+    requests: u64,
+    shards: u32,
+) -> anyhow::Result<Vec<u32>> {
+    let temporary = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let rows = temporary.path().join("rows.jsonl");
+    let places = find_rows(exchange, batch_id, requests, shards, &rows)?;
+    let file = File::open(&rows)?;
+    let shards = shards.max(1);
+    let mut unsettled = vec![false; shards as usize];
+    for (shard, place) in (0..shards as usize).cycle().zip(&places) {
+        unsettled[shard] = unsettled[shard] || place.length == 0 || !place.is_settled(&file)?;
+    }
+    Ok((0..shards).zip(unsettled).filter_map(|(shard, is)| is.then_some(shard)).collect())
+}
+
+/// Gathers rows in the file `to` and tells where the one that counts of each request lies. The journals have all that was
+/// answered here, also what a killed run could not publish; the branches are read where they are not enough.
 fn find_rows(
     exchange: &LocalExchange,
     batch_id: &BatchId,
@@ -133,27 +152,26 @@ fn find_rows(
     to: &Path,
 ) -> anyhow::Result<Vec<Place>> {
     File::create(to)?;
+    let count = usize::try_from(requests).context("too many requests")?;
+    let mut places = vec![Place::default(); count];
     for shard in 0..shards.max(1) {
         exchange.read_journal(batch_id, shard, to)?;
     }
-    let mut places = locate(to, 0, requests)?;
-    if places.iter().any(|place| place.length == 0) {
-        let from = std::fs::metadata(to)?.len();
-        exchange.read_rows(batch_id, to)?;
-        for (place, published) in places.iter_mut().zip(locate(to, from, requests)?) {
-            if place.length == 0 {
-                *place = published;
-            }
+    let mut from = locate(to, 0, &mut places)?;
+    let artifacts = exchange.artifacts()?;
+    for branch in [exchange, &artifacts] {
+        if places.iter().any(|place| place.length == 0) {
+            branch.read_rows(batch_id, to)?;
+            from = locate(to, from, &mut places)?;
         }
     }
     Ok(places)
 }
 
-/// Where the last row of each request lies, from an offset on.
-fn locate(rows: &Path, from: u64, requests: u64) -> anyhow::Result<Vec<Place>> {
-    let count = usize::try_from(requests).context("too many requests")?;
-    let mut places = vec![Place::default(); count];
+/// Notes where the row that counts of each request lies, from an offset on; tells where the rows end.
+fn locate(rows: &Path, from: u64, places: &mut [Place]) -> anyhow::Result<u64> {
     let mut file = File::open(rows)?;
+    let earlier = File::open(rows)?;
     file.seek(SeekFrom::Start(from))?;
     let mut reader = BufReader::with_capacity(1 << 16, file);
     let (mut offset, mut line) = (from, Vec::new());
@@ -161,20 +179,51 @@ fn locate(rows: &Path, from: u64, requests: u64) -> anyhow::Result<Vec<Place>> {
         line.clear();
         let read = reader.read_until(b'\n', &mut line)?;
         if read == 0 {
-            return Ok(places);
+            return Ok(offset);
         }
         // A line without its end is where a killed run was writing; its request has no row yet.
         if line.last() == Some(&b'\n')
             && let Some((index, _)) = split_index(&line)
             && let Some(place) = usize::try_from(index).ok().and_then(|index| places.get_mut(index))
         {
-            *place = Place { offset, length: u32::try_from(read - 1).context("a row of 4 GB")? };
+            let new = Place { offset, length: u32::try_from(read - 1).context("a row of 4 GB")? };
+            // The last row counts, but a failure that may pass does not undo an answer.
+            if place.length == 0 || is_settled(&line) || !place.is_settled(&earlier)? {
+                *place = new;
+            }
         }
         offset += read as u64;
     }
 }
 
-fn unpack_batch(
+impl Place {
+    fn read(self, file: &File, line: &mut Vec<u8>) -> anyhow::Result<()> {
+        line.resize(self.length as usize, 0);
+        file.read_exact_at(line, self.offset).context("cannot read the results")
+    }
+
+    fn is_settled(self, file: &File) -> anyhow::Result<bool> {
+        let mut line = Vec::new();
+        self.read(file, &mut line)?;
+        Ok(is_settled(&line))
+    }
+}
+
+/// Whether no later run would call the request of this row again.
+fn is_settled(line: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Settled {
+        #[serde(default)]
+        error: Option<Retryable>,
+    }
+    #[derive(Deserialize)]
+    struct Retryable {
+        retryable: bool,
+    }
+    serde_json::from_slice::<Settled>(line).is_ok_and(|row| row.error.is_none_or(|error| !error.retryable))
+}
+
+pub(super) fn unpack_batch(
     exchange: &LocalExchange,
     batch_id: &BatchId,
     temporary: &Path,

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
+use super::shards::Sharding;
 use crate::archive;
 use crate::model::{
     BATCH_FORMAT, BatchId, BatchManifest, Digest, Exit, Failure, MOST_REQUESTS, Metadata, Provenance,
@@ -31,6 +32,17 @@ pub struct PlannedBatch {
     _temporary: TempDir,
 }
 
+/// What a batch is for.
+#[derive(Debug, Clone, Copy)]
+pub struct Purpose<'t> {
+    /// Which of the runner's targets serves it.
+    pub target: &'t str,
+    /// What tells it apart from the batches of other targets.
+    pub label: &'t str,
+    /// How many legs it is split into.
+    pub sharding: Sharding,
+}
+
 /// How the batches of one command are named.
 #[derive(Debug, Clone)]
 pub struct BatchName {
@@ -47,7 +59,7 @@ pub fn plan_suite(
     suite: &Suite,
     tests: &[&TestCase],
     replicates: u32,
-    target: &str,
+    purpose: Purpose<'_>,
     name: &BatchName,
 ) -> anyhow::Result<PlannedBatch> {
     let mut draft = Draft::new()?;
@@ -68,11 +80,11 @@ pub fn plan_suite(
         }
     }
     let provenance = Provenance { suite: Some(suite.name.clone()), source_sha256: suite.source_sha256 };
-    draft.finish(target, name, provenance)
+    draft.finish(purpose, name, provenance)
 }
 
 /// The batch of a file with one request a line, for one target.
-pub fn plan_requests(path: &Path, target: &str, name: &BatchName) -> anyhow::Result<PlannedBatch> {
+pub fn plan_requests(path: &Path, purpose: Purpose<'_>, name: &BatchName) -> anyhow::Result<PlannedBatch> {
     let shown = path.display();
     let unreadable = |error: std::io::Error| {
         Failure::config(format!("cannot read `{shown}`: {error}"))
@@ -117,7 +129,7 @@ pub fn plan_requests(path: &Path, target: &str, name: &BatchName) -> anyhow::Res
             .into());
     }
     let suite = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    draft.finish(target, name, Provenance { suite, source_sha256: Some(Digest::finish(source)) })
+    draft.finish(purpose, name, Provenance { suite, source_sha256: Some(Digest::finish(source)) })
 }
 
 /// A batch while its requests are written.
@@ -126,6 +138,7 @@ struct Draft {
     requests: BufWriter<File>,
     hasher: Sha256,
     count: u64,
+    bytes: u64,
     files: BTreeMap<Digest, PathBuf>,
 }
 
@@ -134,7 +147,7 @@ impl Draft {
         let temporary = tempfile::tempdir().context("cannot make a temporary directory")?;
         let requests = File::create(temporary.path().join("requests.jsonl"))?;
         let requests = BufWriter::with_capacity(1 << 16, requests);
-        Ok(Self { temporary, requests, hasher: Sha256::new(), count: 0, files: BTreeMap::new() })
+        Ok(Self { temporary, requests, hasher: Sha256::new(), count: 0, bytes: 0, files: BTreeMap::new() })
     }
 
     fn add(&mut self, request: &Request) -> anyhow::Result<()> {
@@ -147,22 +160,29 @@ impl Draft {
         self.hasher.update(&line);
         self.requests.write_all(&line).context("cannot write the requests of the batch")?;
         self.count += 1;
+        self.bytes += line.len() as u64;
         Ok(())
     }
 
-    fn finish(self, target: &str, name: &BatchName, provenance: Provenance) -> anyhow::Result<PlannedBatch> {
+    fn finish(
+        self,
+        purpose: Purpose<'_>,
+        name: &BatchName,
+        provenance: Provenance,
+    ) -> anyhow::Result<PlannedBatch> {
         self.requests.into_inner().context("cannot write the requests of the batch")?;
         let requests_sha256 = Digest::finish(self.hasher);
         let run_id = match &name.given {
             Some(id) => id.clone(),
             None => default_id(requests_sha256, name.taken)?,
         };
-        let batch_id = if name.one_of_several { id_of_target(&run_id, target)? } else { run_id.clone() };
+        let batch_id =
+            if name.one_of_several { id_of_target(&run_id, purpose.label)? } else { run_id.clone() };
         let manifest = BatchManifest {
             format: BATCH_FORMAT,
             batch_id,
-            target: target.to_owned(),
-            shards: 1,
+            target: purpose.target.to_owned(),
+            shards: purpose.sharding.count(self.count, self.bytes),
             requests: self.count,
             requests_sha256,
             files: self.files.len() as u64,

@@ -134,6 +134,30 @@ impl Client {
         title: &str,
         since: Timestamp,
     ) -> Result<Option<Run>, ApiError> {
+        let runs = self.dispatched_runs(repo, workflow, since, |run| run.display_title == title, 1).await?;
+        Ok(runs.into_iter().next())
+    }
+
+    /// The runs of a workflow whose titles start so, that were dispatched since then, the newest first.
+    pub async fn find_runs(
+        &self,
+        repo: &str,
+        workflow: &str,
+        title_start: &str,
+        since: Timestamp,
+    ) -> Result<Vec<Run>, ApiError> {
+        let wanted = |run: &Run| run.display_title.starts_with(title_start);
+        self.dispatched_runs(repo, workflow, since, wanted, usize::MAX).await
+    }
+
+    async fn dispatched_runs(
+        &self,
+        repo: &str,
+        workflow: &str,
+        since: Timestamp,
+        wanted: impl Fn(&Run) -> bool,
+        enough: usize,
+    ) -> Result<Vec<Run>, ApiError> {
         #[derive(Deserialize)]
         struct Page {
             workflow_runs: Vec<Run>,
@@ -141,6 +165,7 @@ impl Client {
         let workflow = file_name(workflow);
         let since = since.checked_sub(CLOCK_SLACK).unwrap_or(since);
         let since = Timestamp::from_second(since.as_second()).unwrap_or(since);
+        let mut found: Vec<Run> = Vec::new();
         for page in 1..=MOST_RUN_PAGES {
             let mut url = self.repo_url(repo, &["actions", "workflows", workflow, "runs"])?;
             url.query_pairs_mut()
@@ -151,15 +176,13 @@ impl Client {
                 .append_pair("page", &page.to_string());
             let Page { workflow_runs } = self.fetch(Call::get(About::Runs, repo, &workflow, url)).await?;
             let listed = workflow_runs.len();
-            let found = workflow_runs.into_iter().filter(|run| run.display_title == title);
-            if let Some(run) = found.max_by_key(|run| run.id) {
-                return Ok(Some(run));
-            }
-            if listed < PAGE {
+            found.extend(workflow_runs.into_iter().filter(&wanted));
+            if listed < PAGE || found.len() >= enough {
                 break;
             }
         }
-        Ok(None)
+        found.sort_by_key(|run| std::cmp::Reverse(run.id));
+        Ok(found)
     }
 
     /// A run, or that it is still as it was. An unchanged one costs nothing of the rate limit.

@@ -35,6 +35,9 @@ pub struct TargetSummary {
     pub results_repo: String,
     /// Their branch in it.
     pub results_branch: String,
+    /// The workflow run that answered, where one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_url: Option<String>,
     /// How many requests it has.
     pub requests: u64,
     /// What came of them.

@@ -682,6 +682,7 @@ fn wrong_usage() {
 
     Usage: run-evals dispatch [OPTIONS] <SUITE>
            run-evals dispatch [OPTIONS] --requests <FILE>
+           run-evals dispatch [OPTIONS] --resume <BATCH>
 
     For more information, try '--help'.
     ");
@@ -691,6 +692,7 @@ fn wrong_usage() {
 
     Usage: run-evals dispatch [OPTIONS] <SUITE>
            run-evals dispatch [OPTIONS] --requests <FILE>
+           run-evals dispatch [OPTIONS] --resume <BATCH>
 
     For more information, try '--help'.
     ");

@@ -1,0 +1,158 @@
+//! A batch that runs on a runner repository: started, watched, collected.
+
+use std::io::Write;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::args::Format;
+use super::display::{self, Display};
+use crate::dispatcher::{self, Begun, Collection, Dispatcher, Record, RemoteProgress, Wanted, Watched};
+use crate::model::{Exit, Failure, RemoteResults, RemoteTarget};
+
+/// How long a second Ctrl-C is waited for.
+const SECOND_INTERRUPT: Duration = Duration::from_secs(5);
+/// How long git is repeated when a branch that is not needed any more is deleted.
+const TIDY_PATIENCE: Duration = Duration::from_secs(20);
+
+/// A batch that a runner repository has.
+pub(super) struct RemoteBatch<'t> {
+    pub(super) dispatcher: Dispatcher,
+    pub(super) target: &'t RemoteTarget,
+    pub(super) record: Record,
+    /// Whether a run may be going on.
+    running: bool,
+}
+
+impl<'t> RemoteBatch<'t> {
+    /// Starts a run, or attaches to what an earlier command has started.
+    pub(super) async fn begin(
+        dispatcher: Dispatcher,
+        wanted: &Wanted<'t>,
+        display: &Display,
+    ) -> anyhow::Result<Self> {
+        let (record, begun) = dispatcher.begin(wanted).await?;
+        let url = record.latest_run().and_then(|(_, url)| url).unwrap_or_default().to_owned();
+        match begun {
+            Begun::Started => {
+                let legs = record.dispatches.last().map_or(0, |dispatch| dispatch.shards.len());
+                let legs = if legs == 1 { "one job".to_owned() } else { format!("{legs} jobs") };
+                display.note(&format!("batch `{}` runs in {legs}: {url}", record.batch_id));
+            }
+            Begun::Attached => {
+                display.note(&format!("batch `{}` is running already: {url}", record.batch_id));
+            }
+            Begun::Settled => {
+                display.note(&format!("batch `{}` has nothing left to run: {url}", record.batch_id));
+            }
+        }
+        Ok(Self { dispatcher, target: wanted.target, record, running: begun != Begun::Settled })
+    }
+
+    /// A batch that was started before.
+    pub(super) fn attach(
+        dispatcher: Dispatcher,
+        target: &'t RemoteTarget,
+        record: Record,
+        running: bool,
+    ) -> Self {
+        Self { dispatcher, target, record, running }
+    }
+
+    /// Prints which run has the batch.
+    pub(super) fn print(&self, format: Format) -> anyhow::Result<()> {
+        let id = &self.record.batch_id;
+        let (run_id, url) = self.record.latest_run().unzip();
+        let url = url.flatten().unwrap_or_default();
+        display::stdout(&match format {
+            Format::Text => format!("{id} {url}\n"),
+            Format::Json => {
+                let json = serde_json::json!({ "batch_id": id, "run_id": run_id, "run_url": url });
+                format!("{}\n", serde_json::to_string_pretty(&json)?)
+            }
+        })
+    }
+
+    /// Waits for the run and brings its results here.
+    pub(super) async fn wait(
+        &mut self,
+        display: &Display,
+        interrupts: &watch::Receiver<u32>,
+    ) -> anyhow::Result<()> {
+        let Some((run_id, _)) = self.record.latest_run().filter(|_| self.running) else {
+            return self.dispatcher.take_in(&mut self.record, true).await;
+        };
+        let rhythm = (self.target.poll_interval, self.target.timeout);
+        let progress = RemoteProgress::default();
+        let watch = self.dispatcher.watch(&self.record, run_id, rhythm, &progress, interrupts.clone());
+        match display.follow_remote(&progress, Box::pin(watch)).await? {
+            Watched::Completed(run) => {
+                self.dispatcher.take_in(&mut self.record, true).await?;
+                if run.conclusion.as_deref() != Some("success") {
+                    for line in self.dispatcher.explain_failure(&self.record, &run).await {
+                        display.note(&line);
+                    }
+                }
+                Ok(())
+            }
+            Watched::TimedOut => {
+                let waited = self.target.timeout.as_secs();
+                display.note(&format!("the run goes on after {waited} s; {}", self.how_to_collect()));
+                self.dispatcher.take_in(&mut self.record, true).await
+            }
+            Watched::Interrupted => Err(self.leave(run_id, display, interrupts.clone()).await),
+        }
+    }
+
+    /// Leaves the run alone, or cancels it when the user insists.
+    async fn leave(
+        &self,
+        run_id: u64,
+        display: &Display,
+        mut interrupts: watch::Receiver<u32>,
+    ) -> anyhow::Error {
+        let seconds = SECOND_INTERRUPT.as_secs();
+        display.note(&format!("the run goes on; press Ctrl-C again within {seconds} s to cancel it"));
+        let insists = interrupts.wait_for(|count| *count > 1);
+        let cancel = matches!(tokio::time::timeout(SECOND_INTERRUPT, insists).await, Ok(Ok(_)));
+        let message = if !cancel {
+            "interrupted: the run goes on"
+        } else if let Err(error) = self.dispatcher.client.cancel_run(&self.record.repo, run_id).await {
+            return error.into_failure().into();
+        } else {
+            "interrupted: the run is cancelled, what it has answered is kept"
+        };
+        Failure::new(Exit::Incomplete, message).hint(self.how_to_collect()).into()
+    }
+
+    fn how_to_collect(&self) -> String {
+        format!("`run-evals collect {}` collects what it answers", self.record.batch_id)
+    }
+
+    /// Writes the responses; what is not needed any more is deleted once everything is there.
+    pub(super) async fn collect(
+        &self,
+        out: &mut dyn Write,
+        delete_results: bool,
+        display: &Display,
+    ) -> anyhow::Result<Collection> {
+        let id = &self.record.batch_id;
+        let mut collection = dispatcher::collect(&self.dispatcher.exchange, id, out)?;
+        if let RemoteResults::Branch(_) = self.record.results {
+            collection.summary.results_repo.clone_from(&self.record.repo);
+        }
+        collection.summary.run_url = self.record.latest_run().and_then(|(_, url)| url.map(ToOwned::to_owned));
+        if collection.resumable {
+            if let Some(stop) = collection.summary.stopped {
+                display.note(&format!("stopped early: {}", stop.describe()));
+            }
+            display.note(&format!("to call what is missing: `run-evals dispatch --resume {id}`"));
+            return Ok(collection);
+        }
+        self.dispatcher.exchange.delete_batch(id)?;
+        if let Err(error) = self.dispatcher.tidy(&self.record, delete_results, TIDY_PATIENCE).await {
+            display.warning(&format!("everything is collected, but not tidied up: {error:#}"));
+        }
+        Ok(collection)
+    }
+}

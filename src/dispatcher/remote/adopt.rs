@@ -1,0 +1,65 @@
+//! A batch that another machine dispatched, found again by what it has left in the runner repository.
+
+use super::record::{Dispatch, Record};
+use super::{Dispatcher, PATIENCE};
+use crate::dispatcher::collect::unpack_batch;
+use crate::github::ApiError;
+use crate::model::{BatchId, DispatchId, Failure, RemoteTarget};
+
+impl Dispatcher {
+    /// Makes a record of a batch from its branches and its runs.
+    pub async fn adopt(&self, target: &RemoteTarget, id: &BatchId) -> anyhow::Result<Record> {
+        let info = self.client.repository(&target.repo).await.map_err(ApiError::into_failure)?;
+        let remote = self.remote(&target.repo, &info.clone_url).await?;
+        let batch_id = id.clone();
+        let known = self
+            .with_exchange(move |exchange| {
+                exchange.fetch_results(&remote, &batch_id, PATIENCE)?;
+                let branch = crate::exchange::handover_branch(&batch_id);
+                let here = exchange.batch_bytes(&batch_id)?.is_some();
+                if here || exchange.fetch_batch(&remote, &branch, &batch_id, PATIENCE)? {
+                    let temporary = tempfile::tempdir()?;
+                    let (manifest, sha256) = unpack_batch(exchange, &batch_id, temporary.path())?;
+                    return Ok(Some((sha256, manifest.requests, manifest.shards, true)));
+                }
+                let results = exchange.results_manifest(&batch_id)?;
+                Ok(results.map(|manifest| (manifest.batch_sha256, manifest.requests, manifest.shards, false)))
+            })
+            .await?;
+        let Some((sha256, requests, shards, on_a_branch)) = known else {
+            let message = format!("`{}` has neither the batch `{id}` nor its finished results", target.repo);
+            let hint = "a batch that travels inline or as an artifact can be collected before it is finished only where it was \
+                        dispatched; wait for its run to end, and check the batch id and the target";
+            return Err(Failure::config(message).hint(hint).into());
+        };
+        let git_ref = target.git_ref.clone().unwrap_or(info.default_branch);
+        let mut record = Record::new(
+            id.clone(),
+            sha256,
+            (requests, shards),
+            &self.api_url,
+            &info.clone_url,
+            &git_ref,
+            target,
+        );
+        if on_a_branch {
+            record.hand_over = format!("branch:{}/{}", target.repo, crate::exchange::handover_branch(id));
+        }
+        let since = jiff::Timestamp::now() - std::time::Duration::from_hours(24 * 35);
+        let title = format!("eval {id} ");
+        let runs = self.client.find_runs(&target.repo, &target.workflow, &title, since).await;
+        for run in runs.map_err(ApiError::into_failure)?.into_iter().rev() {
+            let Some(id) = run.display_title.strip_prefix(&title) else { continue };
+            let Ok(id) = id.parse::<DispatchId>() else { continue };
+            record.dispatches.push(Dispatch {
+                id,
+                at: run.created_at.unwrap_or(jiff::Timestamp::UNIX_EPOCH),
+                shards: (0..shards).collect(),
+                run_id: Some(run.id),
+                run_url: Some(run.html_url),
+            });
+        }
+        record.write(&self.exchange)?;
+        Ok(record)
+    }
+}

@@ -1,0 +1,98 @@
+//! Whether a runner repository can take a dispatch: told before anything is sent there.
+
+use super::Dispatcher;
+use crate::config::WorkflowInputs;
+use crate::github::{ApiError, RepositoryInfo};
+use crate::model::{DISPATCH_INPUTS, Failure, RemoteResults, RemoteTarget, printable};
+
+/// A runner repository that can take a dispatch.
+#[derive(Debug)]
+pub(super) struct RunnerRepo {
+    pub(super) info: RepositoryInfo,
+    /// The branch or tag that runs.
+    pub(super) git_ref: String,
+}
+
+impl Dispatcher {
+    /// Checks that the repository is there, and that its workflow is there, enabled, and takes our inputs.
+    pub(super) async fn check(&self, target: &RemoteTarget) -> anyhow::Result<RunnerRepo> {
+        let (repo, workflow) = (&target.repo, &target.workflow);
+        let info = self.client.repository(repo).await.map_err(ApiError::into_failure)?;
+        if info.archived {
+            let message = format!("`{repo}` is archived: no workflow runs there");
+            return Err(Failure::config(message)
+                .hint("unarchive it in its settings, or name another `repo`")
+                .into());
+        }
+        let found = self.client.workflow(repo, workflow).await.map_err(ApiError::into_failure)?;
+        if !found.is_enabled() {
+            let message =
+                format!("the workflow `{workflow}` of `{repo}` is not active: `{}`", printable(&found.state));
+            let hint = format!("enable it: `gh workflow enable {workflow} --repo {repo}`");
+            return Err(Failure::config(message).hint(hint).into());
+        }
+        let git_ref = target.git_ref.clone().unwrap_or_else(|| info.default_branch.clone());
+        let text = self.client.file(repo, &found.path, &git_ref).await.map_err(ApiError::into_failure)?;
+        let Some(text) = text else {
+            let message = format!("there is no `{}` on `{git_ref}` of `{repo}`", printable(&found.path));
+            let hint = "the workflow must be on the default branch and on the `ref` of the target; a commit id is no ref";
+            return Err(Failure::config(message).hint(hint).into());
+        };
+        check_inputs(&String::from_utf8_lossy(&text), &found.path, repo)?;
+        Ok(RunnerRepo { info, git_ref })
+    }
+
+    /// What is on a branch of a public repository is public, also after it was deleted.
+    pub(super) fn check_visibility(
+        &self,
+        repo: &RunnerRepo,
+        target: &RemoteTarget,
+        branch_hand_over: bool,
+    ) -> Result<(), Failure> {
+        if repo.info.private || self.allow_public {
+            return Ok(());
+        }
+        let what = match (branch_hand_over, &target.results) {
+            (true, RemoteResults::Branch(_)) => "prompts and answers",
+            (true, RemoteResults::Artifact) => "prompts",
+            (false, RemoteResults::Branch(_)) => "answers",
+            (false, RemoteResults::Artifact) => return Ok(()),
+        };
+        let message = format!("`{}` is public: everybody could read the {what} on its branches", target.repo);
+        Err(Failure::config(message).hint(
+            "make it private, keep results off the branches with `results_artifact: true`, or say `--allow-public`",
+        ))
+    }
+}
+
+fn check_inputs(text: &str, path: &str, repo: &str) -> Result<(), Failure> {
+    const COPY: &str =
+        "copy `workflows/run-evals.yml` of this version of run-evals to the runner repository again";
+    let path = printable(path);
+    let inputs = match WorkflowInputs::read(&format!("{repo}/{path}"), text) {
+        Ok(Some(inputs)) => inputs,
+        Ok(None) => {
+            let message =
+                format!("`{path}` of `{repo}` cannot be dispatched: it has no `workflow_dispatch` trigger");
+            return Err(Failure::config(message).hint(COPY));
+        }
+        Err(invalid) => return Err(invalid.into()),
+    };
+    let listed = |names: Vec<&str>| format!("`{}`", names.join("`, `"));
+    let missing: Vec<&str> = DISPATCH_INPUTS
+        .into_iter()
+        .filter(|name| !inputs.declared.iter().any(|known| known == name))
+        .collect();
+    if !missing.is_empty() {
+        let message = format!("`{path}` of `{repo}` does not declare the inputs {}", listed(missing));
+        return Err(Failure::config(message).hint(COPY));
+    }
+    let foreign: Vec<&str> =
+        inputs.required.iter().map(String::as_str).filter(|name| !DISPATCH_INPUTS.contains(name)).collect();
+    if !foreign.is_empty() {
+        let message =
+            format!("`{path}` of `{repo}` requires inputs that run-evals does not send: {}", listed(foreign));
+        return Err(Failure::config(message).hint("give them a `default`, or leave them out"));
+    }
+    Ok(())
+}

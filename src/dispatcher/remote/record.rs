@@ -1,0 +1,194 @@
+//! What a dispatcher remembers of a batch that it gave to a runner repository, so that another one can go on.
+//!
+//! It lies in the exchange beside the journals and is written before the run is started: whoever finds a dispatch
+//! without a run looks for the run first.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+use super::start::Wanted;
+use crate::exchange::LocalExchange;
+use crate::model::{BatchId, Digest, DispatchId, Failure, RemoteResults, RemoteTarget};
+
+const FORMAT: u32 = 1;
+const FOLDER: &str = "dispatch";
+
+/// A batch that was given to a runner repository.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    format: u32,
+    /// The batch.
+    pub batch_id: BatchId,
+    /// The digest of its archive.
+    pub batch_sha256: Digest,
+    /// How many requests it has.
+    pub requests: u64,
+    /// How many shards it has.
+    pub shards: u32,
+    /// Where GitHub's API is.
+    pub api_url: String,
+    /// The target's name in `targets.yaml`.
+    pub target: String,
+    /// `owner/name` of the runner repository.
+    pub repo: String,
+    /// Where git finds it.
+    pub clone_url: String,
+    /// The workflow's file name.
+    pub workflow: String,
+    /// The branch or tag that runs.
+    pub git_ref: String,
+    /// Where the batch is, as the runner is told; without the batch itself where that travels inline.
+    pub hand_over: String,
+    /// Where the results go.
+    pub results: RemoteResults,
+    /// Every start that was asked for, oldest first.
+    pub dispatches: Vec<Dispatch>,
+    /// The artifacts whose rows are in the exchange already.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taken: Vec<u64>,
+}
+
+/// One start of the workflow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Dispatch {
+    /// What tells its run apart.
+    pub id: DispatchId,
+    /// When it was asked for.
+    pub at: jiff::Timestamp,
+    /// The shards that it serves.
+    pub shards: Vec<u32>,
+    /// The run, once it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<u64>,
+    /// Its page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_url: Option<String>,
+}
+
+/// The right to start runs of a batch from this exchange, until it is dropped.
+#[derive(Debug)]
+pub(super) struct RecordLock {
+    _file: File,
+}
+
+impl Record {
+    /// A record without a start.
+    pub(super) fn new(
+        batch_id: BatchId,
+        batch_sha256: Digest,
+        (requests, shards): (u64, u32),
+        api_url: &str,
+        clone_url: &str,
+        git_ref: &str,
+        target: &RemoteTarget,
+    ) -> Self {
+        Self {
+            format: FORMAT,
+            batch_id,
+            batch_sha256,
+            requests,
+            shards,
+            api_url: api_url.to_owned(),
+            target: target.name.clone(),
+            repo: target.repo.clone(),
+            clone_url: clone_url.to_owned(),
+            workflow: target.workflow.clone(),
+            git_ref: git_ref.to_owned(),
+            hand_over: String::new(),
+            results: target.results.clone(),
+            dispatches: Vec::new(),
+            taken: Vec::new(),
+        }
+    }
+
+    /// The record again, if it is of this batch on this runner repository.
+    pub(super) fn checked(self, wanted: &Wanted<'_>, api_url: &str) -> Result<Self, Failure> {
+        let target = wanted.target;
+        let elsewhere = self.repo != target.repo || self.api_url != api_url;
+        if elsewhere || self.workflow != target.workflow || self.results != target.results {
+            let message = format!(
+                "batch `{}` was given to the workflow `{}` of `{}`, with its results in `{}`",
+                self.batch_id, self.workflow, self.repo, self.results
+            );
+            return Err(Failure::config(message)
+                .hint("name a target that says the same, or choose another `--batch-id`"));
+        }
+        if self.batch_sha256 != wanted.sha256 {
+            let message = format!("another batch has the id `{}` already", self.batch_id);
+            return Err(Failure::config(message)
+                .hint("choose another `--batch-id`, or leave it out to get a new one"));
+        }
+        Ok(self)
+    }
+
+    /// The record of a batch, if this exchange gave it to a runner repository.
+    pub fn read(exchange: &LocalExchange, id: &BatchId) -> anyhow::Result<Option<Self>> {
+        let path = path(exchange, id);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+        };
+        let invalid = |problem: &dyn std::fmt::Display| {
+            Failure::config(format!("`{}` is invalid: {problem}", path.display()))
+                .hint("it was made by another version of run-evals, or changed by hand; move it away and name the target")
+        };
+        let record: Self = serde_json::from_slice(&text).map_err(|error| invalid(&error))?;
+        if record.format != FORMAT || record.batch_id != *id {
+            return Err(invalid(&"its format or its batch is another").into());
+        }
+        Ok(Some(record))
+    }
+
+    /// Writes it down; it is never seen half-written.
+    pub fn write(&self, exchange: &LocalExchange) -> anyhow::Result<()> {
+        let path = path(exchange, &self.batch_id);
+        let cannot = || format!("cannot write `{}`", path.display());
+        let folder = exchange.path().join(FOLDER);
+        fs::create_dir_all(&folder).with_context(cannot)?;
+        let mut file = tempfile::NamedTempFile::new_in(&folder).with_context(cannot)?;
+        serde_json::to_writer_pretty(&mut file, self).with_context(cannot)?;
+        file.write_all(b"\n").with_context(cannot)?;
+        file.as_file().sync_all().with_context(cannot)?;
+        file.persist(&path).with_context(cannot)?;
+        Ok(())
+    }
+
+    /// The title that GitHub gives to the run of a start.
+    pub fn run_title(&self, dispatch: &Dispatch) -> String {
+        format!("eval {} {}", self.batch_id, dispatch.id)
+    }
+
+    /// The newest start whose run is known.
+    pub fn latest_run(&self) -> Option<(u64, Option<&str>)> {
+        self.dispatches
+            .iter()
+            .rev()
+            .find_map(|dispatch| Some((dispatch.run_id?, dispatch.run_url.as_deref())))
+    }
+
+    /// The runs that may hold results, oldest first.
+    pub fn run_ids(&self) -> Vec<u64> {
+        self.dispatches.iter().filter_map(|dispatch| dispatch.run_id).collect()
+    }
+}
+
+/// Waits for the right to start runs of a batch, so that two commands on one machine do not both start one.
+pub(super) fn lock(exchange: &LocalExchange, id: &BatchId) -> anyhow::Result<RecordLock> {
+    let folder = exchange.path().join(FOLDER);
+    let path = folder.join(format!("{id}.lock"));
+    let cannot = || format!("cannot lock `{}`", path.display());
+    fs::create_dir_all(&folder).with_context(cannot)?;
+    let file =
+        OpenOptions::new().create(true).truncate(false).write(true).open(&path).with_context(cannot)?;
+    file.lock().with_context(cannot)?;
+    Ok(RecordLock { _file: file })
+}
+
+fn path(exchange: &LocalExchange, id: &BatchId) -> PathBuf {
+    exchange.path().join(FOLDER).join(format!("{id}.json"))
+}

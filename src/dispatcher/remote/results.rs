@@ -1,0 +1,157 @@
+//! What a run has left, brought into the exchange here: the results branch, and rows that travel as artifacts.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::record::Record;
+use super::{Dispatcher, PATIENCE};
+use crate::archive;
+use crate::dispatcher::collect::unsettled_shards;
+use crate::github::{ApiError, Artifact};
+use crate::model::{BatchId, Failure, MOST_SHARDS, RemoteResults, printable};
+
+/// The one file in an artifact with rows.
+const ROWS: &str = "rows.jsonl.gz";
+/// The most bytes of that file.
+const MOST_BYTES: u64 = 1 << 30;
+
+impl Dispatcher {
+    /// Brings everything that is there now into the exchange. `at_the_end`: also from artifacts that a run made because
+    /// its branch was refused.
+    pub async fn take_in(&self, record: &mut Record, at_the_end: bool) -> anyhow::Result<()> {
+        if let RemoteResults::Branch(_) = record.results {
+            self.fetch_branch(record).await?;
+            if !at_the_end || self.unsettled(record).await?.is_empty() {
+                return Ok(());
+            }
+        }
+        self.take_artifacts(record).await
+    }
+
+    /// Makes the results branch here what it is there; tells how many rows it has.
+    pub(super) async fn fetch_branch(&self, record: &Record) -> anyhow::Result<u64> {
+        let remote = self.remote(&record.repo, &record.clone_url).await?;
+        let (id, expected) = (record.batch_id.clone(), record.batch_sha256);
+        self.with_exchange(move |exchange| {
+            exchange.fetch_results(&remote, &id, PATIENCE)?;
+            if let Some(manifest) = exchange.results_manifest(&id)?
+                && manifest.batch_sha256 != expected
+            {
+                let branch = exchange.results_branch(&id);
+                let message = format!(
+                    "the results on `{branch}` of `{}` are of another batch: its digest is {}, not {expected}",
+                    remote.url(),
+                    manifest.batch_sha256
+                );
+                return Err(Failure::config(message).hint("choose another `--batch-id`").into());
+            }
+            exchange.rows_published(&id)
+        })
+        .await
+    }
+
+    /// Deletes what the runner repository need not keep, once everything is collected.
+    pub async fn tidy(&self, record: &Record, results: bool, patience: Duration) -> anyhow::Result<()> {
+        let handed_over = record.hand_over.starts_with("branch:");
+        let results = results && matches!(record.results, RemoteResults::Branch(_));
+        if !handed_over && !results {
+            return Ok(());
+        }
+        let remote = self.remote(&record.repo, &record.clone_url).await?;
+        let id = record.batch_id.clone();
+        self.with_exchange(move |exchange| {
+            if handed_over {
+                exchange.delete_remote_batch(&remote, &id, patience)?;
+            }
+            if results {
+                exchange.delete_remote_results(&remote, &id, patience)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// The shards in which a request has no answer that counts.
+    pub(super) async fn unsettled(&self, record: &Record) -> anyhow::Result<Vec<u32>> {
+        let (id, requests, shards) = (record.batch_id.clone(), record.requests, record.shards);
+        self.with_exchange(move |exchange| unsettled_shards(exchange, &id, requests, shards)).await
+    }
+
+    async fn take_artifacts(&self, record: &mut Record) -> anyhow::Result<()> {
+        for run_id in record.run_ids() {
+            let artifacts = match self.client.artifacts(&record.repo, run_id).await {
+                Ok(artifacts) => artifacts,
+                // A run that was deleted took its artifacts along.
+                Err(error) if error.is_not_found() => continue,
+                Err(error) => return Err(error.into_failure().into()),
+            };
+            let mut rows: Vec<(u32, Artifact)> = artifacts
+                .into_iter()
+                .filter(|artifact| !record.taken.contains(&artifact.id))
+                .filter_map(|artifact| Some((shard_of(&artifact.name, &record.batch_id)?, artifact)))
+                .collect();
+            rows.sort_by_key(|(_, artifact)| artifact.id);
+            for (shard, artifact) in rows {
+                if artifact.expired {
+                    (self.tell)(&format!(
+                        "the artifact `{}` of run {run_id} has expired: its rows are called again by `--resume`",
+                        printable(&artifact.name)
+                    ));
+                    continue;
+                }
+                self.take(record, shard, &artifact).await?;
+                record.taken.push(artifact.id);
+                record.write(&self.exchange)?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn take(&self, record: &Record, shard: u32, artifact: &Artifact) -> anyhow::Result<()> {
+        let temporary = tempfile::tempdir().context("cannot make a temporary directory")?;
+        let zip = temporary.path().join("artifact.zip");
+        let downloaded = self.client.download_artifact(&record.repo, artifact, &zip).await;
+        downloaded.map_err(ApiError::into_failure)?;
+        let (id, folder) = (record.batch_id.clone(), temporary.path().to_owned());
+        let name = printable(&artifact.name);
+        self.with_exchange(move |exchange| {
+            let rows = folder.join(ROWS);
+            archive::unzip_one(&zip, ROWS, MOST_BYTES, &rows)
+                .with_context(|| format!("cannot read the artifact `{name}`"))?;
+            exchange.artifacts()?.publish_compressed(&id, shard, Path::new(&rows))
+        })
+        .await
+    }
+}
+
+/// The shard of `eval-results-<id>-<shard>-<attempt>-<seq>`.
+fn shard_of(name: &str, id: &BatchId) -> Option<u32> {
+    let rest = name.strip_prefix("eval-results-")?.strip_prefix(id.as_str())?.strip_prefix('-')?;
+    let mut numbers = rest.split('-').map(|number| number.parse::<u32>().ok());
+    match (numbers.next(), numbers.next(), numbers.next(), numbers.next()) {
+        (Some(Some(shard)), Some(Some(_)), Some(Some(_)), None) if shard < MOST_SHARDS => Some(shard),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_artifacts_of_this_batch_have_a_shard() {
+        let id: BatchId = "b1".parse().unwrap();
+        assert_eq!(shard_of("eval-results-b1-007-1-0003", &id), Some(7));
+        for other in [
+            "eval-results-b1-2-007-1-0003",
+            "eval-results-b1-007-1",
+            "eval-results-b2-007-1-0003",
+            "batch-b1",
+            "eval-results-b1-900-1-0001",
+        ] {
+            assert_eq!(shard_of(other, &id), None, "{other}");
+        }
+    }
+}

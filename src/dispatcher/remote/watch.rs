@@ -1,0 +1,191 @@
+//! Waiting for a run: polled with an `ETag`, so that looking costs nothing while nothing changes.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::Dispatcher;
+use super::record::Record;
+use crate::github::{Job, Polled, Run};
+use crate::model::{RemoteResults, printable};
+
+const FIRST_POLL: Duration = Duration::from_secs(5);
+const LONGEST_POLL: Duration = Duration::from_secs(30);
+/// A run that was just made may not be readable yet.
+const APPEARS_WITHIN: Duration = Duration::from_secs(90);
+/// How often the results branch is looked at, at most.
+const FETCH_EVERY: Duration = Duration::from_secs(20);
+/// How many lines of the log of a failed job are shown.
+const LOG_LINES: usize = 20;
+/// How many failed jobs are told of.
+const JOBS_TOLD: usize = 3;
+
+/// How far a run is: written while it is watched, read by whoever shows it.
+#[derive(Debug, Default)]
+pub struct RemoteProgress {
+    total: AtomicU64,
+    answered: AtomicU64,
+    state: Mutex<String>,
+}
+
+impl RemoteProgress {
+    /// How many requests have a row on the results branch, and how many there are.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.answered.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))
+    }
+
+    /// What is going on, in a few words.
+    pub fn state(&self) -> String {
+        self.state.lock().map(|state| state.clone()).unwrap_or_default()
+    }
+
+    fn say(&self, state: String) {
+        if let Ok(mut slot) = self.state.lock() {
+            *slot = state;
+        }
+    }
+}
+
+/// How the waiting ended.
+#[derive(Debug)]
+pub enum Watched {
+    /// The run is over.
+    Completed(Box<Run>),
+    /// The time is over; the run goes on.
+    TimedOut,
+    /// The user asked to stop; the run goes on.
+    Interrupted,
+}
+
+/// What is known of a run while it is watched.
+struct Sight {
+    started: Instant,
+    run: Option<Run>,
+    jobs: Vec<Job>,
+    fetched: Option<Instant>,
+}
+
+impl Dispatcher {
+    /// Waits until a run is over, the time is over, or the user asks to stop.
+    pub async fn watch(
+        &self,
+        record: &Record,
+        run_id: u64,
+        (poll_interval, timeout): (Option<Duration>, Duration),
+        progress: &RemoteProgress,
+        mut stop: watch::Receiver<u32>,
+    ) -> anyhow::Result<Watched> {
+        progress.total.store(record.requests, Ordering::Relaxed);
+        let mut sight = Sight { started: Instant::now(), run: None, jobs: Vec::new(), fetched: None };
+        let until = sight.started + timeout;
+        let mut interval = poll_interval.unwrap_or(FIRST_POLL);
+        let mut etag = None;
+        loop {
+            match self.client.run(&record.repo, run_id, etag.as_ref()).await {
+                Ok(Polled::Changed(run, tag)) => {
+                    etag = tag;
+                    if run.is_over() {
+                        return Ok(Watched::Completed(Box::new(run)));
+                    }
+                    if is_in_progress(&run) {
+                        sight.jobs = self.client.jobs(&record.repo, run_id).await.unwrap_or_default();
+                    }
+                    sight.run = Some(run);
+                }
+                Ok(Polled::Unchanged) => {}
+                Err(error) if error.is_not_found() && sight.started.elapsed() < APPEARS_WITHIN => {}
+                // The run goes on whether we see it or not; the limit of the waiting holds for this too.
+                Err(error) if error.is_passing() => {
+                    (self.tell)(&format!("cannot see the run at the moment: {}", error.into_failure()));
+                }
+                Err(error) => return Err(error.into_failure().into()),
+            }
+            self.count_rows(record, &mut sight, progress).await;
+            progress.say(sight.describe());
+            let left = until.saturating_duration_since(Instant::now());
+            let wait = if poll_interval.is_some() {
+                interval
+            } else {
+                interval.mul_f64(0.9 + 0.2 * fastrand::f64())
+            };
+            tokio::select! {
+                () = tokio::time::sleep(wait.min(left)) => {}
+                _ = stop.wait_for(|asked| *asked > 0) => return Ok(Watched::Interrupted),
+            }
+            if left <= wait {
+                return Ok(Watched::TimedOut);
+            }
+            if poll_interval.is_none() {
+                interval = interval.mul_f64(1.5).min(LONGEST_POLL);
+            }
+        }
+    }
+
+    /// Counts what is on the results branch, now and then. Only shown, so that a failure is no more than a note.
+    async fn count_rows(&self, record: &Record, sight: &mut Sight, progress: &RemoteProgress) {
+        let branch = matches!(record.results, RemoteResults::Branch(_));
+        let due = sight.fetched.is_none_or(|at| at.elapsed() >= FETCH_EVERY);
+        if !branch || !due || !sight.run.as_ref().is_some_and(is_in_progress) {
+            return;
+        }
+        sight.fetched = Some(Instant::now());
+        match self.fetch_branch(record).await {
+            Ok(rows) => progress.answered.store(rows.min(record.requests), Ordering::Relaxed),
+            Err(error) => tracing::debug!("cannot count the rows: {error:#}"),
+        }
+    }
+
+    /// Why a run did not succeed, in lines for the user: the failing job and step, and the end of its log.
+    pub async fn explain_failure(&self, record: &Record, run: &Run) -> Vec<String> {
+        let conclusion = run.conclusion.as_deref().unwrap_or("nothing");
+        let mut lines =
+            vec![format!("the run ended with `{}`: {}", printable(conclusion), printable(&run.html_url))];
+        let jobs = self.client.jobs(&record.repo, run.id).await.unwrap_or_default();
+        if jobs.is_empty() {
+            lines.push(
+                "no job was started: the workflow file is not accepted, or the runner is not available"
+                    .to_owned(),
+            );
+        }
+        let bad: Vec<&Job> = jobs.iter().filter(|job| failed(job.conclusion.as_deref())).collect();
+        for job in bad.iter().take(JOBS_TOLD) {
+            let step = job.steps.iter().find(|step| failed(step.conclusion.as_deref()));
+            let step = step.map(|step| format!(", step `{}`", printable(&step.name))).unwrap_or_default();
+            let how = printable(job.conclusion.as_deref().unwrap_or("no conclusion"));
+            lines.push(format!("job `{}`{step}: {how}", printable(&job.name)));
+            match self.client.job_log_tail(&record.repo, job.id, LOG_LINES).await {
+                Ok(log) => lines.extend(log.iter().map(|line| format!("  | {}", printable(line)))),
+                Err(error) => tracing::debug!("no log of job {}: {}", job.id, error.into_failure()),
+            }
+        }
+        if bad.len() > JOBS_TOLD {
+            lines.push(format!("and {} more jobs", bad.len() - JOBS_TOLD));
+        }
+        lines
+    }
+}
+
+impl Sight {
+    fn describe(&self) -> String {
+        let Some(run) = &self.run else { return "waiting for the run to appear".to_owned() };
+        if !is_in_progress(run) {
+            let state = printable(&run.status);
+            return format!("{state} for {} s", self.started.elapsed().as_secs());
+        }
+        let done = self.jobs.iter().filter(|job| job.status == "completed").count();
+        match self.jobs.len() {
+            0 | 1 => "running".to_owned(),
+            legs => format!("running, {done} of {legs} jobs done"),
+        }
+    }
+}
+
+fn is_in_progress(run: &Run) -> bool {
+    run.status == "in_progress"
+}
+
+fn failed(conclusion: Option<&str>) -> bool {
+    !matches!(conclusion, None | Some("success" | "skipped" | "neutral"))
+}

@@ -86,12 +86,12 @@ pub struct DispatchArgs {
     /// Start what is missing or failed for a passing reason of a batch on GitHub, instead of a suite
     #[arg(long, value_name = "BATCH", conflicts_with_all = ["suite", "requests", "batch_id"])]
     pub resume: Option<BatchId>,
-    /// Leave once the run on GitHub is started
-    #[arg(long, help_heading = "GitHub")]
-    pub no_wait: bool,
     /// What both commands take.
     #[command(flatten)]
     pub work: WorkArgs,
+    /// Leave once the run on GitHub is started
+    #[arg(long, help_heading = "GitHub")]
+    pub no_wait: bool,
 }
 
 /// What `eval` and `dispatch` take alike.

@@ -62,6 +62,8 @@ pub enum Watched {
 /// What is known of a run while it is watched.
 struct Sight {
     started: Instant,
+    /// How long it took until the first job was at work, once one is.
+    queued: Option<Duration>,
     run: Option<Run>,
     jobs: Vec<Job>,
     fetched: Option<Instant>,
@@ -78,7 +80,8 @@ impl Dispatcher {
         mut stop: watch::Receiver<u32>,
     ) -> anyhow::Result<Watched> {
         progress.total.store(record.requests, Ordering::Relaxed);
-        let mut sight = Sight { started: Instant::now(), run: None, jobs: Vec::new(), fetched: None };
+        let mut sight =
+            Sight { started: Instant::now(), queued: None, run: None, jobs: Vec::new(), fetched: None };
         let until = sight.started + timeout;
         let mut interval = poll_interval.unwrap_or(FIRST_POLL);
         let mut etag = None;
@@ -91,6 +94,7 @@ impl Dispatcher {
                     }
                     if is_in_progress(&run) {
                         sight.jobs = self.client.jobs(&record.repo, run_id).await.unwrap_or_default();
+                        sight.queued = queue_time(&run, &sight.jobs).or(sight.queued);
                     }
                     sight.run = Some(run);
                 }
@@ -174,12 +178,21 @@ impl Sight {
             let state = printable(&run.status);
             return format!("{state} for {} s", self.started.elapsed().as_secs());
         }
-        let done = self.jobs.iter().filter(|job| job.status == "completed").count();
-        match self.jobs.len() {
-            0 | 1 => "running".to_owned(),
-            legs => format!("running, {done} of {legs} jobs done"),
-        }
+        let jobs = match self.jobs.len() {
+            0 | 1 => String::new(),
+            all => {
+                let done = self.jobs.iter().filter(|job| job.status == "completed").count();
+                format!(", {done} of {all} jobs done")
+            }
+        };
+        let queued = self.queued.map(|queued| format!(", was queued for {} s", queued.as_secs()));
+        format!("running{jobs}{}", queued.unwrap_or_default())
     }
+}
+
+fn queue_time(run: &Run, jobs: &[Job]) -> Option<Duration> {
+    let first = jobs.iter().filter_map(|job| job.started_at).min()?;
+    Duration::try_from(first.duration_since(run.run_started_at.or(run.created_at)?)).ok()
 }
 
 fn is_in_progress(run: &Run) -> bool {

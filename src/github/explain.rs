@@ -185,8 +185,7 @@ fn unprocessable(refusal: &Refusal) -> Option<String> {
         )
     } else if says("disabled workflow") {
         format!(
-            "enable it on the Actions page of `{repo}`, or with `gh workflow enable {subject} --repo {repo}`; GitHub disables \
-             workflows of public repositories after 60 days without a commit only if they have a schedule"
+            "enable it on the Actions page of `{repo}`, or with `gh workflow enable {subject} --repo {repo}`"
         )
     } else if says("unexpected inputs") || says("required input") || says("list of allowed values") {
         OLD_WORKFLOW.to_owned()

@@ -1,0 +1,101 @@
+//! The token is found where the user put it first.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::shown;
+use crate::github::{TokenSources, find_token};
+use crate::model::{Failure, Secret};
+
+const GITHUB: &str = "https://api.github.com";
+const SERVER: &str = "https://git.acme.example:8443/api/v3";
+
+/// Everything that can hold a token, in the order in which it counts.
+const ORDER: [&str; 3] = ["INPUT_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"];
+
+fn find(api_url: &str, file: Option<&Path>, env: &[(&str, &str)], gh: &Path) -> Result<Secret, Failure> {
+    let env = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+    find_token(&TokenSources { api_url, token_file: file, env: &env, gh })
+}
+
+/// A program that does as the script says.
+fn program(folder: &Path, script: &str) -> PathBuf {
+    let path = folder.join("gh");
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn the_first_place_that_has_one_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let gh = program(folder.path(), r#"echo "$*" > "$(dirname "$0")/args"; echo ghp_from_gh"#);
+    let file = folder.path().join("token");
+    fs::write(&file, "ghp_from_file\n").unwrap();
+    let env: Vec<_> = ORDER.map(|name| (name, name)).into();
+    let found = |file, env: &[(&str, &str)]| find(GITHUB, file, env, &gh).unwrap().expose().to_owned();
+    assert_eq!(found(Some(&file), &env), "ghp_from_file");
+    for (index, name) in ORDER.iter().enumerate() {
+        assert_eq!(found(None, &env[index..]), *name);
+    }
+    assert!(!folder.path().join("args").exists(), "nobody asked it yet");
+    // An input that was not given is there and empty.
+    assert_eq!(found(None, &[("INPUT_TOKEN", ""), ("GH_TOKEN", " ")]), "ghp_from_gh");
+    assert_eq!(fs::read_to_string(folder.path().join("args")).unwrap(), "auth token --hostname github.com\n");
+}
+
+#[test]
+fn a_token_of_github_com_goes_to_no_other_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let gh = program(folder.path(), r#"echo "from $4" | tr ' :' '--'"#);
+    let common = [("GH_TOKEN", "a"), ("GITHUB_TOKEN", "b")];
+    let found = |url: &str, env: &[(&str, &str)]| find(url, None, env, &gh).unwrap().expose().to_owned();
+    assert_eq!(found(SERVER, &common), "from-git.acme.example-8443");
+    let both = [common[0], ("GITHUB_ENTERPRISE_TOKEN", "d"), ("GH_ENTERPRISE_TOKEN", "c")];
+    assert_eq!(found(SERVER, &both), "c");
+    assert_eq!(found(SERVER, &both[..2]), "d");
+    assert_eq!(found("https://api.acme.ghe.com/", &common), "a");
+    assert_eq!(found("https://api.acme.ghe.com", &[both[2]]), "from-acme.ghe.com");
+    assert_eq!(found("https://api.acme.example", &[]), "from-api.acme.example");
+}
+
+#[test]
+fn a_token_that_is_nowhere_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = |url, env: &[(&str, &str)], gh: &Path| shown(&find(url, None, env, gh).unwrap_err());
+    let missing = folder.path().join("missing");
+    insta::assert_snapshot!(told(GITHUB, &[], &missing), @r"
+    Config: no GitHub token for `github.com`: no `--token-file`, no `token` input, no `GH_TOKEN`, no `GITHUB_TOKEN`, and `gh auth token --hostname github.com` is not installed
+    hint: set `GH_TOKEN`, or sign in with `gh auth login --hostname github.com`
+    ");
+    let signed_out = program(folder.path(), "echo 'no oauth token' >&2; exit 1");
+    insta::assert_snapshot!(told(SERVER, &[("GH_TOKEN", "x")], &signed_out), @r"
+    Config: no GitHub token for `git.acme.example:8443`: no `--token-file`, no `token` input, no `GH_ENTERPRISE_TOKEN`, no `GITHUB_ENTERPRISE_TOKEN`, and `gh auth token --hostname git.acme.example:8443` has none; `GH_TOKEN` and `GITHUB_TOKEN` are for github.com only
+    hint: set `GH_ENTERPRISE_TOKEN`, or sign in with `gh auth login --hostname git.acme.example:8443`
+    ");
+}
+
+#[test]
+fn files_that_hold_no_token_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    let told = || {
+        let text = shown(&find(GITHUB, Some(&file), &[("GH_TOKEN", "x")], Path::new("gh")).unwrap_err());
+        text.replace(&file.display().to_string(), "FILE")
+    };
+    insta::assert_snapshot!(told(), @r"
+    Config: cannot read the token file `FILE`: No such file or directory (os error 2)
+    hint: `--token-file` names a file that holds nothing but the token
+    ");
+    fs::write(&file, " \n").unwrap();
+    insta::assert_snapshot!(told(), @r"
+    Config: `FILE` holds no token
+    hint: put the token there, and nothing else
+    ");
+    fs::write(&file, "token: ghp_1\n").unwrap();
+    insta::assert_snapshot!(told(), @r"
+    Config: `FILE` contains a line break or another character that no token has
+    hint: put the token there, and nothing else
+    ");
+}

@@ -90,3 +90,107 @@ fn refused(zip: &Path, why: &str) -> Failure {
     Failure::config(format!("the zip file `{}` {why}", zip.display()))
         .hint("only artifacts that `run-evals` made are read")
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::model::{Digest, Exit};
+
+    const NAME: &str = "rows.jsonl.gz";
+
+    /// A zip file with these entries, made by somebody else.
+    fn foreign(folder: &TempDir, entries: &[(&str, &[u8])], method: CompressionMethod) -> std::path::PathBuf {
+        let path = folder.path().join("foreign.zip");
+        let mut zip = ZipWriter::new(File::create(&path).unwrap());
+        for (name, bytes) in entries {
+            zip.start_file(*name, SimpleFileOptions::default().compression_method(method)).unwrap();
+            zip.write_all(bytes).unwrap();
+        }
+        zip.finish().unwrap();
+        path
+    }
+
+    fn refusal(folder: &TempDir, zip: &Path, most: u64) -> String {
+        let to = folder.path().join("out");
+        let error = unzip_one(zip, NAME, most, &to).unwrap_err();
+        assert!(!to.exists());
+        let failure = error.downcast_ref::<Failure>().unwrap_or_else(|| panic!("{error:#}"));
+        assert_eq!(failure.exit(), Exit::Config);
+        failure.to_string().replace(&zip.display().to_string(), "ZIP")
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn what_goes_in_comes_out(bytes in proptest::collection::vec(any::<u8>(), 0..5000)) {
+            let folder = tempfile::tempdir().unwrap();
+            let [from, zip, to] = ["from", "zip", "to"].map(|name| folder.path().join(name));
+            std::fs::write(&from, &bytes).unwrap();
+            zip_one(&from, NAME, &zip).unwrap();
+            unzip_one(&zip, NAME, bytes.len() as u64, &to).unwrap();
+            prop_assert_eq!(std::fs::read(&to).unwrap(), bytes);
+        }
+
+        #[test]
+        fn damage_is_refused_or_harmless(at in any::<prop::sample::Index>(), value in any::<u8>()) {
+            let folder = tempfile::tempdir().unwrap();
+            let [from, zip, to] = ["from", "zip", "to"].map(|name| folder.path().join(name));
+            std::fs::write(&from, b"the rows of a shard").unwrap();
+            zip_one(&from, NAME, &zip).unwrap();
+            let mut bytes = std::fs::read(&zip).unwrap();
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+            std::fs::write(&zip, &bytes).unwrap();
+            if unzip_one(&zip, NAME, 100, &to).is_ok() {
+                prop_assert_eq!(std::fs::read(&to).unwrap(), b"the rows of a shard");
+            }
+        }
+    }
+
+    #[test]
+    fn the_bytes_depend_on_nothing_but_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let [from, zip] = ["from", "zip"].map(|name| folder.path().join(name));
+        std::fs::write(&from, b"abc").unwrap();
+        zip_one(&from, NAME, &zip).unwrap();
+        insta::assert_snapshot!(Digest::of(&std::fs::read(&zip).unwrap()), @"ca35160dd23b4b8c54bf6b7bc4ac7b2742975d25b5810aa0c947e5716c1358e1");
+    }
+
+    #[test]
+    fn zip_files_of_others_are_read_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let zip = foreign(&folder, &[(NAME, &[7; 5000])], CompressionMethod::Deflated);
+        let to = folder.path().join("out");
+        unzip_one(&zip, NAME, 5000, &to).unwrap();
+        assert_eq!(std::fs::read(&to).unwrap(), [7; 5000]);
+    }
+
+    #[test]
+    fn anything_but_the_one_file_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let stored = CompressionMethod::Stored;
+        let two = foreign(&folder, &[(NAME, b"a"), ("more", b"b")], stored);
+        insta::assert_snapshot!(refusal(&folder, &two, 10), @"the zip file `ZIP` does not hold exactly the file `rows.jsonl.gz`");
+        let outside = foreign(&folder, &[("../rows.jsonl.gz", b"a")], stored);
+        insta::assert_snapshot!(refusal(&folder, &outside, 10), @"the zip file `ZIP` does not hold exactly the file `rows.jsonl.gz`");
+        let none = foreign(&folder, &[], stored);
+        insta::assert_snapshot!(refusal(&folder, &none, 10), @"the zip file `ZIP` does not hold exactly the file `rows.jsonl.gz`");
+        let bomb = foreign(&folder, &[(NAME, &vec![0; 1 << 20])], CompressionMethod::Deflated);
+        insta::assert_snapshot!(refusal(&folder, &bomb, 1000), @"the zip file `ZIP` holds more than 1000 bytes");
+        std::fs::write(folder.path().join("foreign.zip"), "no zip file").unwrap();
+        insta::assert_snapshot!(refusal(&folder, &bomb, 1000), @"the zip file `ZIP` is damaged: invalid Zip archive: Could not find EOCD");
+    }
+
+    #[test]
+    fn a_link_is_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("link.zip");
+        let mut zip = ZipWriter::new(File::create(&path).unwrap());
+        zip.add_symlink(NAME, "/etc/passwd", SimpleFileOptions::default()).unwrap();
+        zip.finish().unwrap();
+        insta::assert_snapshot!(refusal(&folder, &path, 1000), @"the zip file `ZIP` does not hold `rows.jsonl.gz` as a plain file");
+    }
+}

@@ -135,8 +135,7 @@ impl Client {
                     _ => return Ok(answer),
                 },
                 Ok(answer) => {
-                    let said = Said::of(&answer.headers, &answer.body);
-                    let Some(limit) = limit_of(answer.status, &answer.headers, said.text()) else {
+                    let Some(limit) = limit_of(answer.status, &answer.headers, &answer.body) else {
                         return Ok(answer);
                     };
                     limited += 1;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use anyhow::Context as _;
 use octocrab::{AuthState, Octocrab, OctocrabBuilder};
 use reqwest::Url;
 
@@ -67,6 +68,8 @@ impl Client {
     /// A client that waits as told.
     pub fn with_patience(options: ClientOptions, patience: Patience) -> anyhow::Result<Self> {
         let base = parse_api_url(&options.api_url)?;
+        // octocrab starts a task of its own.
+        tokio::runtime::Handle::try_current().context("cannot make a GitHub client outside of a runtime")?;
         let plain = http_client(&patience)?;
         let Ok(octocrab) = OctocrabBuilder::new_empty()
             .with_service(Transport::new(plain.clone(), base.clone()))

@@ -100,6 +100,16 @@ pub enum ApiError {
         /// What is wrong with it.
         what: String,
     },
+    /// The store that GitHub points to did not hand a file out.
+    #[error("`{host}` answered {status} instead of {what}")]
+    Store {
+        /// Who was asked.
+        host: String,
+        /// What it answered.
+        status: u16,
+        /// What was asked for.
+        what: String,
+    },
     /// An artifact is gone: its days of retention are over.
     #[error("the artifact `{name}` of `{repo}` has expired")]
     Expired {
@@ -154,7 +164,7 @@ impl ApiError {
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Refused(refusal) => refusal.status.is_server_error(),
-            Self::Unreachable { .. } | Self::Limited { .. } => true,
+            Self::Unreachable { .. } | Self::Limited { .. } | Self::Store { .. } => true,
             _ => false,
         }
     }

@@ -19,6 +19,9 @@ const METADATA_READ: Permission = Permission { name: "Metadata", key: "contents"
 const OLD_WORKFLOW: &str =
     "the runner repo's workflow is older than this run-evals: copy `workflows/run-evals.yml` again";
 
+const NOT_GITHUB: &str = "something else than GitHub's API answered: check `--github-api-url` (`https://<host>/api/v3` on GitHub \
+                          Enterprise Server), `HTTPS_PROXY` and `NO_PROXY`";
+
 /// What was tried and what GitHub answered.
 pub(super) fn message(refusal: &Refusal) -> String {
     let Refusal { status, said, .. } = refusal;
@@ -52,9 +55,13 @@ pub(super) fn failure(error: ApiError) -> Failure {
             Exit::Failure,
             Some(format!("`{host}` may not be GitHub's API: check `--github-api-url` and the proxy variables")),
         ),
+        ApiError::Store { host, .. } => {
+            (Exit::Failure, Some(format!("GitHub keeps such files at `{host}`: try again, and let it through where a proxy is")))
+        }
         ApiError::Expired { .. } => (
             Exit::Failure,
-            Some("the days of `retention-days` are over: dispatch the batch again, or use a results branch".to_owned()),
+            Some("its days of retention are over: dispatch the batch again, and keep the results on a branch (`results_branch`)"
+.to_owned()),
         ),
         ApiError::Digest { .. } => {
             (Exit::Failure, Some("it was cut or changed on its way: try again".to_owned()))
@@ -91,14 +98,17 @@ fn tried(Refusal { about, repo, subject, .. }: &Refusal) -> String {
 
 /// What the configuration names and GitHub does not know is the configuration's fault.
 fn exit(refusal: &Refusal) -> Exit {
+    let named = [About::Repository, About::Workflow, About::File, About::Dispatch, About::Installation]
+        .contains(&refusal.about);
     match refusal.status.as_u16() {
-        404 | 422 => Exit::Config,
+        404 | 422 if named => Exit::Config,
         _ => Exit::Failure,
     }
 }
 
 fn hint(refusal: &Refusal) -> Option<String> {
     match refusal.status.as_u16() {
+        ..500 if refusal.said == Said::Page => Some(NOT_GITHUB.to_owned()),
         401 => Some(unknown_token(refusal)),
         403 => Some(forbidden(refusal)),
         404 => Some(not_found(refusal)),
@@ -126,7 +136,7 @@ fn unknown_token(refusal: &Refusal) -> String {
 
 fn forbidden(refusal: &Refusal) -> String {
     let said = refusal.said.text().to_lowercase();
-    if said.contains("saml") || said.contains("sso") {
+    if said.contains("saml") || said.contains("single sign") {
         return "the organization asks for single sign-on: authorize the token for it (Configure SSO in the token's \
                 settings)"
             .to_owned();

@@ -6,6 +6,8 @@ use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
+use super::error::Said;
+
 /// What the message of a limit says, where no header does.
 const LIMIT_PHRASES: [&str; 3] = ["rate limit", "abuse detection", "submitted too quickly"];
 
@@ -26,11 +28,11 @@ pub(super) struct Limit {
 }
 
 /// The limit that this answer tells, if it was refused for one.
-pub(super) fn limit_of(status: StatusCode, headers: &HeaderMap, message: &str) -> Option<Limit> {
+pub(super) fn limit_of(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<Limit> {
     if !matches!(status, StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS) {
         return None;
     }
-    let message = message.to_lowercase();
+    let message = Said::of(headers, body).text().to_lowercase();
     if PERMISSION_PHRASES.iter().any(|phrase| message.contains(phrase)) {
         return None;
     }
@@ -70,7 +72,7 @@ mod tests {
 
     fn limit(status: u16, headers: &[(&'static str, &str)], message: &str) -> Option<(Option<u64>, bool)> {
         let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
-        let limit = limit_of(StatusCode::from_u16(status).unwrap(), &headers.collect(), message);
+        let limit = limit_of(StatusCode::from_u16(status).unwrap(), &headers.collect(), message.as_bytes());
         limit.map(|limit| (limit.wait.map(|wait| wait.as_secs()), limit.used_up))
     }
 

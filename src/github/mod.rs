@@ -1,7 +1,7 @@
 //! GitHub: its REST API, its tokens, and the artifact service of a running job. The only place that knows octocrab.
 //!
 //! `transport` is the way out, `call` one request with its repetitions, `limits` and `patience` how long it waits, `error`
-//! and `explain` what the user reads when GitHub says no. `repository`, `dispatch`, `runs` and `artifacts` are the routes.
+//! and `explain` what the user reads when GitHub says no. `repository`, `dispatch`, `runs`, `logs` and `artifacts` are the routes.
 //! `token` finds the credentials and `app` makes those of a GitHub App. `results` is the protocol by which a container
 //! action uploads artifacts; no REST route can.
 
@@ -13,6 +13,7 @@ mod dispatch;
 mod error;
 mod explain;
 mod limits;
+mod logs;
 mod patience;
 mod repository;
 mod results;

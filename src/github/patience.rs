@@ -65,7 +65,7 @@ mod tests {
             let pause = patience.pause_after(failed).as_secs_f64();
             assert!((f64::from(whole) * 0.75..=f64::from(whole)).contains(&pause), "{failed}: {pause}");
         }
-        assert_eq!(patience.limit_pause_after(1), Duration::from_secs(60));
-        assert_eq!(patience.limit_pause_after(3), Duration::from_secs(240));
+        assert_eq!(patience.limit_pause_after(1), Duration::from_mins(1));
+        assert_eq!(patience.limit_pause_after(3), Duration::from_mins(4));
     }
 }

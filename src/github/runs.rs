@@ -1,7 +1,5 @@
 //! Workflow runs and their jobs: found, watched, cancelled.
 
-use std::collections::VecDeque;
-
 use http::StatusCode;
 use http::header::ETAG;
 use jiff::{SignedDuration, Timestamp};
@@ -12,9 +10,6 @@ use super::call::{Call, Repeat};
 use super::client::Client;
 use super::error::{About, ApiError};
 use super::repository::file_name;
-use super::saved::location;
-use super::transport::TransportError;
-use crate::model::printable;
 
 /// The most that GitHub lists at once.
 const PAGE: usize = 100;
@@ -24,11 +19,6 @@ const MOST_RUN_PAGES: usize = 5;
 const MOST_JOB_PAGES: usize = 20;
 /// How far GitHub's clock may be behind ours.
 const CLOCK_SLACK: SignedDuration = SignedDuration::from_mins(5);
-/// The most of a log that is read for its last lines.
-const LARGEST_LOG: u64 = 256 << 20;
-/// The most of one line of a log that is kept.
-const LONGEST_LINE: usize = 2000;
-
 /// The state of something on GitHub, as GitHub names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Etag(pub(super) String);
@@ -214,37 +204,6 @@ impl Client {
         self.all_pages(call, MOST_JOB_PAGES, |page: Page| page.jobs).await
     }
 
-    /// The last lines of a job's log, without the times that GitHub puts before them.
-    pub async fn job_log_tail(&self, repo: &str, job_id: u64, lines: usize) -> Result<Vec<String>, ApiError> {
-        let url = self.repo_url(repo, &["actions", "jobs", &job_id.to_string(), "logs"])?;
-        let call = Call::get(About::Log, repo, &job_id, url);
-        let answer = self.call(call.clone()).await?;
-        let mut tail = Tail::new(lines);
-        if answer.status.is_success() {
-            tail.feed(&answer.body);
-            return Ok(tail.finish());
-        }
-        let Some(url) = location(&self.inner.base, &call.url, &answer) else {
-            return Err(self.refused(&call, &answer));
-        };
-        let host = super::transport::host(&url);
-        let failed = |error: reqwest::Error| ApiError::transport(&host, &TransportError::from(error));
-        let mut log = self.inner.plain.get(url).send().await.map_err(failed)?;
-        if !log.status().is_success() {
-            let what = format!("status {} for a log", log.status().as_u16());
-            return Err(ApiError::BadAnswer { host, what });
-        }
-        let mut read = 0;
-        while let Some(chunk) = log.chunk().await.map_err(failed)? {
-            read += chunk.len() as u64;
-            tail.feed(&chunk);
-            if read > LARGEST_LOG {
-                break;
-            }
-        }
-        Ok(tail.finish())
-    }
-
     /// Cancels a run. One that is over is as good as cancelled.
     pub async fn cancel_run(&self, repo: &str, run_id: u64) -> Result<(), ApiError> {
         let url = self.repo_url(repo, &["actions", "runs", &run_id.to_string(), "cancel"])?;
@@ -281,54 +240,6 @@ impl Client {
         }
         Ok(all)
     }
-}
-
-/// The last lines of what was fed.
-struct Tail {
-    most: usize,
-    lines: VecDeque<Vec<u8>>,
-    current: Vec<u8>,
-}
-
-impl Tail {
-    fn new(most: usize) -> Self {
-        Self { most, lines: VecDeque::new(), current: Vec::new() }
-    }
-
-    fn feed(&mut self, bytes: &[u8]) {
-        for (index, part) in bytes.split(|byte| *byte == b'\n').enumerate() {
-            if index > 0 {
-                self.end_line();
-            }
-            let room = LONGEST_LINE.saturating_sub(self.current.len());
-            self.current.extend_from_slice(&part[..part.len().min(room)]);
-        }
-    }
-
-    fn end_line(&mut self) {
-        self.lines.push_back(std::mem::take(&mut self.current));
-        if self.lines.len() > self.most {
-            self.lines.pop_front();
-        }
-    }
-
-    fn finish(mut self) -> Vec<String> {
-        if !self.current.is_empty() {
-            self.end_line();
-        }
-        self.lines.iter().map(|line| shown(&String::from_utf8_lossy(line))).collect()
-    }
-}
-
-/// A line of a log without its time and its carriage return.
-fn shown(line: &str) -> String {
-    let line = line.trim_start_matches('\u{feff}').trim_end_matches('\r');
-    let text = match line.split_once(' ') {
-        Some((time, text)) if time.parse::<Timestamp>().is_ok() => text,
-        None if line.parse::<Timestamp>().is_ok() => "",
-        _ => line,
-    };
-    printable(text)
 }
 
 fn first() -> u64 {

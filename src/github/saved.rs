@@ -60,8 +60,8 @@ pub(super) async fn save(
     let mut answer = client.get(url).send().await.map_err(broken)?;
     if !answer.status().is_success() {
         // The address was good for a minute; whatever the reason, a fresh one may do.
-        let what = format!("status {} for {what}", answer.status().as_u16());
-        return Err(Missed::Passing(ApiError::BadAnswer { host: from, what }));
+        let status = answer.status().as_u16();
+        return Err(Missed::Passing(ApiError::Store { host: from, status, what: what.to_owned() }));
     }
     let unwritten = |error: io::Error| Missed::Final(unwritable(to, error));
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

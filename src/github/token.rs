@@ -59,8 +59,7 @@ pub fn find_token(sources: &TokenSources<'_>) -> Result<Secret, Failure> {
         String::new()
     };
     let message = format!(
-        "no GitHub token for `{host}`: no `--token-file`, no `token` input, no `{first}`, no `{second}`, and `gh auth token \
-         --hostname {host}` {gh}{other}"
+        "no GitHub token for `{host}`: no `--token-file`, no `token` input, no `{first}`, no `{second}`, and {gh}{other}"
     );
     Err(Failure::new(Exit::Config, message)
         .hint(format!("set `{first}`, or sign in with `gh auth login --hostname {host}`")))
@@ -106,6 +105,7 @@ fn checked(text: &str, from: &str) -> Result<Secret, Failure> {
 
 /// What `gh` is signed in with; the error says how it did not answer.
 fn ask_gh(gh: &Path, host: &str) -> Result<String, String> {
+    let question = format!("gh auth token --hostname {host}");
     let mut child = Command::new(gh)
         .args(["auth", "token", "--hostname", host])
         .env("GH_PROMPT_DISABLED", "1")
@@ -115,8 +115,8 @@ fn ask_gh(gh: &Path, host: &str) -> Result<String, String> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => "is not installed".to_owned(),
-            _ => format!("cannot be started ({error})"),
+            std::io::ErrorKind::NotFound => "`gh` is not installed".to_owned(),
+            _ => format!("`gh` cannot be started ({error})"),
         })?;
     let deadline = Instant::now() + GH_LIMIT;
     loop {
@@ -127,11 +127,16 @@ fn ask_gh(gh: &Path, host: &str) -> Result<String, String> {
                 // It may have ended by itself this very moment.
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("gave no answer within {} s", GH_LIMIT.as_secs()));
+                return Err(format!("`{question}` gave no answer within {} s", GH_LIMIT.as_secs()));
             }
         }
     }
-    let output = child.wait_with_output().map_err(|error| format!("cannot be read ({error})"))?;
+    let output =
+        child.wait_with_output().map_err(|error| format!("`{question}` cannot be read ({error})"))?;
     let token = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    if output.status.success() && !token.is_empty() { Ok(token) } else { Err("has none".to_owned()) }
+    if output.status.success() && !token.is_empty() {
+        Ok(token)
+    } else {
+        Err(format!("`{question}` has none"))
+    }
 }

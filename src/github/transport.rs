@@ -6,6 +6,7 @@ use std::fs;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
@@ -18,6 +19,9 @@ use super::patience::Patience;
 use crate::model::{Exit, Failure};
 
 const USER_AGENT: &str = concat!("run-evals/", env!("CARGO_PKG_VERSION"));
+
+/// How long a connection is kept for the next request.
+const IDLE: Duration = Duration::from_secs(20);
 
 /// The variable that names a file with the certificates to trust.
 const CERTIFICATES: &str = "SSL_CERT_FILE";
@@ -113,6 +117,8 @@ pub(super) fn http_client(patience: &Patience) -> Result<Client, Failure> {
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(patience.connect)
         .read_timeout(patience.silence)
+        // Sooner than servers do: a request on a connection that is just being closed has an unknown end.
+        .pool_idle_timeout(IDLE)
         .tcp_nodelay(true)
         .http1_only();
     // On Apple's systems the platform's verifier does not look at the variable; elsewhere it does.

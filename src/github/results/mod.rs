@@ -10,6 +10,7 @@ mod upload;
 mod wire;
 
 use std::fmt;
+use std::time::Duration;
 
 use reqwest::{Client, Url};
 
@@ -55,8 +56,13 @@ pub struct ResultsService {
 impl ResultsService {
     /// The service, as the environment of a container action tells it; `None` outside of one.
     pub fn from_env(get: impl Fn(&str) -> Option<String>) -> Option<Result<Self, Failure>> {
-        // GitHub's own clients wait 3 s, then half as long again each time.
-        let patience = Patience { pause: std::time::Duration::from_secs(3), tries: 5, ..Patience::default() };
+        // As patient as GitHub's own client: a whole block must be through before the store says a word.
+        let patience = Patience {
+            pause: Duration::from_secs(3),
+            tries: 5,
+            silence: Duration::from_mins(5),
+            ..Patience::default()
+        };
         Self::from_env_with(get, patience)
     }
 

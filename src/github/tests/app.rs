@@ -1,6 +1,7 @@
 //! A GitHub App gets its tokens, and renews them.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,8 +13,11 @@ use super::{REPO, client_with, impatient, shown};
 use crate::github::{AppKey, Auth, Client, Dispatched};
 use crate::model::Secret;
 
+/// One key for all tests: an RSA key takes its time.
 fn pem() -> String {
-    rcgen::KeyPair::generate_for(&rcgen::PKCS_RSA_SHA256).unwrap().serialize_pem()
+    static PEM: LazyLock<String> =
+        LazyLock::new(|| rcgen::KeyPair::generate_for(&rcgen::PKCS_RSA_SHA256).unwrap().serialize_pem());
+    PEM.clone()
 }
 
 fn app(server: &Server) -> Client {

@@ -99,8 +99,8 @@ async fn a_store_that_keeps_failing_is_told_without_the_signature() {
     let error = client(&server).download_artifact(REPO, &artifact(), &to).await.unwrap_err();
     let host = store.url.trim_start_matches("http://");
     insta::assert_snapshot!(shown(&error.into_failure()).replace(host, "STORE"), @r"
-    Failure: `STORE` gave an answer that cannot be used: status 503 for the artifact `batch-b1`
-    hint: `STORE` may not be GitHub's API: check `--github-api-url` and the proxy variables
+    Failure: `STORE` answered 503 instead of the artifact `batch-b1`
+    hint: GitHub keeps such files at `STORE`: try again, and let it through where a proxy is
     ");
     assert_eq!((store.seen().len(), files_in(&folder)), (4, 0));
     drop(store);
@@ -143,7 +143,7 @@ async fn expired_artifacts_are_told() {
     assert_eq!(error.status(), Some(410));
     insta::assert_snapshot!(shown(&error.into_failure()), @r"
     Failure: the artifact `batch-b1` of `acme/runner` has expired
-    hint: the days of `retention-days` are over: dispatch the batch again, or use a results branch
+    hint: its days of retention are over: dispatch the batch again, and keep the results on a branch (`results_branch`)
     ");
     let expired = Artifact { expired: true, ..artifact() };
     let error = client(&server).download_artifact(REPO, &expired, &to).await.unwrap_err();

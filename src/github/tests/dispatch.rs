@@ -106,8 +106,9 @@ async fn what_may_have_started_a_run_is_unknown_and_sent_once() {
         (Reply::Silence, "no answer from `HOST`: no answer in time"),
     ];
     for (reply, expected) in cases {
+        let silence = Duration::from_secs(if matches!(reply, Reply::Silence) { 1 } else { 30 });
         let server = Server::script(vec![reply]).await;
-        let patience = Patience { silence: Duration::from_millis(300), ..impatient() };
+        let patience = Patience { silence, ..impatient() };
         let (client, _) = client_with(&server.url, Auth::Token(Secret::new(TOKEN)), patience);
         let Dispatched::Unknown { reason } = dispatch(&client).await.unwrap() else { panic!("{expected}") };
         let host = server.url.trim_start_matches("http://");

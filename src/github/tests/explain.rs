@@ -128,6 +128,16 @@ async fn the_permissions_that_github_names_are_told() {
 }
 
 #[tokio::test]
+async fn a_page_of_somebody_else_is_told() {
+    let server = Server::start(|_, _| answer(403, "text/html", "<html>Blocked by the firewall</html>")).await;
+    let (client, _) = client_with(&server.url, Auth::Token(Secret::new(FINE_GRAINED)), impatient());
+    insta::assert_snapshot!(shown(&dispatch(&client).await.into_failure()), @r"
+    Failure: cannot start the workflow `run-evals.yml` of `acme/runner`: got 403 with a web page instead of an answer of GitHub's API
+    hint: something else than GitHub's API answered: check `--github-api-url` (`https://<host>/api/v3` on GitHub Enterprise Server), `HTTPS_PROXY` and `NO_PROXY`
+    ");
+}
+
+#[tokio::test]
 async fn what_is_not_found_is_named() {
     let server = Server::start(|_, _| json(404, r#"{"message":"Not Found","status":"404"}"#)).await;
     let (client, _) = client_with(&server.url, Auth::Token(Secret::new(FINE_GRAINED)), impatient());
@@ -142,28 +152,28 @@ async fn what_is_not_found_is_named() {
     hint: the file `.github/workflows/run-evals.yml` must exist on the default branch of `acme/runner` (copy `workflows/run-evals.yml` there), and the token must see the repository: a fine-grained token needs access to `acme/runner` with the repository permission `Actions: read`
     ");
     insta::assert_snapshot!(shown(&client.run(REPO, 42, None).await.unwrap_err().into_failure()), @r"
-    Config: cannot read the run 42 of `acme/runner`: GitHub answered 404: Not Found
+    Failure: cannot read the run 42 of `acme/runner`: GitHub answered 404: Not Found
     hint: it was deleted, or the repository is another one
     ");
     insta::assert_snapshot!(shown(&client.jobs(REPO, 42).await.unwrap_err().into_failure()), @r"
-    Config: cannot list the jobs of the run 42 of `acme/runner`: GitHub answered 404: Not Found
+    Failure: cannot list the jobs of the run 42 of `acme/runner`: GitHub answered 404: Not Found
     hint: it was deleted, or the repository is another one
     ");
     insta::assert_snapshot!(shown(&client.job_log_tail(REPO, 7, 5).await.unwrap_err().into_failure()), @r"
-    Config: cannot read the log of the job 7 of `acme/runner`: GitHub answered 404: Not Found
+    Failure: cannot read the log of the job 7 of `acme/runner`: GitHub answered 404: Not Found
     hint: it was deleted, or the repository is another one
     ");
     insta::assert_snapshot!(shown(&client.artifacts(REPO, 42).await.unwrap_err().into_failure()), @r"
-    Config: cannot list the artifacts of the run 42 of `acme/runner`: GitHub answered 404: Not Found
+    Failure: cannot list the artifacts of the run 42 of `acme/runner`: GitHub answered 404: Not Found
     hint: it does not exist, or the token may not see it: a fine-grained token needs access to `acme/runner` with the repository permission `Actions: read`
     ");
     insta::assert_snapshot!(shown(&client.cancel_run(REPO, 42).await.unwrap_err().into_failure()), @r"
-    Config: cannot cancel the run 42 of `acme/runner`: GitHub answered 404: Not Found
+    Failure: cannot cancel the run 42 of `acme/runner`: GitHub answered 404: Not Found
     hint: it was deleted, or the repository is another one
     ");
     let none = client.find_run(REPO, "run-evals.yml", "eval b1 x", jiff::Timestamp::UNIX_EPOCH).await;
     insta::assert_snapshot!(shown(&none.unwrap_err().into_failure()), @r"
-    Config: cannot list the runs of `run-evals.yml` in `acme/runner`: GitHub answered 404: Not Found
+    Failure: cannot list the runs of `run-evals.yml` in `acme/runner`: GitHub answered 404: Not Found
     hint: it was deleted, or the repository is another one
     ");
 }

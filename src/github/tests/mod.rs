@@ -27,8 +27,8 @@ type Heard = Arc<Mutex<Vec<String>>>;
 /// Waits of milliseconds.
 fn impatient() -> Patience {
     Patience {
-        connect: Duration::from_secs(5),
-        silence: Duration::from_secs(5),
+        connect: Duration::from_secs(30),
+        silence: Duration::from_secs(30),
         tries: 3,
         pause: Duration::from_millis(5),
         longest_pause: Duration::from_millis(20),

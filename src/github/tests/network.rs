@@ -80,7 +80,7 @@ async fn a_certificate_of_ones_own_is_trusted_when_it_is_named() {
 async fn proxies_of_the_environment_are_used() {
     let proxy = Server::start(|_, _| json(200, REPOSITORY)).await;
     let variable = ("HTTP_PROXY", proxy.url.clone());
-    assert_eq!(read_with("http://api.acme.invalid", &[variable.clone()]).await, READ);
+    assert_eq!(read_with("http://api.acme.invalid", std::slice::from_ref(&variable)).await, READ);
     assert_eq!(proxy.lines(), ["GET http://api.acme.invalid/repos/acme/runner"]);
 
     let direct = Server::start(|_, _| json(200, REPOSITORY)).await;

@@ -1,8 +1,8 @@
 //! The token is found where the user put it first.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::shown;
 use crate::github::{TokenSources, find_token};
@@ -19,11 +19,13 @@ fn find(api_url: &str, file: Option<&Path>, env: &[(&str, &str)], gh: &Path) -> 
     find_token(&TokenSources { api_url, token_file: file, env: &env, gh })
 }
 
-/// A program that does as the script says.
+/// A program that does as the script says. Another process writes it: while this one holds it open, a child of another
+/// test can inherit that, and then it cannot be started.
 fn program(folder: &Path, script: &str) -> PathBuf {
     let path = folder.join("gh");
-    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let write = r#"printf '#!/bin/sh\n%s\n' "$2" > "$1" && chmod 755 "$1""#;
+    let status = Command::new("sh").args(["-c", write, "sh"]).arg(&path).arg(script).status().unwrap();
+    assert!(status.success());
     path
 }
 
@@ -66,7 +68,7 @@ fn a_token_that_is_nowhere_is_told() {
     let told = |url, env: &[(&str, &str)], gh: &Path| shown(&find(url, None, env, gh).unwrap_err());
     let missing = folder.path().join("missing");
     insta::assert_snapshot!(told(GITHUB, &[], &missing), @r"
-    Config: no GitHub token for `github.com`: no `--token-file`, no `token` input, no `GH_TOKEN`, no `GITHUB_TOKEN`, and `gh auth token --hostname github.com` is not installed
+    Config: no GitHub token for `github.com`: no `--token-file`, no `token` input, no `GH_TOKEN`, no `GITHUB_TOKEN`, and `gh` is not installed
     hint: set `GH_TOKEN`, or sign in with `gh auth login --hostname github.com`
     ");
     let signed_out = program(folder.path(), "echo 'no oauth token' >&2; exit 1");

@@ -6,6 +6,7 @@ mod bad_input;
 mod crash;
 mod determinism;
 mod docs;
+mod github_sim;
 mod hostile_batch;
 mod layers;
 mod quickstart;

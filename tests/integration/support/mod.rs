@@ -1,6 +1,7 @@
-//! What the tests share: a directory to work in, the binary to run there, a server to call, and batches made by hand.
+//! What the tests share: a directory to work in, the binary to run there, servers to call, and batches made by hand.
 
 mod forgery;
+pub(crate) mod github;
 mod llm;
 mod scene;
 mod workspace;

@@ -1,0 +1,106 @@
+//! Runs and legs that end before they are done.
+
+use serde_json::json;
+
+use super::{REPO, Sim};
+use crate::support::github::{What, When};
+
+const STUBBORN: &str = r#"
+trap 'echo "got INT" >> "$TEST_DIR/signals"; echo interrupted' INT
+trap 'echo "got TERM" >> "$TEST_DIR/signals"; exit 9' TERM
+touch "$TEST_DIR/started"
+echo "$RUNNER_TEMP" > "$TEST_DIR/temp"
+for i in $(seq 1000); do sleep 0.05; done
+"#;
+
+#[test]
+fn a_cancelled_run_is_asked_twice_and_then_ended() {
+    let sim = Sim::with(STUBBORN, &["--second-ms", "40"]);
+    let id = sim.dispatch("b1", 1);
+    sim.wait_for_file("started");
+    let cancel = format!("/repos/{REPO}/actions/runs/{id}/cancel");
+    assert_eq!(sim.client().post(&cancel, &json!({})).status, 202);
+    let run = sim.finished(id);
+    assert_eq!(run.conclusion.as_deref(), Some("cancelled"));
+    assert_eq!(sim.read("signals"), "got INT\ngot TERM\n");
+    assert_eq!((run.jobs[0].conclusion.as_deref(), run.jobs[0].exit_code), (Some("cancelled"), Some(9)));
+    assert!(
+        run.jobs[0].log.contains(" interrupted\n")
+            && run.jobs[0].log.contains("##[error]The operation was canceled.")
+    );
+    assert_eq!(
+        sim.client().post(&cancel, &json!({})).message(),
+        "409 Cannot cancel a workflow run that is completed."
+    );
+}
+
+#[test]
+fn who_does_not_listen_is_killed_with_all_children() {
+    let script = r#"trap '' INT TERM; sleep 1000 & echo $! > "$TEST_DIR/child"; touch "$TEST_DIR/started"; wait; wait"#;
+    let sim = Sim::with(script, &["--second-ms", "20"]);
+    let id = sim.dispatch("b1", 1);
+    sim.wait_for_file("started");
+    sim.client().post(&format!("/repos/{REPO}/actions/runs/{id}/cancel"), &json!({}));
+    let run = sim.finished(id);
+    assert_eq!((run.conclusion.as_deref(), run.jobs[0].exit_code), (Some("cancelled"), None));
+    let child = sim.read("child").trim().to_owned();
+    let stat = || std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+    sim.github.until(|_| stat().is_empty() || stat().contains(" Z "));
+}
+
+#[test]
+fn a_run_can_be_cancelled_or_run_out_of_time_by_itself() {
+    let sim = Sim::with(STUBBORN, &["--second-ms", "10"]);
+    sim.github.fault(What::RunCancelled { when: When::Seconds { seconds: 0.3 } });
+    assert_eq!(sim.finished(sim.dispatch("b1", 1)).conclusion.as_deref(), Some("cancelled"));
+    sim.github.fault(What::RunTimesOut { when: When::Seconds { seconds: 0.3 } });
+    let run = sim.finished(sim.dispatch("b2", 1));
+    assert_eq!(run.conclusion.as_deref(), Some("timed_out"));
+    assert!(run.jobs[0].log.contains("exceeded the maximum execution time"));
+}
+
+#[test]
+fn a_leg_is_killed_or_its_machine_lost() {
+    let sim = Sim::new(STUBBORN);
+    let at_once = || When::Seconds { seconds: 0.2 };
+    sim.github.fault(What::LegKilled { leg: Some(0), when: at_once(), machine_lost: false });
+    let run = sim.finished(sim.dispatch("b1", 1));
+    assert_eq!(run.conclusion.as_deref(), Some("failure"));
+    assert!(run.jobs[0].log.contains("##[error]Process completed with exit code 137."));
+    let temp = sim.read("temp").trim().to_owned();
+    assert!(std::path::Path::new(&temp).exists());
+    sim.github.fault(What::LegKilled { leg: None, when: at_once(), machine_lost: true });
+    let run = sim.finished(sim.dispatch("b2", 1));
+    assert_eq!(run.conclusion.as_deref(), Some("failure"));
+    assert!(run.jobs[0].annotations[0].1.starts_with("The hosted runner lost communication"));
+    let lost = sim.read("temp").trim().to_owned();
+    assert!(lost != temp && !std::path::Path::new(&lost).exists());
+}
+
+#[test]
+fn some_runs_never_get_a_job_done() {
+    let sim = Sim::new("exit 0");
+    sim.github.fault(What::StartupFailure);
+    let run = sim.finished(sim.dispatch("b1", 1));
+    assert_eq!((run.conclusion.as_deref(), run.jobs.len()), (Some("startup_failure"), 0));
+    assert_eq!(
+        sim.client().get(&format!("/repos/{REPO}/actions/runs/{}", run.id)).json["conclusion"],
+        "startup_failure"
+    );
+
+    sim.github.fault(What::NeverStarts);
+    let id = sim.dispatch("b2", 1);
+    sim.github.until(|runs| runs.iter().any(|run| run.id == id && !run.jobs.is_empty()));
+    let jobs = sim.client().get(&format!("/repos/{REPO}/actions/runs/{id}/jobs"));
+    assert_eq!(
+        (jobs.json["jobs"][0]["status"].as_str(), jobs.json["jobs"][0]["runner_name"].as_str()),
+        (Some("queued"), None)
+    );
+    sim.client().post(&format!("/repos/{REPO}/actions/runs/{id}/cancel"), &json!({}));
+    assert_eq!(sim.finished(id).conclusion.as_deref(), Some("cancelled"));
+
+    sim.github.fault(What::SlowQueue { seconds: 0.3 });
+    let start = std::time::Instant::now();
+    assert_eq!(sim.finished(sim.dispatch("b3", 1)).conclusion.as_deref(), Some("success"));
+    assert!(start.elapsed().as_secs_f64() >= 0.3);
+}

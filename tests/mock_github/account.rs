@@ -1,0 +1,211 @@
+//! What belongs to no repository: limits, versions, users, Apps, and the one GraphQL query that `gh` sends.
+
+use std::sync::Arc;
+
+use axum::extract::{Extension, Path, State};
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::api::{Asked, VERSIONS, json_body};
+use crate::auth::allow;
+use crate::limits;
+use crate::reply::{OnPurpose, Refused, Reply, json_response, ok};
+use crate::shapes;
+use crate::wire::TokenKind;
+use crate::world::{Token, World, random_hex, shown};
+
+type World_ = State<Arc<World>>;
+
+/// The routes.
+pub(crate) fn routes() -> axum::Router<Arc<World>> {
+    axum::Router::new()
+        .route("/rate_limit", get(rate_limit))
+        .route("/meta", get(meta))
+        .route("/user", get(user))
+        .route("/app", get(app))
+        .route("/app/installations", get(installations))
+        .route("/app/installations/{installation}/access_tokens", post(access_token))
+        .route("/repos/{owner}/{repo}/installation", get(installation))
+}
+
+async fn rate_limit(State(world): World_, Extension(asked): Extension<Asked>) -> Reply {
+    let (who, limit) = limits::bucket(asked.caller.token.as_ref());
+    let window = world.lock().limits.take(&who, limit, 0);
+    let core = json!({ "limit": window.limit, "used": window.used, "remaining": window.remaining(), "reset": window.reset });
+    let mut body = json!({ "resources": { "core": core, "search": core, "graphql": core }, "rate": core });
+    if asked.version == VERSIONS[1] {
+        // Gone in this version, though the description, which is of the older one, requires it.
+        if let Value::Object(map) = &mut body {
+            map.remove("rate");
+        }
+        let mut response = ok(&body);
+        response.extensions_mut().insert(OnPurpose);
+        return Ok(response);
+    }
+    Ok(ok(&body))
+}
+
+async fn meta(State(world): World_) -> Reply {
+    let mut body = json!({ "verifiable_password_authentication": false });
+    if world.options.tls {
+        body["installed_version"] = Value::from("3.21.0");
+    }
+    Ok(ok(&body))
+}
+
+async fn user(State(world): World_, Extension(asked): Extension<Asked>) -> Reply {
+    let token = asked.caller.token.ok_or_else(|| Refused::new(401, "Requires authentication"))?;
+    if matches!(token.kind, TokenKind::Installation | TokenKind::Job) {
+        return Err(Refused::new(403, "Resource not accessible by integration"));
+    }
+    let mut user = shapes::user(&world, &token.login);
+    let now = shown(Timestamp::now());
+    let more = json!({
+        "name": null, "company": null, "blog": null, "location": null, "email": null, "hireable": null, "bio": null,
+        "public_repos": 0, "public_gists": 0, "followers": 0, "following": 0, "created_at": now, "updated_at": now,
+    });
+    if let (Value::Object(user), Value::Object(more)) = (&mut user, more) {
+        user.extend(more);
+    }
+    Ok(ok(&user))
+}
+
+fn app_of(asked: &Asked) -> Result<u64, Refused> {
+    asked.caller.app.ok_or_else(|| Refused::new(401, "A JSON web token could not be decoded"))
+}
+
+async fn app(State(world): World_, Extension(asked): Extension<Asked>) -> Reply {
+    let id = app_of(&asked)?;
+    let now = shown(Timestamp::now());
+    Ok(ok(&json!({
+        "id": id,
+        "slug": format!("app-{id}"),
+        "node_id": format!("A_{id}"),
+        "client_id": format!("Iv1.{id}"),
+        "owner": shapes::user(&world, "owner-of-app"),
+        "name": format!("App {id}"),
+        "description": null,
+        "external_url": format!("{}/app", world.urls.server_url),
+        "html_url": format!("{}/apps/app-{id}", world.urls.server_url),
+        "created_at": now,
+        "updated_at": now,
+        "permissions": {},
+        "events": [],
+    })))
+}
+
+async fn installations(State(world): World_, Extension(asked): Extension<Asked>) -> Reply {
+    let id = app_of(&asked)?;
+    let all = world.lock().apps.get(&id).map(|app| app.installations.clone()).unwrap_or_default();
+    Ok(ok(&all.iter().map(|(owner, installation)| installed(&world, id, owner, *installation)).collect()))
+}
+
+async fn installation(
+    State(world): World_,
+    Path((owner, name)): Path<(String, String)>,
+    Extension(asked): Extension<Asked>,
+) -> Reply {
+    let id = app_of(&asked)?;
+    let full_name = format!("{owner}/{name}").to_lowercase();
+    let state = world.lock();
+    let app = state.apps.get(&id).ok_or_else(Refused::not_found)?;
+    let is_there = app.grants.keys().any(|repo| repo.to_lowercase() == full_name);
+    let installation = app.installations.get(&owner.to_lowercase()).copied().filter(|_| is_there);
+    drop(state);
+    Ok(ok(&installed(&world, id, &owner, installation.ok_or_else(Refused::not_found)?)))
+}
+
+fn installed(world: &World, app: u64, owner: &str, installation: u64) -> Value {
+    let now = shown(Timestamp::now());
+    json!({
+        "id": installation,
+        "account": shapes::user(world, owner),
+        "access_tokens_url": format!("{}/app/installations/{installation}/access_tokens", world.urls.api_url),
+        "repositories_url": format!("{}/installation/repositories", world.urls.api_url),
+        "html_url": format!("{}/settings/installations/{installation}", world.urls.server_url),
+        "app_id": app,
+        "app_slug": format!("app-{app}"),
+        "target_id": 1,
+        "target_type": "Organization",
+        "permissions": { "actions": "write", "contents": "write", "metadata": "read" },
+        "events": [],
+        "single_file_name": null,
+        "repository_selection": "selected",
+        "created_at": now,
+        "updated_at": now,
+        "suspended_at": null,
+        "suspended_by": null,
+    })
+}
+
+/// A token for the repositories of an installation, or for fewer of them.
+async fn access_token(
+    State(world): World_,
+    Path(installation): Path<u64>,
+    Extension(asked): Extension<Asked>,
+) -> Reply {
+    let id = app_of(&asked)?;
+    let body = json_body(&asked)?;
+    let mut state = world.lock();
+    let app = state.apps.get(&id).cloned().ok_or_else(Refused::not_found)?;
+    let owner =
+        app.installations.iter().find(|(_, number)| **number == installation).map(|(owner, _)| owner.clone());
+    let owner = owner.ok_or_else(Refused::not_found)?;
+    let wanted: Option<Vec<String>> = body["repositories"].as_array().map(|names| {
+        names.iter().filter_map(Value::as_str).map(|name| format!("{owner}/{name}").to_lowercase()).collect()
+    });
+    let all = app.grants.into_iter().map(|(repo, grants)| (repo.to_lowercase(), grants));
+    let grants: std::collections::BTreeMap<_, _> = all
+        .filter(|(repo, _)| repo.starts_with(&format!("{owner}/")))
+        .filter(|(repo, _)| wanted.as_ref().is_none_or(|wanted| wanted.contains(repo)))
+        .collect();
+    if wanted.is_some_and(|wanted| wanted.len() != grants.len()) {
+        return Err(Refused::new(
+            422,
+            "There is at least one repository that does not exist or is not accessible to the parent installation.",
+        ));
+    }
+    let permissions = grants.values().next().cloned().unwrap_or_default();
+    let expires_at =
+        Timestamp::now() + SignedDuration::from_secs(i64::try_from(app.token_seconds).unwrap_or(3600));
+    let text = format!("ghs_{}", random_hex(36));
+    let login = format!("app-{id}[bot]");
+    state.tokens.insert(
+        text.clone(),
+        Token { login, kind: TokenKind::Installation, grants, expires_at: Some(expires_at) },
+    );
+    drop(state);
+    let body = json!({ "token": text, "expires_at": shown(expires_at), "permissions": permissions, "repository_selection": "selected" });
+    Ok(json_response(StatusCode::CREATED, &body))
+}
+
+/// The default branch of a repository, however the query spells it.
+pub(crate) async fn graphql(State(world): World_, Extension(asked): Extension<Asked>) -> Reply {
+    let body = json_body(&asked)?;
+    let variables = &body["variables"];
+    let part = |names: [&str; 2]| {
+        names.iter().find_map(|name| variables[*name].as_str()).unwrap_or_default().to_owned()
+    };
+    let (owner, name) = (part(["owner", "owner"]), part(["name", "repo"]));
+    if asked.caller.token.is_none() {
+        return Err(Refused::new(401, "Requires authentication"));
+    }
+    let Ok(repo) = allow(&world, &asked.caller, &owner, &name, "metadata", "read") else {
+        let message = format!("Could not resolve to a Repository with the name '{owner}/{name}'.");
+        return Ok(ok(
+            &json!({ "data": { "repository": null }, "errors": [{ "type": "NOT_FOUND", "path": ["repository"], "message": message }] }),
+        ));
+    };
+    Ok(ok(&json!({ "data": { "repository": {
+        "id": format!("R_{}", repo.id),
+        "name": repo.name,
+        "owner": { "login": repo.owner },
+        "isPrivate": repo.private,
+        "defaultBranchRef": { "name": repo.default_branch },
+        "hasIssuesEnabled": true,
+        "description": "",
+        "viewerPermission": "WRITE",
+    } } })))
+}

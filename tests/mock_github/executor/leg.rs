@@ -1,0 +1,260 @@
+//! One leg: a job on a machine of its own, from the queue to its conclusion.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::console::Console;
+use super::environment::{self, Machine};
+use super::process::{self, Ended};
+use super::{file_commands, quietly, stopped};
+use crate::expression::{self, Context};
+use crate::run::{Job, Step, Stop};
+use crate::wire::{What, When};
+use crate::world::{World, random_uuid};
+
+/// A job to run.
+pub(super) struct Leg {
+    /// The run.
+    pub(super) run: u64,
+    /// The job's number.
+    pub(super) job: u64,
+    /// Which leg of the matrix.
+    pub(super) index: usize,
+    /// The job in the file.
+    pub(super) definition: Value,
+    /// What expressions refer to.
+    pub(super) context: Context,
+}
+
+/// A new job in the queue.
+pub(super) fn queued(id: u64, key: &str, name: &str, attempt: u64, definition: &Value) -> Job {
+    let of_file =
+        definition["steps"].as_array().into_iter().flatten().map(|step| Step::new(&step_name(step)));
+    let steps =
+        std::iter::once(Step::new("Set up job")).chain(of_file).chain([Step::new("Complete job")]).collect();
+    Job {
+        id,
+        key: key.to_owned(),
+        name: name.to_owned(),
+        attempt,
+        status: "queued",
+        conclusion: None,
+        created_at: Timestamp::now(),
+        started_at: None,
+        completed_at: None,
+        steps,
+        log: String::new(),
+        annotations: Vec::new(),
+        outputs: std::collections::BTreeMap::new(),
+        summary: String::new(),
+        exit_code: None,
+        pid: None,
+        backend_id: random_uuid(),
+    }
+}
+
+/// One queued job for a run that never gets a machine.
+pub(super) fn queue_only(world: &World, run: u64) {
+    let id = world.lock().new_id();
+    world.change(run, |run| {
+        let key =
+            run.workflow["jobs"].as_object().and_then(|jobs| jobs.keys().next().cloned()).unwrap_or_default();
+        let definition = run.workflow["jobs"][&key].clone();
+        let attempt = run.attempt;
+        run.jobs.push(queued(id, &key, &key, attempt, &definition));
+    });
+}
+
+/// Ends the jobs that are still queued.
+pub(super) fn cancel_queued(world: &World, run: u64) {
+    world.change(run, |run| {
+        for job in run.jobs.iter_mut().filter(|job| job.status == "queued") {
+            conclude(job, "cancelled");
+        }
+    });
+}
+
+/// A job whose condition does not hold.
+pub(super) fn skip(world: &World, run: u64, key: &str) {
+    let id = world.lock().new_id();
+    world.change(run, |run| {
+        let attempt = run.attempt;
+        let mut job = queued(id, key, key, attempt, &Value::Null);
+        job.steps.clear();
+        conclude(&mut job, "skipped");
+        run.jobs.push(job);
+    });
+}
+
+/// Runs a leg to its end.
+pub(super) async fn run(world: &Arc<World>, leg: Leg) {
+    let machine = tokio::select! {
+        permit = world.machines.acquire() => permit,
+        () = stopped(world, leg.run) => {
+            change(world, &leg, |job| conclude(job, "cancelled"));
+            return;
+        }
+    };
+    change(world, &leg, |job| {
+        job.status = "in_progress";
+        job.started_at = Some(Timestamp::now());
+        job.steps[0].begin();
+    });
+    let conclusion = match on_machine(world, &leg).await {
+        Ok(conclusion) => conclusion,
+        Err(problem) => {
+            world.violation(format!("job {} of run {}", leg.job, leg.run), problem);
+            "failure"
+        }
+    };
+    drop(machine);
+    change(world, &leg, |job| {
+        job.pid = None;
+        conclude(job, conclusion);
+    });
+}
+
+async fn on_machine(world: &Arc<World>, leg: &Leg) -> Result<&'static str, String> {
+    let machine = Machine::prepare(world, leg)?;
+    change(world, leg, |job| job.steps[0].end("success"));
+    let steps = leg.definition["steps"].as_array().cloned().unwrap_or_default();
+    let mut conclusion = "success";
+    for (number, step) in steps.iter().enumerate() {
+        let mut context = machine.context.clone();
+        context.failed = conclusion == "failure";
+        context.cancelled = conclusion == "cancelled";
+        if !expression::holds(step["if"].as_str(), &context)? {
+            change(world, leg, |job| job.steps[number + 1].end("skipped"));
+            continue;
+        }
+        change(world, leg, |job| job.steps[number + 1].begin());
+        let ended = run_step(world, leg, &machine, step, number).await?;
+        change(world, leg, |job| {
+            job.steps[number + 1].end(if ended == "timed_out" { "cancelled" } else { ended });
+        });
+        if conclusion == "success" {
+            conclusion = ended;
+        }
+    }
+    machine.revoke(world);
+    Ok(conclusion)
+}
+
+/// Runs one step: `uses:` the runner.
+async fn run_step(
+    world: &Arc<World>,
+    leg: &Leg,
+    machine: &Machine,
+    step: &Value,
+    number: usize,
+) -> Result<&'static str, String> {
+    let action = step["uses"].as_str().ok_or("a step without `uses:` is not simulated")?;
+    if !action.contains("run-evals") && !action.starts_with("./") {
+        return Err(format!("`uses: {action}` is not simulated"));
+    }
+    let program = world.options.runner.as_ref().ok_or("there is no `--runner`")?;
+    let environment = environment::of_step(world, leg, machine, step, number)?;
+    let mut console = Console::new(&environment.secrets);
+    let opening = environment::announcement(&step_name(step), &environment);
+    let text: String = opening.iter().filter_map(|line| console.line(line)).collect();
+    quietly(world, leg.run, |run| append(run.job_mut(leg.job), &text));
+
+    let killed = kill_time(world, leg);
+    let (ended, console) =
+        process::run(world, leg, program, &environment, console, killed.as_ref().map(|(when, _)| when))
+            .await?;
+    let is_lost = matches!(ended, Ended::Killed) && killed.as_ref().is_some_and(|(_, is_lost)| *is_lost);
+    if is_lost {
+        machine.lose();
+        let message = "The hosted runner lost communication with the server. Anything in your workflow that terminates the runner process, starves it for CPU/Memory, or blocks its network access can cause this error.";
+        change(world, leg, |job| job.annotations.push(("failure".to_owned(), message.to_owned())));
+        return Ok("failure");
+    }
+    let commands = file_commands::read(&environment, &console);
+    change(world, leg, |job| {
+        job.annotations.extend(console.annotations.iter().cloned());
+        job.outputs.extend(commands.outputs);
+        job.summary.push_str(&commands.summary);
+        for problem in &commands.problems {
+            append(Some(job), &console.error(problem));
+            job.annotations.push(("failure".to_owned(), problem.clone()));
+        }
+    });
+    let conclusion = match ended {
+        Ended::Exited(0) if commands.problems.is_empty() => "success",
+        Ended::Exited(code) => {
+            change(world, leg, |job| {
+                job.exit_code = Some(code);
+                if code != 0 {
+                    append(Some(job), &console.error(&format!("Process completed with exit code {code}.")));
+                }
+            });
+            return Ok("failure");
+        }
+        Ended::Killed => {
+            change(world, leg, |job| {
+                append(Some(job), &console.error("Process completed with exit code 137."));
+            });
+            "failure"
+        }
+        Ended::Stopped(code, why) => {
+            let message = match why {
+                Stop::TimedOut => "The job has exceeded the maximum execution time of 6h0m0s",
+                _ => "The operation was canceled.",
+            };
+            change(world, leg, |job| {
+                job.exit_code = code;
+                append(Some(job), &console.error(message));
+                job.annotations.push(("failure".to_owned(), message.to_owned()));
+            });
+            if why == Stop::TimedOut { "timed_out" } else { "cancelled" }
+        }
+    };
+    if conclusion == "success" {
+        change(world, leg, |job| job.exit_code = Some(0));
+    }
+    Ok(conclusion)
+}
+
+/// When the leg is to be killed, and whether its machine is lost then.
+fn kill_time(world: &World, leg: &Leg) -> Option<(When, bool)> {
+    let mut state = world.lock();
+    let run = state.runs.get_mut(&leg.run)?;
+    let is_it = |what: &What| matches!(what, What::LegKilled { leg: wanted, .. } if wanted.is_none_or(|wanted| wanted == leg.index));
+    let position = run.faults.iter().position(is_it)?;
+    match run.faults.remove(position) {
+        What::LegKilled { when, machine_lost, .. } => Some((when, machine_lost)),
+        _ => None,
+    }
+}
+
+fn step_name(step: &Value) -> String {
+    let named = step["name"].as_str().map(str::to_owned);
+    named.unwrap_or_else(|| {
+        format!("Run {}", step["uses"].as_str().or_else(|| step["run"].as_str()).unwrap_or_default())
+    })
+}
+
+fn change(world: &World, leg: &Leg, change: impl FnOnce(&mut Job)) {
+    world.change(leg.run, |run| run.job_mut(leg.job).map(change));
+}
+
+/// Adds text to the log of a job.
+pub(super) fn append(job: Option<&mut Job>, text: &str) {
+    if let Some(job) = job {
+        job.log.push_str(text);
+    }
+}
+
+/// Ends a job, and its steps with it.
+pub(super) fn conclude(job: &mut Job, conclusion: &'static str) {
+    job.status = "completed";
+    job.conclusion = Some(conclusion);
+    job.completed_at = Some(Timestamp::now());
+    for step in job.steps.iter_mut().filter(|step| step.status != "completed") {
+        let is_last = step.name == "Complete job" && conclusion != "cancelled";
+        step.end(if is_last { "success" } else { "cancelled" });
+    }
+}

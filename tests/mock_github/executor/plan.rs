@@ -1,0 +1,217 @@
+//! The jobs of a workflow file: their order, their conditions, their matrices.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use tokio::task::JoinSet;
+
+use super::leg::{self, Leg};
+use crate::expression::{self, Context};
+use crate::run::{Run, Stop};
+use crate::world::World;
+
+/// GitHub makes no more legs of one matrix.
+const MOST_LEGS: usize = 256;
+
+/// Runs the jobs, each when those that it needs are over.
+pub(super) async fn run(world: &Arc<World>, id: u64, only_failed: bool) -> Result<(), String> {
+    let jobs = {
+        let state = world.lock();
+        let run = state.runs.get(&id).ok_or("the run is gone")?;
+        run.workflow["jobs"].as_object().cloned().ok_or("the workflow has no jobs")?
+    };
+    // By key: how it went, and whether it ran in this attempt.
+    let mut done: BTreeMap<String, (&'static str, bool)> = BTreeMap::new();
+    while done.len() < jobs.len() {
+        let is_ready = |(key, job): &(&String, &Value)| {
+            !done.contains_key(*key) && needs(job).iter().all(|need| done.contains_key(need))
+        };
+        let ready: Vec<(&String, &Value)> = jobs.iter().filter(is_ready).collect();
+        if ready.is_empty() {
+            return Err("`needs:` leads in a circle or to nothing".to_owned());
+        }
+        let mut legs: JoinSet<()> = JoinSet::new();
+        let mut begun: Vec<(String, bool)> = Vec::new();
+        let mut skipped: Vec<String> = Vec::new();
+        for (key, job) in ready {
+            let needed: Vec<(&'static str, bool)> =
+                needs(job).iter().filter_map(|need| done.get(need).copied()).collect();
+            let must = !only_failed || needed.iter().any(|(_, ran)| *ran);
+            let planned = planned(world, id, key, job, &needed, must)?;
+            match planned {
+                Planned::Skipped => skipped.push(key.clone()),
+                Planned::Legs(all) => {
+                    begun.push((key.clone(), !all.is_empty()));
+                    for leg in all {
+                        let world = Arc::clone(world);
+                        legs.spawn(async move { leg::run(&world, leg).await });
+                    }
+                }
+            }
+        }
+        while legs.join_next().await.is_some() {}
+        for key in skipped {
+            leg::skip(world, id, &key);
+            done.insert(key, ("skipped", false));
+        }
+        for (key, ran) in begun {
+            let how = how_it_went(world, id, &key);
+            done.insert(key, (how, ran));
+        }
+    }
+    Ok(())
+}
+
+enum Planned {
+    Skipped,
+    Legs(Vec<Leg>),
+}
+
+fn planned(
+    world: &World,
+    id: u64,
+    key: &str,
+    job: &Value,
+    needed: &[(&'static str, bool)],
+    must: bool,
+) -> Result<Planned, String> {
+    let mut state = world.lock();
+    let repo = {
+        let run = state.runs.get(&id).ok_or("the run is gone")?;
+        state.repos.get(&run.repo.to_lowercase()).cloned().ok_or("the repository is gone")?
+    };
+    let (mut context, attempt, earlier) = {
+        let run = state.runs.get(&id).ok_or("the run is gone")?;
+        let earlier: Vec<(String, Option<&'static str>)> = run
+            .latest_jobs()
+            .iter()
+            .filter(|job| job.key == key)
+            .map(|job| (job.name.clone(), job.conclusion))
+            .collect();
+        (context(run, &repo.secrets), run.attempt, earlier)
+    };
+    context.failed = needed.iter().any(|(how, _)| matches!(*how, "failure" | "timed_out"));
+    context.cancelled = state.runs.get(&id).is_some_and(|run| *run.stop.borrow() != Stop::No);
+    let is_skipped_before = needed.iter().any(|(how, _)| *how == "skipped");
+    if !expression::holds(job["if"].as_str(), &context)? || is_skipped_before && job["if"].is_null() {
+        return Ok(Planned::Skipped);
+    }
+    if job.get("uses").is_some() {
+        return Err(format!("the job `{key}` calls another workflow, which is not simulated"));
+    }
+    let combinations = matrix(&job["strategy"]["matrix"], &context)?;
+    if combinations.len() > MOST_LEGS {
+        return Err(format!("the matrix of `{key}` has {} legs", combinations.len()));
+    }
+    let mut legs = Vec::new();
+    for (index, values) in combinations.into_iter().enumerate() {
+        let name = job_name(key, job, &values, &context)?;
+        let had_success = earlier.iter().any(|(known, how)| *known == name && *how == Some("success"));
+        if had_success && !must {
+            continue;
+        }
+        let mut context = context.clone();
+        context.values["matrix"] = Value::Object(values);
+        let job_id = state.new_id();
+        let leg = Leg { run: id, job: job_id, index, definition: job.clone(), context };
+        if let Some(run) = state.runs.get_mut(&id) {
+            run.jobs.push(leg::queued(job_id, key, &name, attempt, job));
+        }
+        legs.push(leg);
+    }
+    drop(state);
+    world.changed.notify_waiters();
+    Ok(Planned::Legs(legs))
+}
+
+/// What expressions of a job may refer to, but for the matrix and the token.
+fn context(run: &Run, secrets: &BTreeMap<String, String>) -> Context {
+    let github = json!({
+        "repository": run.repo,
+        "repository_owner": run.repo.split('/').next(),
+        "run_id": run.id.to_string(),
+        "run_attempt": run.attempt.to_string(),
+        "actor": run.actor,
+        "ref": run.reference,
+        "sha": run.sha,
+        "event_name": "workflow_dispatch",
+        "event": { "inputs": run.inputs },
+    });
+    Context {
+        values: json!({ "inputs": run.inputs, "github": github, "secrets": secrets, "matrix": {}, "vars": {} }),
+        cancelled: false,
+        failed: false,
+    }
+}
+
+/// All combinations of a matrix; one without values where there is none.
+fn matrix(definition: &Value, context: &Context) -> Result<Vec<Map<String, Value>>, String> {
+    let resolved = expression::interpolate_all(definition, context)?;
+    let mut combinations = vec![Map::new()];
+    for (name, values) in resolved.as_object().into_iter().flatten() {
+        let values = values.as_array().ok_or_else(|| format!("`matrix.{name}` is no list"))?;
+        let extended = |combination: &Map<String, Value>, value: &Value| {
+            let mut combination = combination.clone();
+            combination.insert(name.clone(), value.clone());
+            combination
+        };
+        combinations = combinations
+            .iter()
+            .flat_map(|combination| values.iter().map(move |value| extended(combination, value)))
+            .collect();
+    }
+    Ok(combinations)
+}
+
+/// The job's name, with the values of its matrix.
+fn job_name(
+    key: &str,
+    job: &Value,
+    values: &Map<String, Value>,
+    context: &Context,
+) -> Result<String, String> {
+    if let Some(template) = job["name"].as_str() {
+        let mut context = context.clone();
+        context.values["matrix"] = Value::Object(values.clone());
+        return Ok(expression::as_text(&expression::interpolate(template, &context)?));
+    }
+    let shown: Vec<String> = values.values().map(expression::as_text).collect();
+    Ok(if shown.is_empty() { key.to_owned() } else { format!("{key} ({})", shown.join(", ")) })
+}
+
+fn needs(job: &Value) -> Vec<String> {
+    match &job["needs"] {
+        Value::String(one) => vec![one.clone()],
+        Value::Array(many) => many.iter().map(expression::as_text).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn how_it_went(world: &World, id: u64, key: &str) -> &'static str {
+    let state = world.lock();
+    let jobs = state.runs.get(&id).map(Run::latest_jobs).unwrap_or_default();
+    let conclusions: Vec<&str> =
+        jobs.iter().filter(|job| job.key == key).filter_map(|job| job.conclusion).collect();
+    ["timed_out", "cancelled", "failure"]
+        .into_iter()
+        .find(|how| conclusions.contains(how))
+        .unwrap_or("success")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_matrix_is_the_product_of_its_lists() {
+        let context = Context { values: json!({ "inputs": { "shards": "[0,2]" } }), ..Context::default() };
+        let legs = matrix(&json!({ "shard": "${{ fromJSON(inputs.shards) }}", "os": ["a", "b"] }), &context)
+            .unwrap();
+        let shown: Vec<String> =
+            legs.iter().map(|values| job_name("run", &json!({}), values, &context).unwrap()).collect();
+        assert_eq!(shown, ["run (0, a)", "run (0, b)", "run (2, a)", "run (2, b)"]);
+        assert_eq!(matrix(&Value::Null, &context).unwrap().len(), 1);
+        assert!(matrix(&json!({ "shard": "x" }), &context).is_err());
+    }
+}

@@ -1,0 +1,39 @@
+//! What GitHub does though its description does not say so. Each line is a deviation that somebody has seen.
+
+/// Route, status, and the schema of the body; `*` at the end stands for anything.
+const ADDITIONS: [(&str, u16, &str); 9] = [
+    // A token that is unknown, may not, or may not know. The description names these for few routes.
+    ("*", 401, "basic-error"),
+    ("*", 403, "basic-error"),
+    ("*", 404, "basic-error"),
+    ("*", 410, "basic-error"),
+    ("*", 429, "basic-error"),
+    // An API version that does not exist.
+    ("*", 400, "basic-error"),
+    // Conditional requests are documented for all reads, and described for few.
+    ("GET *", 304, ""),
+    // A missing reference, trigger or input, an input that is not declared, a workflow that is switched off.
+    ("POST /repos/{owner}/{repo}/actions/workflows/{workflow_id}/dispatches", 422, "basic-error"),
+    // A run that has nothing to run again.
+    ("POST /repos/{owner}/{repo}/actions/runs/{run_id}/rerun*", 403, "basic-error"),
+];
+
+/// The schema of a status that is not described for a route, if it is known all the same; empty for no body.
+pub(super) fn addition(route: &str, status: u16) -> Option<&'static str> {
+    let fits = |pattern: &str| match pattern.strip_suffix('*') {
+        Some(beginning) => route.starts_with(beginning),
+        None => route == pattern,
+    };
+    ADDITIONS.iter().find(|(pattern, code, _)| *code == status && fits(pattern)).map(|(.., schema)| *schema)
+}
+
+/// Whether a parameter takes more than its schema says: `created` takes ranges of dates.
+pub(super) fn is_free_text(parameter: &str) -> bool {
+    parameter == "created"
+}
+
+/// Whether a body is of one of GitHub's media types that the description leaves out: raw contents.
+pub(super) fn is_other_media_type(content_type: &str) -> bool {
+    content_type.starts_with("application/vnd.github.raw")
+        || content_type.starts_with("application/vnd.github.v3.raw")
+}

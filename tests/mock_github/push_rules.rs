@@ -1,0 +1,63 @@
+//! What GitHub may have against a push, and pushes of others that come first.
+
+use crate::pkt_line::Update;
+use crate::reply::encoded;
+use crate::wire::What;
+use crate::world::{Repo, World, random_hex};
+
+const DECLINED: &str = "push declined due to repository rule violations";
+
+/// What people read and the reason for git, if a rule is against a push.
+pub(crate) fn refusal(world: &World, repo: &Repo, updates: &[Update]) -> Option<(String, &'static str)> {
+    let update = updates.iter().find(|update| update.branch().is_some())?;
+    let reference = &update.reference;
+    let full_name = repo.full_name();
+    let struck = world.lock().faults.strike(|what| match what {
+        What::SecretScanning { branch } => !update.is_deletion() && is_of(update, branch),
+        What::Ruleset { branch, .. } => is_of(update, branch),
+        _ => false,
+    })?;
+    let head = format!("error: GH013: Repository rule violations found for {reference}.\n");
+    let server = &world.urls.server_url;
+    let text = match struck {
+        What::Ruleset { rule, .. } => {
+            format!(
+                "{head}Review all repository rules at {server}/{full_name}/rules?ref={}\n\n- {rule}\n\n",
+                encoded(reference)
+            )
+        }
+        _ => format!(
+            "{head}\n\
+             - GITHUB PUSH PROTECTION\n  {}\n    Resolve the following violations before pushing again\n\n    \
+             - Push cannot contain secrets\n\n    \n     (?) Learn how to resolve a blocked push\n     \
+             https://docs.github.com/code-security/secret-scanning/working-with-secret-scanning-and-push-protection/working-with-push-protection-from-the-command-line#resolving-a-blocked-push\n    \n    \n      \
+             —— OpenAI API Key ————————————————————————————————————\n       locations:\n         - commit: {}\n           \
+             path: results/shard-000/0001.jsonl.gz:1\n    \n       \
+             (?) To push, remove secret from commit(s) or follow this URL to allow the secret.\n       \
+             {server}/{full_name}/security/secret-scanning/unblock-secret/{}\n    \n",
+            "—".repeat(41),
+            update.new,
+            random_hex(27),
+        ),
+    };
+    Some((text, DECLINED))
+}
+
+/// Lets somebody else push first, where a push would otherwise be accepted and a fault wants it to lose.
+pub(crate) async fn move_first(world: &World, repo: &Repo, updates: &[Update]) -> anyhow::Result<()> {
+    for update in updates.iter().filter(|update| !update.is_deletion()) {
+        let Some(branch) = update.branch() else { continue };
+        let now = repo.bare.resolve(&update.reference).await;
+        let is_current = now.map_or(update.old.bytes().all(|byte| byte == b'0'), |now| now == update.old);
+        let strikes = |what: &What| matches!(what, What::RefMoved { branch } if is_of(update, branch));
+        if is_current && world.lock().faults.strike(strikes).is_some() {
+            let path = format!("foreign/{}", random_hex(8));
+            repo.bare.commit(branch, &path, b"somebody was faster\n", "Add a file of somebody else").await?;
+        }
+    }
+    Ok(())
+}
+
+fn is_of(update: &Update, prefix: &str) -> bool {
+    update.branch().is_some_and(|branch| branch.starts_with(prefix))
+}

@@ -1,0 +1,146 @@
+//! Repositories: what they are, their files and their references.
+
+use std::sync::Arc;
+
+use axum::extract::{Extension, Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse as _;
+use axum::routing::{delete, get};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::api::Asked;
+use crate::auth::allow;
+use crate::git::Entry;
+use crate::reply::{Refused, Reply, empty, ok};
+use crate::shapes;
+use crate::world::{Repo, World};
+
+/// Larger files are only given raw.
+const LARGEST_IN_JSON: usize = 1_000_000;
+
+type World_ = State<Arc<World>>;
+
+/// The routes.
+pub(crate) fn routes() -> axum::Router<Arc<World>> {
+    axum::Router::new()
+        .route("/repos/{owner}/{repo}", get(repository))
+        .route("/repos/{owner}/{repo}/contents/{*path}", get(contents))
+        .route("/repos/{owner}/{repo}/git/ref/{*reference}", get(reference))
+        .route("/repos/{owner}/{repo}/git/matching-refs/{*prefix}", get(matching))
+        .route("/repos/{owner}/{repo}/git/refs/{*reference}", delete(delete_reference))
+}
+
+async fn repository(
+    State(world): World_,
+    Path((owner, name)): Path<(String, String)>,
+    Extension(asked): Extension<Asked>,
+) -> Reply {
+    let repo = allow(&world, &asked.caller, &owner, &name, "metadata", "read")?;
+    Ok(ok(&shapes::full_repository(&world, &repo)))
+}
+
+async fn contents(
+    State(world): World_,
+    Path((owner, name, path)): Path<(String, String, String)>,
+    Extension(asked): Extension<Asked>,
+) -> Reply {
+    let repo = allow(&world, &asked.caller, &owner, &name, "contents", "read")?;
+    let reference = asked.query.get("ref").filter(|text| !text.is_empty()).unwrap_or(&repo.default_branch);
+    let no_commit = || Refused::new(404, format!("No commit found for the ref {reference}"));
+    let commit = repo.bare.resolve_any(reference).await.ok_or_else(no_commit)?;
+    let path = path.trim_matches('/');
+    let Some(content) = repo.bare.file(&commit, path).await else {
+        let entries = repo.bare.list(&commit, path).await.ok_or_else(Refused::not_found)?;
+        let listed: Vec<Value> =
+            entries.iter().map(|entry| listed(&world, &repo, reference, path, entry)).collect();
+        return Ok(ok(&Value::Array(listed)));
+    };
+    let wants_raw = asked.accept.contains("vnd.github.raw") || asked.accept.contains("vnd.github.v3.raw");
+    if wants_raw {
+        return Ok(([(header::CONTENT_TYPE, "application/vnd.github.raw+json; charset=utf-8")], content)
+            .into_response());
+    }
+    let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
+    let entries = repo.bare.list(&commit, folder).await.unwrap_or_default();
+    let entry = entries.iter().find(|entry| entry.name == file).ok_or_else(Refused::not_found)?;
+    let mut result = listed(&world, &repo, reference, folder, entry);
+    let is_small = content.len() <= LARGEST_IN_JSON;
+    // In lines of 60 characters, as GitHub breaks them.
+    let encoded = STANDARD.encode(&content);
+    let lines: Vec<&str> =
+        encoded.as_bytes().chunks(60).filter_map(|line| std::str::from_utf8(line).ok()).collect();
+    result["encoding"] = Value::from(if is_small { "base64" } else { "none" });
+    result["content"] = Value::from(if is_small { lines.join("\n") + "\n" } else { String::new() });
+    Ok(ok(&result))
+}
+
+/// An entry of a directory as GitHub shows it.
+fn listed(world: &World, repo: &Repo, reference: &str, folder: &str, entry: &Entry) -> Value {
+    let path = if folder.is_empty() { entry.name.clone() } else { format!("{folder}/{}", entry.name) };
+    let api = format!("{}/repos/{}", world.urls.api_url, repo.full_name());
+    let url = format!("{api}/contents/{path}?ref={reference}");
+    let is_file = entry.kind == "blob";
+    let git_url = format!("{api}/git/{}s/{}", entry.kind, entry.sha);
+    let html_url =
+        format!("{}/{}/{}/{reference}/{path}", world.urls.server_url, repo.full_name(), entry.kind);
+    json!({
+        "name": entry.name,
+        "path": path,
+        "sha": entry.sha,
+        "size": entry.size,
+        "url": url,
+        "html_url": html_url,
+        "git_url": git_url,
+        "download_url": is_file.then(|| format!("{}/raw/{}/{reference}/{path}", world.urls.server_url, repo.full_name())),
+        "type": if is_file { "file" } else { "dir" },
+        "_links": { "self": url, "git": git_url, "html": html_url },
+    })
+}
+
+async fn reference(
+    State(world): World_,
+    Path((owner, name, reference)): Path<(String, String, String)>,
+    Extension(asked): Extension<Asked>,
+) -> Reply {
+    let repo = allow(&world, &asked.caller, &owner, &name, "contents", "read")?;
+    let full = format!("refs/{reference}");
+    let all = repo.bare.references(&full).await;
+    let found = all.iter().find(|(name, ..)| *name == full).ok_or_else(Refused::not_found)?;
+    Ok(ok(&shown(&world, &repo, found)))
+}
+
+async fn matching(
+    State(world): World_,
+    Path((owner, name, prefix)): Path<(String, String, String)>,
+    Extension(asked): Extension<Asked>,
+) -> Reply {
+    let repo = allow(&world, &asked.caller, &owner, &name, "contents", "read")?;
+    let all = repo.bare.references(&format!("refs/{prefix}")).await;
+    Ok(ok(&all.iter().map(|found| shown(&world, &repo, found)).collect()))
+}
+
+async fn delete_reference(
+    State(world): World_,
+    Path((owner, name, reference)): Path<(String, String, String)>,
+    Extension(asked): Extension<Asked>,
+) -> Reply {
+    let repo = allow(&world, &asked.caller, &owner, &name, "contents", "write")?;
+    let full = format!("refs/{reference}");
+    if !repo.bare.references(&full).await.iter().any(|(name, ..)| *name == full) {
+        return Err(Refused::new(422, "Reference does not exist"));
+    }
+    repo.bare.delete(&full).await?;
+    Ok(empty(StatusCode::NO_CONTENT))
+}
+
+fn shown(world: &World, repo: &Repo, (name, sha, kind): &(String, String, String)) -> Value {
+    let api = format!("{}/repos/{}/git", world.urls.api_url, repo.full_name());
+    json!({
+        "ref": name,
+        "node_id": format!("REF_{name}"),
+        "url": format!("{api}/{name}"),
+        "object": { "type": kind, "sha": sha, "url": format!("{api}/{kind}s/{sha}") },
+    })
+}

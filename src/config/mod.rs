@@ -3,13 +3,15 @@
 //! Every file (`source`) is read into a tree whose nodes know where they stand (`yaml`, `node`), so that all problems of all files
 //! are told at once, each with its line drawn (`diagnostic`). `env` is the only source of environment values, `interpolate`
 //! puts them into strings, `merge` resolves `<<`, and `roots` are the directories where references are looked up.
-//! `targets` reads `targets.yaml`, `suite` reads evaluation suites, `workflow` looks into a workflow file.
+//! `targets` reads `targets.yaml`, `suite` reads evaluation suites, `policy` reads what a runner repository allows, `workflow`
+//! looks into a workflow file.
 
 mod diagnostic;
 mod env;
 mod interpolate;
 mod merge;
 mod node;
+mod policy;
 mod roots;
 mod source;
 mod suite;
@@ -21,6 +23,7 @@ pub use diagnostic::{Invalid, Problems};
 pub use env::Env;
 pub use interpolate::{Reference, each_reference, interpolate, interpolate_tree, references};
 pub use node::{Fields, Key, Node, NodeValue, did_you_mean};
+pub use policy::Policy;
 pub use roots::Roots;
 pub use source::{Source, Span, shown};
 pub use suite::{SuiteOptions, load_suite};

@@ -27,9 +27,6 @@ use super::diagnostic::is_secret_name;
 use super::{Document, Env, Node, Problems, Roots, Source, each_reference};
 use crate::model::{Failure, Limits, Target};
 
-/// Where the file may be, in each directory.
-const PLACES: [&str; 4] = ["targets.yaml", "targets.yml", ".agentv/targets.yaml", ".agentv/targets.yml"];
-
 /// A targets file: the shapes of its entries are checked, their environment references are not resolved yet.
 #[derive(Debug)]
 pub struct TargetsFile {
@@ -39,9 +36,13 @@ pub struct TargetsFile {
 }
 
 impl TargetsFile {
+    /// Where the file may be, in each directory; the first one counts.
+    pub const PLACES: [&str; 4] =
+        ["targets.yaml", "targets.yml", ".agentv/targets.yaml", ".agentv/targets.yml"];
+
     /// The file that AgentV would take: the first one, from the nearest directory on. Files are not merged.
     pub fn discover(roots: &Roots) -> Option<PathBuf> {
-        roots.iter().flat_map(|dir| PLACES.map(|place| dir.join(place))).find(|path| path.is_file())
+        roots.iter().flat_map(|dir| Self::PLACES.map(|place| dir.join(place))).find(|path| path.is_file())
     }
 
     /// Reads a file and checks the shapes of all entries, with the warnings drawn; messages call it `shown_as`.
@@ -50,14 +51,18 @@ impl TargetsFile {
             Failure::config(format!("cannot read `{}`: {error}", shown_as.display()))
                 .hint("`--targets FILE` names another file")
         })?;
+        Self::parse(bytes, shown_as, path.parent().unwrap_or(Path::new("")))
+    }
+
+    /// The same for a file that was read; paths in it are relative to `dir`.
+    pub fn parse(bytes: Vec<u8>, shown_as: &Path, dir: &Path) -> Result<(Self, Vec<String>), Failure> {
         let source = Source::decode(shown_as, bytes)?;
         let mut document = Document::parse(source.path, source.text)?;
         mask::hide_literals(&mut document);
-        let dir = path.parent().unwrap_or(Path::new("")).to_path_buf();
         let mut problems = Problems::default();
-        let entries = read_entries(&document.root, &dir, &mut problems);
+        let entries = read_entries(&document.root, dir, &mut problems);
         let warnings = problems.finish()?;
-        Ok((Self { shown_as: shown_as.to_path_buf(), dir, entries }, warnings))
+        Ok((Self { shown_as: shown_as.to_path_buf(), dir: dir.to_path_buf(), entries }, warnings))
     }
 
     /// The environment variables that hold keys, of all targets.

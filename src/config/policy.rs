@@ -1,0 +1,327 @@
+//! `.run-evals.yml`: what the owner of a runner repository allows, whatever a batch asks for.
+
+use std::path::Path;
+
+use super::{Document, Node, Problems, Source, did_you_mean};
+use crate::model::{Failure, RunnerTarget, printable};
+
+/// The legal keys.
+const KEYS: [&str; 5] =
+    ["allowed_targets", "allowed_models", "max_requests", "max_budget_usd", "allowed_senders"];
+
+/// The longest list that a message repeats.
+const LISTED: usize = 10;
+
+/// What a runner repository allows. The default one limits nothing: the targets have their own limits.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Policy {
+    allowed_targets: Option<Vec<String>>,
+    allowed_models: Option<Vec<String>>,
+    allowed_senders: Option<Vec<String>>,
+    max_requests: Option<u64>,
+    max_budget_usd: Option<f64>,
+}
+
+impl Policy {
+    /// Where the file lies in the runner repository.
+    pub const PATH: &str = ".run-evals.yml";
+
+    /// Reads a policy file; messages call it `shown_as`. A file without any key limits nothing.
+    pub fn parse(shown_as: &Path, bytes: Vec<u8>) -> Result<Self, Failure> {
+        let source = Source::decode(shown_as, bytes)?;
+        let document = Document::parse(source.path, source.text)?;
+        if document.root.is_null() {
+            return Ok(Self::default());
+        }
+        let mut problems = Problems::default();
+        let policy = read(&document.root, &mut problems);
+        problems.finish()?;
+        Ok(policy.unwrap_or_default())
+    }
+
+    /// Refuses whoever may not start a run.
+    pub fn check_sender(&self, login: &str) -> Result<(), Failure> {
+        let Some(allowed) = &self.allowed_senders else { return Ok(()) };
+        // Logins are not case-sensitive on GitHub.
+        if allowed.iter().any(|name| name.eq_ignore_ascii_case(login)) {
+            return Ok(());
+        }
+        let message = format!("`{}` may not start runs here", printable(login));
+        Err(refused(message, "allowed_senders", allowed))
+    }
+
+    /// Refuses a target, by the name that the batch asked for and by its own, and a batch that is too large.
+    pub fn check_batch(&self, asked: &str, target: &RunnerTarget, requests: u64) -> Result<(), Failure> {
+        if let Some(allowed) = &self.allowed_targets
+            && ![asked, &target.name].iter().any(|name| matches_any(allowed, name))
+        {
+            let message = format!("the target `{}` may not be used by batches", printable(asked));
+            return Err(refused(message, "allowed_targets", allowed));
+        }
+        if let Some(most) = self.max_requests.filter(|most| requests > *most) {
+            let message = format!("the batch has {requests} requests, and {most} are allowed");
+            let hint =
+                format!("split it, or raise `max_requests` in `{}` of the runner repository", Self::PATH);
+            return Err(Failure::config(message).hint(hint));
+        }
+        if self.max_budget_usd.is_some() && target.price.is_none() {
+            let message =
+                format!("`max_budget_usd` of the policy needs a `price` in target `{}`", target.name);
+            let hint = "add `price: { input_per_mtok: …, output_per_mtok: … }` to the target in the runner repository";
+            return Err(Failure::config(message).hint(hint));
+        }
+        Ok(())
+    }
+
+    /// Refuses a model, be it the target's own or a request's.
+    pub fn check_model(&self, model: &str) -> Result<(), Failure> {
+        match &self.allowed_models {
+            Some(allowed) if !matches_any(allowed, model) => {
+                let message = format!("the model `{}` may not be used by batches", printable(model));
+                Err(refused(message, "allowed_models", allowed))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The most that a run of a batch may spend.
+    pub fn max_budget_usd(&self) -> Option<f64> {
+        self.max_budget_usd
+    }
+}
+
+fn read(root: &Node, problems: &mut Problems) -> Option<Policy> {
+    let mut fields = root.fields("policy", problems)?;
+    let mut policy = Policy::default();
+    for (key, slot) in [
+        ("allowed_targets", &mut policy.allowed_targets),
+        ("allowed_models", &mut policy.allowed_models),
+        ("allowed_senders", &mut policy.allowed_senders),
+    ] {
+        let items = fields.list(key, problems);
+        *slot = items.map(|items| items.iter().filter_map(|item| name(key, item, problems)).collect());
+    }
+    policy.max_requests = fields.count("max_requests", problems);
+    policy.max_budget_usd = fields.number("max_budget_usd", problems);
+    if let (Some(budget), Some(node)) = (policy.max_budget_usd, fields.get("max_budget_usd"))
+        && !(budget.is_finite() && budget > 0.0)
+    {
+        problems.error(&node.span, format!("`max_budget_usd`: expected an amount above 0, found {budget}"));
+    }
+    // A limit without a value would look like one and be none.
+    for (key, value) in root.entries().unwrap_or_default() {
+        if value.is_null() && KEYS.contains(&key.text.as_str()) {
+            let hint = "give it a value, or take the line away to set no limit";
+            problems.error_with_hint(&key.span, format!("`{}` has no value", key.text), hint);
+        }
+    }
+    for key in fields.unknown() {
+        let list = format!("legal in a policy: `{}`", KEYS.join("`, `"));
+        let hint = match did_you_mean(&key.text, KEYS) {
+            Some(near) => format!("did you mean `{near}`? {list}"),
+            None => list,
+        };
+        problems.error_with_hint(&key.span, format!("unknown key `{}`", key.text), hint);
+    }
+    Some(policy)
+}
+
+fn name(key: &str, item: &Node, problems: &mut Problems) -> Option<String> {
+    let Some(text) = item.as_str().map(str::trim).filter(|text| !text.is_empty()) else {
+        problems.error(&item.span, format!("`{key}`: expected a name, found {}", item.kind()));
+        return None;
+    };
+    if key == "allowed_senders" && text.contains('*') {
+        let hint = "list every login: anyone can register a name that fits a pattern";
+        problems.error_with_hint(&item.span, "`allowed_senders` takes no patterns", hint);
+        return None;
+    }
+    Some(text.to_owned())
+}
+
+fn refused(message: String, key: &str, allowed: &[String]) -> Failure {
+    let names: Vec<String> = allowed.iter().take(LISTED).map(|name| format!("`{name}`")).collect();
+    let others = if allowed.len() > LISTED { " and others" } else { "" };
+    let list = if names.is_empty() { "nothing".to_owned() } else { format!("{}{others}", names.join(", ")) };
+    Failure::config(message)
+        .hint(format!("`{key}` in `{}` of the runner repository allows {list}", Policy::PATH))
+}
+
+fn matches_any(patterns: &[String], name: &str) -> bool {
+    patterns.iter().any(|pattern| matches(pattern, name))
+}
+
+/// Whether a name fits a pattern in which `*` stands for any text.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut name) = name.strip_prefix(first) else { return false };
+    let (middle, last) = rest.rsplit_once('*').map_or((None, rest), |(middle, last)| (Some(middle), last));
+    for part in middle.into_iter().flat_map(|middle| middle.split('*')) {
+        let Some(at) = name.find(part) else { return false };
+        name = &name[at + part.len()..];
+    }
+    name.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: &str = "\
+allowed_targets: [gpt, mock-*]
+allowed_models:
+  - gpt-5*
+  - claude-*-latest
+max_requests: 1000
+max_budget_usd: 2.5
+allowed_senders: [Octocat, 'my-app[bot]']
+";
+
+    fn policy(text: &str) -> Policy {
+        Policy::parse(Path::new(".run-evals.yml"), text.as_bytes().to_vec()).unwrap()
+    }
+
+    fn problem(text: &str) -> String {
+        Policy::parse(Path::new(".run-evals.yml"), text.as_bytes().to_vec()).unwrap_err().to_string()
+    }
+
+    fn told(result: Result<(), Failure>) -> String {
+        let failure = result.unwrap_err();
+        format!("{failure}\nhint: {}", failure.hint_text().unwrap())
+    }
+
+    fn target(name: &str, text: &str) -> RunnerTarget {
+        let text = format!("targets:\n  - name: {name}\n    provider: mock\n{text}");
+        let targets =
+            crate::config::TargetsFile::parse(text.into_bytes(), Path::new("t.yaml"), Path::new(""));
+        let env = crate::config::Env::from([]);
+        match targets.unwrap().0.resolve(name, &env).unwrap() {
+            crate::model::Target::Runner(target) => *target,
+            crate::model::Target::Remote(_) => unreachable!(),
+        }
+    }
+
+    const PRICE: &str = "    price: { input_per_mtok: 1, output_per_mtok: 1 }\n";
+
+    #[test]
+    fn what_is_allowed_passes() {
+        let policy = policy(POLICY);
+        policy.check_sender("octocat").unwrap();
+        policy.check_sender("My-App[bot]").unwrap();
+        policy.check_batch("gpt", &target("gpt", PRICE), 1000).unwrap();
+        policy.check_batch("gpt", &target("behind-an-alias", PRICE), 1).unwrap();
+        policy.check_batch("alias", &target("mock-1", PRICE), 1).unwrap();
+        policy.check_model("gpt-5-mini").unwrap();
+        policy.check_model("claude-opus-latest").unwrap();
+        assert_eq!(policy.max_budget_usd(), Some(2.5));
+    }
+
+    #[test]
+    fn what_is_not_allowed_is_refused() {
+        let policy = policy(POLICY);
+        insta::assert_snapshot!(told(policy.check_sender("mallory\n::error::")), @r"
+        `mallory\n::error::` may not start runs here
+        hint: `allowed_senders` in `.run-evals.yml` of the runner repository allows `Octocat`, `my-app[bot]`
+        ");
+        insta::assert_snapshot!(told(policy.check_batch("expensive", &target("expensive", PRICE), 1)), @r"
+        the target `expensive` may not be used by batches
+        hint: `allowed_targets` in `.run-evals.yml` of the runner repository allows `gpt`, `mock-*`
+        ");
+        insta::assert_snapshot!(told(policy.check_batch("gpt", &target("gpt", PRICE), 10_000_000)), @r"
+        the batch has 10000000 requests, and 1000 are allowed
+        hint: split it, or raise `max_requests` in `.run-evals.yml` of the runner repository
+        ");
+        insta::assert_snapshot!(told(policy.check_batch("gpt", &target("gpt", ""), 1)), @r"
+        `max_budget_usd` of the policy needs a `price` in target `gpt`
+        hint: add `price: { input_per_mtok: …, output_per_mtok: … }` to the target in the runner repository
+        ");
+        insta::assert_snapshot!(told(policy.check_model("o9-pro")), @r"
+        the model `o9-pro` may not be used by batches
+        hint: `allowed_models` in `.run-evals.yml` of the runner repository allows `gpt-5*`, `claude-*-latest`
+        ");
+    }
+
+    #[test]
+    fn an_empty_list_allows_nothing_and_an_empty_file_everything() {
+        let nobody = policy("allowed_senders: []\n");
+        insta::assert_snapshot!(told(nobody.check_sender("octocat")), @r"
+        `octocat` may not start runs here
+        hint: `allowed_senders` in `.run-evals.yml` of the runner repository allows nothing
+        ");
+        for text in ["", "# nothing yet\n", "{}\n"] {
+            assert_eq!(policy(text), Policy::default());
+        }
+    }
+
+    #[test]
+    fn mistakes_are_drawn_all_at_once() {
+        insta::assert_snapshot!(problem("allowed_target: [x]\nmax_requests: many\nmax_budget_usd: -1\nallowed_models:\nallowed_senders: ['*-bot', 7]\n"), @r"
+        `allowed_senders` takes no patterns
+          --> .run-evals.yml:5:19
+           |
+         5 | allowed_senders: ['*-bot', 7]
+           |                   ^^^^^^^
+
+        hint: list every login: anyone can register a name that fits a pattern
+
+        error: `allowed_senders`: expected a name, found a number
+          --> .run-evals.yml:5:28
+           |
+         5 | allowed_senders: ['*-bot', 7]
+           |                            ^
+
+        error: `max_requests`: expected a whole number, 0 or more, found a string
+          --> .run-evals.yml:2:15
+           |
+         2 | max_requests: many
+           |               ^^^^
+
+        error: `max_budget_usd`: expected an amount above 0, found -1
+          --> .run-evals.yml:3:17
+           |
+         3 | max_budget_usd: -1
+           |                 ^^
+
+        error: `allowed_models` has no value
+          --> .run-evals.yml:4:1
+           |
+         4 | allowed_models:
+           | ^^^^^^^^^^^^^^
+
+        hint: give it a value, or take the line away to set no limit
+
+        error: unknown key `allowed_target`
+          --> .run-evals.yml:1:1
+           |
+         1 | allowed_target: [x]
+           | ^^^^^^^^^^^^^^
+
+        hint: did you mean `allowed_targets`? legal in a policy: `allowed_targets`, `allowed_models`, `max_requests`, `max_budget_usd`, `allowed_senders`
+        ");
+        insta::assert_snapshot!(problem("- allowed_senders\n"), @r"
+        policy: expected a mapping, found a list
+          --> .run-evals.yml:1:1
+           |
+         1 | - allowed_senders
+           | ^
+        ");
+    }
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, name, fits) in [
+            ("*", "", true),
+            ("a*", "a", true),
+            ("a*b", "ab", true),
+            ("a*b", "aab", true),
+            ("a*b*c", "axbxbc", true),
+            ("a*b*c", "axc", false),
+            ("aa*aa", "aaa", false),
+            ("a", "ab", false),
+            ("*b", "abc", false),
+            ("[bot]", "b", false),
+        ] {
+            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
+        }
+    }
+}

@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use super::LocalExchange;
+use super::local::must_match;
 use crate::model::{BatchId, Digest, Exit, Failure};
 
 /// The extension of the small file that says how much of a journal is published.
 const PUBLISHED: &str = "published";
+/// The file that says which batch a journal belongs to.
+const CLAIM: &str = "batch.sha256";
 
 /// The right to run one shard of a batch, until it is dropped or the process ends.
 #[derive(Debug)]
@@ -39,7 +42,8 @@ impl LocalExchange {
         self.copy_journal(id, shard, branch.and_then(|_| published.trim().parse().ok()).unwrap_or(0), to)
     }
 
-    fn copy_journal(&self, id: &BatchId, shard: u32, from: u64, to: &Path) -> anyhow::Result<u64> {
+    /// Appends the rows of a shard's journal from an offset on to the file `to`; tells how long the journal is.
+    pub fn copy_journal(&self, id: &BatchId, shard: u32, from: u64, to: &Path) -> anyhow::Result<u64> {
         let path = self.journal_file(id, shard);
         let cannot = || format!("cannot read the journal `{}`", path.display());
         let mut journal = match File::open(&path) {
@@ -65,7 +69,10 @@ impl LocalExchange {
     /// Notes which batch a journal belongs to. Rows of another batch with the same id would be taken for answers, so
     /// that is an error (exit 3).
     pub fn claim_journal(&self, id: &BatchId, batch: Digest) -> anyhow::Result<()> {
-        let path = self.make_journal_dir(id)?.join("batch.sha256");
+        if let Some(owner) = self.results_batch(id)? {
+            must_match(id, owner, batch)?;
+        }
+        let path = self.make_journal_dir(id)?.join(CLAIM);
         match fs::read_to_string(&path) {
             Ok(owner) if owner.trim() == batch.to_string() => Ok(()),
             Ok(owner) => {
@@ -74,6 +81,16 @@ impl LocalExchange {
                 Err(Failure::config(message).hint("choose another `--batch-id`").into())
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => write_whole(&path, &batch.to_string()),
+            Err(error) => Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+        }
+    }
+
+    /// The batch that the journal belongs to, once a runner has claimed it.
+    pub(super) fn claimed_batch(&self, id: &BatchId) -> anyhow::Result<Option<Digest>> {
+        let path = self.journal_dir(id).join(CLAIM);
+        match fs::read_to_string(&path) {
+            Ok(owner) => Ok(owner.trim().parse().ok()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).with_context(|| format!("cannot read `{}`", path.display())),
         }
     }

@@ -127,8 +127,8 @@ impl LocalExchange {
                 return Ok(Put::AlreadyThere);
             }
             let collected = self.results_manifest(id)?;
-            if let Some(manifest) = &collected {
-                must_match(id, manifest.batch_sha256, digest)?;
+            if let Some(owner) = self.results_batch(id)? {
+                must_match(id, owner, digest)?;
             }
             self.must_be_free(HANDOVER)?;
 

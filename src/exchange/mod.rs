@@ -16,3 +16,5 @@ mod tests;
 pub use journal::{ShardLock, whole_lines};
 pub use local::{LocalExchange, Put, handover_branch};
 pub use remote::PublishError;
+pub use results::Publication;
+pub use rows::{compress_rows, decompress_rows};

@@ -6,8 +6,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::LocalExchange;
 use super::local::{HANDOVER, handover_branch, must_match};
+use super::{LocalExchange, Publication};
 use crate::git::{GitError, Pushed, Remote};
 use crate::model::{BatchId, Digest, Failure, ResultsManifest};
 
@@ -124,11 +124,23 @@ impl LocalExchange {
         manifest: Option<&ResultsManifest>,
         patience: Duration,
     ) -> Result<(), PublishError> {
+        let rows: Vec<_> = rows.into_iter().map(|rows| (shard, rows)).collect();
+        self.publish_whole_to(remote, id, &Publication { rows: &rows, manifest, claim: false }, patience)
+    }
+
+    /// The same as [`LocalExchange::publish_whole`], brought over there.
+    pub fn publish_whole_to(
+        &self,
+        remote: &Remote,
+        id: &BatchId,
+        publication: &Publication<'_>,
+        patience: Duration,
+    ) -> Result<(), PublishError> {
         let branch = self.results_branch(id);
         let mut waits = Waits::new(patience);
         loop {
             let before = self.repository.tip(&branch)?;
-            self.publish(id, shard, rows, manifest)?;
+            self.publish_whole(id, publication)?;
             let Some(ours) = self.repository.tip(&branch)? else { return Ok(()) };
             let pushed = self.repository.push(remote, &branch, false);
             if let Ok(Pushed::Done) = pushed {

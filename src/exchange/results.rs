@@ -5,17 +5,37 @@ use std::io::{BufWriter, Read, Seek as _, Write};
 use std::path::Path;
 
 use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::LocalExchange;
+use super::local::must_match;
 use super::races::Races;
-use super::rows::{self, RowsError};
+use super::rows::{self, Part, RowsError};
 use crate::git::{Committed, NewFile, ObjectId};
-use crate::model::{BATCH_FORMAT, BatchId, Failure, ResultsManifest};
+use crate::model::{BATCH_FORMAT, BatchId, Digest, Failure, ResultsManifest};
 
 const FOLDER: &str = "results";
 const MANIFEST: &str = "results/manifest.json";
+/// Says whose results these are, from the first commit on; the manifest comes last.
+const OWNER: &str = "results/batch.json";
 const LONGEST_MANIFEST: u64 = 1 << 20;
+
+/// What one commit adds to a results branch.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Publication<'p> {
+    /// Shards, and uncompressed JSONL files with their new rows.
+    pub rows: &'p [(u32, &'p Path)],
+    /// The manifest, where it is new.
+    pub manifest: Option<&'p ResultsManifest>,
+    /// Whether a branch that is not there yet is made even without rows, to claim it for the batch.
+    pub claim: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Owner {
+    batch_sha256: Digest,
+}
 
 impl LocalExchange {
     /// The branch that the results of a batch are on.
@@ -33,9 +53,24 @@ impl LocalExchange {
         rows: Option<&Path>,
         manifest: Option<&ResultsManifest>,
     ) -> anyhow::Result<()> {
+        let rows: Vec<_> = rows.into_iter().map(|rows| (shard, rows)).collect();
+        self.publish_whole(id, &Publication { rows: &rows, manifest, claim: false })
+    }
+
+    /// Makes one commit of rows of any shards, the manifest, and the claim; or none where there is nothing new.
+    ///
+    /// Where the branch belongs to another batch than the one that the journal was claimed for, nothing is added (exit 3).
+    pub fn publish_whole(&self, id: &BatchId, publication: &Publication<'_>) -> anyhow::Result<()> {
         let (full, longest) = self.rows_bytes;
-        let mut parts = rows.map_or_else(|| Ok(Vec::new()), |rows| rows::compress(rows, full, longest))?;
-        let manifest = manifest.map(to_json).transpose()?;
+        let mut shards = Vec::new();
+        for (shard, rows) in publication.rows {
+            let parts = rows::compress(rows, full, longest)?;
+            if !parts.is_empty() {
+                shards.push((*shard, parts));
+            }
+        }
+        let manifest = publication.manifest.map(to_json).transpose()?;
+        let claim = self.claimed_batch(id)?;
         let branch = self.results_branch(id);
         let mut races = Races::default();
         loop {
@@ -43,29 +78,39 @@ impl LocalExchange {
             if tip.is_none() {
                 self.must_be_free(&self.results_prefix)?;
             }
+            let owner = self.results_batch(id)?;
+            if let (Some(owner), Some(claim)) = (owner, claim) {
+                must_match(id, owner, claim)?;
+            }
             let manifest = match &manifest {
-                Some(new) if self.manifest_text(&branch)?.as_ref() != Some(new) => Some(new),
+                Some(new) if self.small_file(&branch, MANIFEST)?.as_ref() != Some(new) => Some(new),
                 _ => None,
             };
-            if parts.is_empty() && manifest.is_none() {
+            let new_claim = claim.filter(|_| owner.is_none());
+            if shards.is_empty() && manifest.is_none() && (new_claim.is_none() || !publication.claim) {
                 return Ok(());
             }
 
-            let rows: u64 = parts.iter().map(|part| part.rows).sum();
-            let mut number = tip.as_ref().map_or(Ok(0), |tip| self.last_number(tip, shard))?;
-            let mut json = manifest.map(Vec::as_slice).unwrap_or_default();
+            let message = describe(&shards, manifest.is_some());
+            let claim_json =
+                new_claim.map(|batch_sha256| Owner { batch_sha256 }).map(|owner| to_json(&owner));
+            let claim_json = claim_json.transpose()?;
+            let mut small = [(OWNER, claim_json.as_deref()), (MANIFEST, manifest.map(Vec::as_slice))];
             let mut files = Vec::new();
-            for part in &mut parts {
-                number += 1;
-                part.file.rewind()?;
-                let path = format!("{FOLDER}/{}/{}", shard_name(shard), file_name(number));
-                files.push(NewFile { path, size: part.size, content: &mut part.file });
+            for (shard, parts) in &mut shards {
+                let mut number = tip.as_ref().map_or(Ok(0), |tip| self.last_number(tip, *shard))?;
+                for part in parts {
+                    number += 1;
+                    part.file.rewind()?;
+                    let path = format!("{FOLDER}/{}/{}", shard_name(*shard), file_name(number));
+                    files.push(NewFile { path, size: part.size, content: &mut part.file });
+                }
             }
-            if manifest.is_some() {
-                let size = json.len() as u64;
-                files.push(NewFile { path: MANIFEST.to_owned(), size, content: &mut json });
+            for (path, content) in &mut small {
+                if let Some(content) = content {
+                    files.push(NewFile { path: (*path).to_owned(), size: content.len() as u64, content });
+                }
             }
-            let message = describe(rows, shard, manifest.is_some());
             match self.repository.commit(&branch, tip.as_ref(), &message, &mut files)? {
                 Committed::Done => return Ok(()),
                 Committed::LostRace(error) => races.lost(error)?,
@@ -85,10 +130,24 @@ impl LocalExchange {
         self.publish(id, shard, Some(rows.path()), None)
     }
 
+    /// The digest of the batch that the results branch belongs to, once it says so.
+    pub fn results_batch(&self, id: &BatchId) -> anyhow::Result<Option<Digest>> {
+        let branch = self.results_branch(id);
+        match self.small_file(&branch, OWNER)? {
+            Some(text) => match serde_json::from_slice::<Owner>(&text) {
+                Ok(owner) => Ok(Some(owner.batch_sha256)),
+                Err(error) => {
+                    Err(damaged(OWNER, &branch, &error.to_string().escape_debug().to_string()).into())
+                }
+            },
+            None => Ok(self.results_manifest(id)?.map(|manifest| manifest.batch_sha256)),
+        }
+    }
+
     /// The results manifest of a batch, once there is one.
     pub fn results_manifest(&self, id: &BatchId) -> anyhow::Result<Option<ResultsManifest>> {
         let branch = self.results_branch(id);
-        let Some(text) = self.manifest_text(&branch)? else {
+        let Some(text) = self.small_file(&branch, MANIFEST)? else {
             return Ok(None);
         };
         parse(&text, id).map(Some).map_err(|problem| {
@@ -163,11 +222,11 @@ impl LocalExchange {
         Ok(files.last().map_or(0, |(number, _)| *number))
     }
 
-    fn manifest_text(&self, branch: &str) -> anyhow::Result<Option<Vec<u8>>> {
-        self.repository.read_blob(&format!("refs/heads/{branch}:{MANIFEST}"), |size, content| {
+    fn small_file(&self, branch: &str, path: &str) -> anyhow::Result<Option<Vec<u8>>> {
+        self.repository.read_blob(&format!("refs/heads/{branch}:{path}"), |size, content| {
             if size > LONGEST_MANIFEST {
                 let problem = format!("it is longer than {LONGEST_MANIFEST} bytes");
-                return Err(damaged(MANIFEST, branch, &problem).into());
+                return Err(damaged(path, branch, &problem).into());
             }
             let mut text = Vec::new();
             content.read_to_end(&mut text)?;
@@ -176,8 +235,8 @@ impl LocalExchange {
     }
 }
 
-fn to_json(manifest: &ResultsManifest) -> anyhow::Result<Vec<u8>> {
-    let mut json = serde_json::to_vec_pretty(manifest)?;
+fn to_json(value: &impl Serialize) -> anyhow::Result<Vec<u8>> {
+    let mut json = serde_json::to_vec_pretty(value)?;
     json.push(b'\n');
     Ok(json)
 }
@@ -199,12 +258,15 @@ fn parse(text: &[u8], id: &BatchId) -> Result<ResultsManifest, String> {
 }
 
 /// The subject of a commit.
-fn describe(rows: u64, shard: u32, with_manifest: bool) -> String {
+fn describe(shards: &[(u32, Vec<Part>)], with_manifest: bool) -> String {
+    let rows: u64 = shards.iter().flat_map(|(_, parts)| parts).map(|part| part.rows).sum();
     let noun = if rows == 1 { "row" } else { "rows" };
-    match (rows, with_manifest) {
-        (0, _) => "Write the manifest".to_owned(),
-        (_, false) => format!("Add {rows} {noun} of shard {shard}"),
-        (_, true) => format!("Add {rows} {noun} of shard {shard} and the manifest"),
+    let and_manifest = if with_manifest { " and the manifest" } else { "" };
+    match shards {
+        [] if with_manifest => "Write the manifest".to_owned(),
+        [] => "Claim the branch".to_owned(),
+        [(shard, _)] => format!("Add {rows} {noun} of shard {shard}{and_manifest}"),
+        _ => format!("Add {rows} {noun} of {} shards{and_manifest}", shards.len()),
     }
 }
 

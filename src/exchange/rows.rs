@@ -1,8 +1,8 @@
 //! Results files: response lines, compressed.
 
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read, Write};
-use std::path::Path;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read, Seek as _, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use flate2::bufread::GzDecoder;
@@ -102,4 +102,31 @@ pub(super) fn append(from: impl Read, longest: u64, to: &mut impl Write) -> Resu
         return Err(RowsError::Damaged("it is damaged: something follows its end".to_owned()));
     }
     Ok(())
+}
+
+/// Compresses a JSONL file of rows into files in `dir`, as many as it needs, as results artifacts carry them.
+pub fn compress_rows(rows: &Path, dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for mut part in compress(rows, FULL, LONGEST)? {
+        let path = dir.join(format!("{:04}.jsonl.gz", paths.len() + 1));
+        let cannot = || format!("cannot write the rows to `{}`", path.display());
+        part.file.rewind().with_context(cannot)?;
+        let mut to = File::create(&path).with_context(cannot)?;
+        std::io::copy(&mut part.file, &mut to).with_context(cannot)?;
+        paths.push(path);
+    }
+    Ok(paths)
+}
+
+/// Appends the rows of a compressed file, which may be anybody's, to the file `to`; on an error nothing is added.
+pub fn decompress_rows(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write the rows to `{}`", to.display());
+    let compressed = File::open(from).with_context(|| format!("cannot read `{}`", from.display()))?;
+    let mut out = OpenOptions::new().create(true).append(true).open(to).with_context(cannot)?;
+    let length = out.metadata().with_context(cannot)?.len();
+    let appended = append(compressed, LONGEST, &mut out);
+    if appended.is_err() {
+        out.set_len(length).with_context(cannot)?;
+    }
+    appended.context("cannot read the rows of a results artifact")
 }

@@ -600,3 +600,52 @@ fn only_new_whole_rows_of_a_journal_are_unpublished() {
     fs::write(&journal, "a\nb\nc\n").unwrap();
     assert_eq!(unpublished(), (6, "c\n".to_owned()));
 }
+
+#[test]
+fn a_branch_says_whose_results_it_has_from_its_first_commit_on() {
+    let world = World::new();
+    let exchange = world.exchange();
+    let one = id("one");
+    exchange.claim_journal(&one, Digest::of(b"mine")).unwrap();
+    exchange.publish_whole(&one, &Publication { claim: true, ..Publication::default() }).unwrap();
+    assert_eq!(exchange.results_batch(&one).unwrap(), Some(Digest::of(b"mine")));
+    let (a, b) = (world.file("a", "1\n2\n"), world.file("b", "3\n"));
+    let publication = Publication { rows: &[(0, &a), (7, &b)], ..Publication::default() };
+    exchange.publish_whole(&one, &publication).unwrap();
+    exchange.publish_whole(&one, &Publication { claim: true, ..Publication::default() }).unwrap();
+    let subjects = world.git(&["log", "--format=%s", "eval-results/one"]);
+    assert_eq!(subjects, "Add 3 rows of 2 shards\nClaim the branch\n");
+    assert_eq!(world.rows(&exchange, &one).1, "1\n2\n3\n");
+
+    // A runner elsewhere, with another batch of the same name.
+    let other = world.path("other.git");
+    copy_branches(exchange.path(), &other);
+    let other = LocalExchange::open(&other).unwrap();
+    let error = other.claim_journal(&one, Digest::of(b"another")).unwrap_err();
+    assert!(world.told(error, Exit::Config).starts_with("another batch has the id `one` already"));
+    let archive = world.file("batch", "another");
+    let error = other.put_batch(&one, &archive, Digest::of(b"another")).unwrap_err();
+    assert!(world.told(error, Exit::Config).starts_with("another batch has the id `one` already"));
+}
+
+/// A copy without the journals.
+fn copy_branches(from: &Path, to: &Path) {
+    let mut clone = Command::new("git");
+    clone.args(["clone", "--quiet", "--mirror"]).arg(from).arg(to);
+    assert!(clone.status().unwrap().success());
+}
+
+#[test]
+fn rows_of_artifacts_are_split_and_joined() {
+    let dir = tempfile::tempdir().unwrap();
+    let (rows, back) = (dir.path().join("rows"), dir.path().join("back"));
+    fs::write(&rows, "1\n2\n3\n").unwrap();
+    let files = compress_rows(&rows, dir.path()).unwrap();
+    assert_eq!(files.len(), 1);
+    decompress_rows(&files[0], &back).unwrap();
+    fs::write(&files[0], "no gzip").unwrap();
+    assert!(decompress_rows(&files[0], &back).is_err());
+    assert_eq!(fs::read_to_string(&back).unwrap(), "1\n2\n3\n");
+    fs::write(&rows, "").unwrap();
+    assert!(compress_rows(&rows, dir.path()).unwrap().is_empty());
+}

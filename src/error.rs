@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
-use crate::cli::stderr;
+use crate::cli::{Annotation, annotate, stderr};
 use crate::model::{Exit, Failure};
 
 /// Tells the error on stderr and gives the exit code that it means.
 pub fn report(error: &anyhow::Error) -> Exit {
     let (exit, text) = render(error);
     stderr(&text);
+    annotate(Annotation::Error, text.strip_prefix("error: ").unwrap_or(&text));
     exit
 }
 

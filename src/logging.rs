@@ -1,6 +1,10 @@
 //! The log for `-v`, on stderr; `RUN_EVALS_LOG` takes a filter instead.
 
+use std::io::Write;
+
 use tracing_subscriber::EnvFilter;
+
+use crate::cli::stderr;
 
 /// Starts the log. Warnings are shown without `-v`, everything of ours with `-vv`.
 pub fn init(verbose: u8) {
@@ -10,5 +14,19 @@ pub fn init(verbose: u8) {
         _ => "run_evals=debug",
     };
     let filter = EnvFilter::try_from_env("RUN_EVALS_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| Stderr).with_target(false).init();
+}
+
+/// Stderr as everything else is written to it; a line comes in one piece.
+struct Stderr;
+
+impl Write for Stderr {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        stderr(&String::from_utf8_lossy(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }

@@ -4,16 +4,28 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use run_evals::cli::{self, Cli};
+use run_evals::model::Exit;
 use run_evals::{action, error, logging};
 
 fn main() -> ExitCode {
-    let args = action::argv(std::env::args_os(), std::env::vars_os()).unwrap_or_else(|error| error.exit());
-    let cli = Cli::parse_from(args);
+    let cli = match action::argv(std::env::args_os(), std::env::vars_os()).and_then(Cli::try_parse_from) {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() && std::env::var_os("GITHUB_ACTIONS").is_some() => {
+            cli::stderr(&error.to_string());
+            return Exit::Usage.into();
+        }
+        Err(error) => error.exit(),
+    };
     logging::init(cli.global.verbose);
     // One thread: calls wait for the network, not for the processor, and a hop between threads costs more than a call.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result = match runtime {
-        Ok(runtime) => runtime.block_on(cli::run(cli)),
+        Ok(runtime) => {
+            let result = runtime.block_on(cli::run(cli));
+            // A push that hangs must not keep a process that was told to end.
+            runtime.shutdown_background();
+            result
+        }
         Err(error) => Err(error.into()),
     };
     match result {

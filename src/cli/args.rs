@@ -146,9 +146,12 @@ pub struct CollectArgs {
 /// `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The batch to run
+    /// The batch to run, in the local exchange [default: the one that the workflow was dispatched for]
     #[arg(long, value_name = "ID")]
-    pub batch_id: BatchId,
+    pub batch_id: Option<BatchId>,
+    /// Gather what the legs of a workflow run left as artifacts onto the results branch
+    #[arg(long, conflicts_with_all = ["batch_id", "shard"])]
+    pub finish: bool,
     /// The digest that the batch archive must have
     #[arg(long, value_name = "SHA256")]
     pub batch_sha256: Option<Digest>,
@@ -210,6 +213,8 @@ pub struct LimitArgs {
     #[arg(long, value_name = "USD", value_parser = parse_budget)]
     pub budget_usd: Option<f64>,
     /// Stop after this long, for example `45m`
+    ///
+    /// `run` as a step of a dispatched workflow stops after 5 h 45 min, before GitHub ends the job.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub deadline: Option<Duration>,
     /// Call identical requests once

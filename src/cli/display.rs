@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::actions::{self, Annotation, annotate};
 use crate::dispatcher::RemoteProgress;
 use crate::runner::Progress;
 
@@ -28,7 +29,7 @@ impl Display {
 
     /// A warning; its text may have several lines.
     pub(super) fn warning(&self, text: &str) {
-        if !self.quiet {
+        if !self.quiet && !annotate(Annotation::Warning, text) {
             stderr(&format!("warning: {text}\n\n"));
         }
     }
@@ -97,14 +98,23 @@ impl Display {
 /// Writes data: the only thing that goes to stdout. A reader that has gone away is no error.
 pub(super) fn stdout(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
+    let text = if actions::is_step() { &actions::inert(text) } else { text };
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
 }
 
+/// Something went wrong, and the work goes on.
+pub(super) fn error(text: &str) {
+    if !annotate(Annotation::Error, text) {
+        stderr(&format!("error: {text}\n\n"));
+    }
+}
+
 /// Writes for people. Nothing can be done where even that fails.
 pub fn stderr(text: &str) {
+    let text = if actions::is_step() { &actions::inert(text) } else { text };
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 

@@ -11,13 +11,25 @@ use crate::exchange::LocalExchange;
 use crate::model::{Failure, RunnerTarget, Target};
 
 /// Where GitHub's tokens stand: as secret as any key of a target.
-const TOKENS: [&str; 5] =
-    ["GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "INPUT_TOKEN"];
+const TOKENS: [&str; 6] = [
+    "GH_TOKEN",
+    "GITHUB_TOKEN",
+    "GH_ENTERPRISE_TOKEN",
+    "GITHUB_ENTERPRISE_TOKEN",
+    "INPUT_TOKEN",
+    "ACTIONS_RUNTIME_TOKEN",
+];
+
+/// The environment of the process, as a step of a workflow has it: there are no other files.
+pub(super) fn process_environment() -> Env {
+    let mut env = Env::from_process();
+    env.mark_secret(TOKENS.map(ToOwned::to_owned));
+    env
+}
 
 /// The environment of the process, and the `.env` files from `near` up to the git root and in `cwd`.
 pub(super) fn environment(near: &Path, cwd: &Path) -> anyhow::Result<Env> {
-    let mut env = Env::from_process();
-    env.mark_secret(TOKENS.map(ToOwned::to_owned));
+    let mut env = process_environment();
     for dir in Roots::new(near, cwd).iter() {
         env.add_dotenv(dir).map_err(|error| {
             Failure::config(format!("cannot read `{}`: {error}", shown(&dir.join(".env"), cwd).display()))

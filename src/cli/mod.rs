@@ -1,5 +1,6 @@
 //! The command line: what can be asked for, and the one place each request goes.
 
+mod actions;
 mod args;
 mod collect;
 mod display;
@@ -10,9 +11,11 @@ mod output;
 mod remote;
 mod resume;
 mod run;
+mod run_remote;
 mod session;
 mod signals;
 
+pub use actions::{Annotation, annotate};
 pub use args::{Cli, Command};
 pub use display::stderr;
 

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use tempfile::NamedTempFile;
 
 use super::args::Format;
-use super::display;
+use super::{actions, display};
 use crate::config::shown;
 use crate::model::{Exit, Failure, printable};
 use crate::report::{Summary, render_table};
@@ -89,6 +89,10 @@ impl Output {
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match self {
+            Self::Stdout if actions::is_step() => {
+                // Answers are a stranger's words, and GitHub reads what is printed.
+                std::io::stdout().lock().write_all(&actions::inert_json(bytes)).map(|()| bytes.len())
+            }
             Self::Stdout => match std::io::stdout().lock().write(bytes) {
                 // A reader that has seen enough; the answers are in the exchange all the same.
                 Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(bytes.len()),

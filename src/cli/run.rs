@@ -4,12 +4,24 @@ use std::sync::Arc;
 
 use super::args::{Format, RunArgs};
 use super::display::{self, Display};
-use super::{inputs, signals};
+use super::{inputs, run_remote, signals};
 use crate::exchange::LocalExchange;
-use crate::model::{BatchManifest, Exit};
+use crate::model::{BatchId, BatchManifest, Exit, Failure};
 use crate::runner::{self, Progress, RunOptions};
 
+/// Remote where the step names no batch and an event started it, local otherwise.
 pub(super) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
+    let event = std::env::var_os("GITHUB_EVENT_PATH").filter(|path| !path.is_empty());
+    match args.batch_id.clone() {
+        Some(batch_id) => run_local(args, &batch_id, display).await,
+        None if event.is_some() => run_remote::run(&args, display).await,
+        None => Err(Failure::new(Exit::Usage, "expected `--batch-id ID`")
+            .hint("only as a step of a dispatched workflow does `run` know its batch without it")
+            .into()),
+    }
+}
+
+async fn run_local(args: RunArgs, batch_id: &BatchId, display: &Display) -> anyhow::Result<Exit> {
     let cwd = std::env::current_dir()?;
     let exchange = LocalExchange::open(&args.exchange)?;
     let mut env = inputs::environment(&cwd, &cwd)?;
@@ -23,6 +35,7 @@ pub(super) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
         max_requests: args.limits.max_requests,
         deadline: args.limits.deadline,
         secrets: env.secrets().collect(),
+        ..RunOptions::default()
     };
     let progress = Arc::new(Progress::default());
     let stop = signals::stop_requested()?;
@@ -32,7 +45,7 @@ pub(super) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
         inputs::apply_limits(&mut target, &args.limits);
         Ok(target)
     };
-    let work = runner::run(&exchange, &args.batch_id, choose, &options, &progress, stop);
+    let work = runner::run(&exchange, batch_id, choose, &options, &progress, stop);
     let report = display.follow(&progress, work).await?;
     let totals = report.totals;
     match args.format {

@@ -50,6 +50,12 @@ pub(super) fn interrupts() -> anyhow::Result<watch::Receiver<u32>> {
     Ok(receiver)
 }
 
+/// A receiver that changes when the process is asked to stop; further requests change nothing. GitHub cancels a job with
+/// SIGINT, and with SIGTERM some seconds later, while the last rows are still on their way.
+pub(super) fn stop_once() -> anyhow::Result<watch::Receiver<bool>> {
+    Ok(stop_at_first(interrupts()?))
+}
+
 /// A receiver that changes at the first request to stop that another one counts.
 pub(super) fn stop_at_first(mut interrupts: watch::Receiver<u32>) -> watch::Receiver<bool> {
     let (sender, receiver) = watch::channel(false);

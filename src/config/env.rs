@@ -52,6 +52,13 @@ impl Env {
         }
     }
 
+    /// Those, and the ones whose names say that they hold a key.
+    pub fn likely_secrets(&self) -> Vec<Secret> {
+        let mut names: Vec<&String> = self.values.keys().filter(|name| self.is_secret(name)).collect();
+        names.sort();
+        names.into_iter().filter_map(|name| self.get(name)).map(Secret::new).collect()
+    }
+
     /// Adds what `dir/.env` says, where nothing is set yet.
     pub fn add_dotenv(&mut self, dir: &Path) -> std::io::Result<()> {
         match std::fs::read_to_string(dir.join(".env")) {
@@ -137,6 +144,8 @@ mod tests {
             env.secrets().map(|secret| secret.expose().to_owned()).collect::<Vec<_>>(),
             ["value-of-org"]
         );
+        let likely = env.likely_secrets();
+        assert_eq!(likely.iter().map(Secret::expose).collect::<Vec<_>>(), ["value-of-org", "value-of-key"]);
     }
 
     #[test]

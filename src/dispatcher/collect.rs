@@ -59,6 +59,21 @@ pub fn collect(
     batch_id: &BatchId,
     out: &mut dyn std::io::Write,
 ) -> anyhow::Result<Collection> {
+    collect_some(exchange, batch_id, None, out)
+}
+
+/// What one shard of a batch came to.
+pub fn survey_shard(exchange: &LocalExchange, batch_id: &BatchId, shard: u32) -> anyhow::Result<Collection> {
+    collect_some(exchange, batch_id, Some(shard), &mut std::io::sink())
+}
+
+/// Writes the responses of `only` one shard, or of all.
+fn collect_some(
+    exchange: &LocalExchange,
+    batch_id: &BatchId,
+    only: Option<u32>,
+    out: &mut dyn std::io::Write,
+) -> anyhow::Result<Collection> {
     let temporary = tempfile::tempdir().context("cannot make a temporary directory")?;
     let results = exchange.results_manifest(batch_id)?;
     if let Some(manifest) = &results
@@ -86,8 +101,13 @@ pub fn collect(
     let mut writer = BufWriter::with_capacity(1 << 16, out);
     let mut tally = Tally::default();
     let mut line = Vec::new();
-    for place in &places {
+    let mut requests = 0;
+    for (index, place) in (0_u64..).zip(&places) {
         let blank = blanks.as_mut().and_then(Iterator::next).transpose()?;
+        if only.is_some_and(|shard| index % u64::from(shards.max(1)) != u64::from(shard)) {
+            continue;
+        }
+        requests += 1;
         if place.length == 0 {
             line = blank.context("the batch has fewer requests than its results say")?;
         } else {

@@ -8,7 +8,7 @@ mod plan;
 mod remote;
 mod shards;
 
-pub use collect::{Collection, collect};
+pub use collect::{Collection, collect, survey_shard};
 pub use plan::{BatchName, PlannedBatch, Purpose, plan_requests, plan_suite};
 pub use remote::{ActionsRun, Begun, Dispatcher, HandOverChoice, Record, RemoteProgress, Wanted, Watched};
 pub use shards::Sharding;

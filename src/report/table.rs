@@ -71,12 +71,12 @@ fn format_failure(count: u64, kind: &str, status: &str, first_id: &str, message:
     format!("\n{count} × {kind}{status}, first `{}`: {message}\n", printable(first_id))
 }
 
-fn dash() -> String {
+pub(super) fn dash() -> String {
     "–".to_owned()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for people to read")]
-fn milliseconds(milliseconds: u64) -> String {
+pub(super) fn milliseconds(milliseconds: u64) -> String {
     if milliseconds < 1000 {
         format!("{milliseconds} ms")
     } else {
@@ -84,7 +84,7 @@ fn milliseconds(milliseconds: u64) -> String {
     }
 }
 
-fn thousands(number: u64) -> String {
+pub(super) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -96,7 +96,7 @@ fn thousands(number: u64) -> String {
     out
 }
 
-fn dollars(amount: f64) -> String {
+pub(super) fn dollars(amount: f64) -> String {
     if amount == 0.0 || amount >= 0.01 { format!("${amount:.2}") } else { format!("${amount:.6}") }
 }
 

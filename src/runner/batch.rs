@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+use crate::config::Policy;
 use crate::model::{BatchManifest, Digest, Failure, InvalidRequest, Request, RunnerTarget, printable};
 
 /// The longest request line; attachments travel beside it.
@@ -21,8 +22,14 @@ pub(super) struct OpenBatch {
 }
 
 impl OpenBatch {
-    /// Checks an unpacked batch: every line a request that this target may serve, every id once, every attachment there.
-    pub(super) fn check(dir: &Path, manifest: BatchManifest, target: &RunnerTarget) -> anyhow::Result<Self> {
+    /// Checks an unpacked batch: every line a request that this target may serve, with a model that the policy allows, every
+    /// id once, every attachment there.
+    pub(super) fn check(
+        dir: &Path,
+        manifest: BatchManifest,
+        target: &RunnerTarget,
+        policy: &Policy,
+    ) -> anyhow::Result<Self> {
         let batch = Self { manifest, dir: dir.to_owned() };
         let mut ids = HashSet::new();
         let mut lines = batch.lines()?;
@@ -38,6 +45,9 @@ impl OpenBatch {
                     target.name
                 );
                 return Err(line.invalid(message).hint(hint).into());
+            }
+            if let Some(model) = request.params.model.as_deref().or(target.params.model.as_deref()) {
+                policy.check_model(model)?;
             }
             for file in &request.files {
                 if !batch.files_dir().join(file.sha256.to_string()).is_file() {

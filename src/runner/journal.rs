@@ -67,6 +67,11 @@ impl Journal {
         }
     }
 
+    /// How long it is.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
     /// The line at an offset.
     pub(super) fn line_at(&self, offset: u64) -> anyhow::Result<Vec<u8>> {
         let mut file = File::open(&self.path)?;

@@ -83,6 +83,21 @@ impl Ledger {
         }
     }
 
+    /// Nothing is known yet of the requests of a whole batch, whose rows are only counted.
+    pub(super) fn whole(manifest: &BatchManifest) -> Self {
+        Self {
+            shard: 0,
+            shards: 1,
+            paid: 0,
+            settled: Bits::new(manifest.requests),
+            failed_before: Bits::new(manifest.requests),
+            totals: Totals::default(),
+            priced: false,
+            same: None,
+            answered_at: HashMap::new(),
+        }
+    }
+
     /// A row of an earlier run, and where the journal has it. One that this program did not write whole is passed over:
     /// its request is called again.
     pub(super) fn recall(&mut self, line: &[u8], offset: Option<u64>) {

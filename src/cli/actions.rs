@@ -1,0 +1,262 @@
+//! What a step on GitHub Actions tells its job: masks, annotations, outputs, and the summary on the run's page.
+//!
+//! GitHub reads commands in whatever a step prints, so that a model's words could give orders. Everything that is printed
+//! there goes through `inert`, which only the commands of this file do not.
+
+use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+
+use crate::model::Secret;
+use crate::report::{Summary, render_markdown};
+
+/// GitHub shows ten annotations of each kind in a step.
+const MOST_ANNOTATIONS: u32 = 10;
+/// GitHub cuts the message of an annotation here.
+const LONGEST_ANNOTATION: usize = 4000;
+/// Shorter values are words; a mask would make the log unreadable.
+const SHORTEST_MASKED: usize = 8;
+
+/// The kinds of annotation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Annotation {
+    /// Red.
+    Error,
+    /// Yellow.
+    Warning,
+    /// Grey.
+    Notice,
+}
+
+/// Whether this process is a step on GitHub Actions.
+pub(super) fn is_step() -> bool {
+    static IS_STEP: OnceLock<bool> = OnceLock::new();
+    *IS_STEP.get_or_init(|| std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true"))
+}
+
+/// Tells something on the run's page. Whether it did: elsewhere, and beyond what GitHub shows, it does not.
+pub fn annotate(kind: Annotation, text: &str) -> bool {
+    static COUNTS: [AtomicU32; 3] = [const { AtomicU32::new(0) }; 3];
+    if !is_step() || COUNTS[kind as usize].fetch_add(1, Ordering::Relaxed) >= MOST_ANNOTATIONS {
+        return false;
+    }
+    command(&annotation(kind, text));
+    true
+}
+
+/// Hides these values, and what they look like when they are encoded, in everything that the job prints from here on.
+pub(super) fn mask<'s>(secrets: impl IntoIterator<Item = &'s Secret>) {
+    if is_step() {
+        for secret in secrets {
+            for form in forms(secret.expose()) {
+                command(&format!("::add-mask::{}\n", escape(&form)));
+            }
+        }
+    }
+}
+
+/// Sets outputs of the step; those without a value are left out.
+pub(super) fn outputs(values: &[(&str, String)]) -> anyhow::Result<()> {
+    let Some(path) = file("GITHUB_OUTPUT") else { return Ok(()) };
+    let mut text = String::new();
+    for (name, value) in values.iter().filter(|(_, value)| !value.is_empty()) {
+        // Nobody can guess it, so that no value can end itself and begin another output.
+        let end = format!("end-{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
+        let _ = write!(text, "{name}<<{end}\n{value}\n{end}\n");
+    }
+    append(&path, &text)
+}
+
+/// Adds a part to the summary of the step.
+pub(super) fn step_summary(markdown: &str) -> anyhow::Result<()> {
+    match file("GITHUB_STEP_SUMMARY") {
+        Some(path) => append(&path, markdown),
+        None => Ok(()),
+    }
+}
+
+/// Tells what a command came to: as outputs, and as a table on the run's page.
+pub(super) fn report(title: &str, summary: &Summary) -> anyhow::Result<()> {
+    outputs(&summary_outputs(summary))?;
+    step_summary(&render_markdown(title, summary))
+}
+
+/// The outputs that a summary gives. `failed` counts every request without an answer.
+fn summary_outputs(summary: &Summary) -> Vec<(&'static str, String)> {
+    let targets = &summary.targets;
+    let joined = |values: Vec<String>| values.join(",");
+    let answered: u64 = targets.iter().map(|target| target.totals.answered).sum();
+    let requests: u64 = targets.iter().map(|target| target.requests).sum();
+    let costs: Vec<f64> = targets.iter().filter_map(|target| target.totals.cost_usd).collect();
+    let run_urls: Vec<String> = targets.iter().filter_map(|target| target.run_url.clone()).collect();
+    let run_ids = run_urls.iter().filter_map(|url| url.rsplit('/').next()).map(ToOwned::to_owned).collect();
+    vec![
+        ("batch-id", joined(targets.iter().map(|target| target.batch_id.to_string()).collect())),
+        ("run-id", joined(run_ids)),
+        ("run-url", joined(run_urls)),
+        ("results-branch", joined(targets.iter().map(|target| target.results_branch.clone()).collect())),
+        ("results-path", summary.responses.clone().unwrap_or_default()),
+        ("answered", answered.to_string()),
+        ("failed", requests.saturating_sub(answered).to_string()),
+        (
+            "cost-usd",
+            if costs.is_empty() { String::new() } else { format!("{:.6}", costs.iter().sum::<f64>()) },
+        ),
+    ]
+}
+
+/// The text as GitHub prints it and obeys nothing in it: a command begins a line, or stands anywhere in its old form.
+pub(super) fn inert(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive(['\n', '\r']) {
+        let begin = line.len() - line.trim_start().len();
+        let (space, rest) = line.split_at(begin);
+        out.push_str(space);
+        let rest = rest.replace("##[", "## [");
+        match rest.strip_prefix("::") {
+            Some(command) => {
+                out.push_str(": :");
+                out.push_str(command);
+            }
+            None => out.push_str(&rest),
+        }
+    }
+    out
+}
+
+/// JSON as GitHub prints it and obeys nothing in it; it means the same. A line of JSON does not begin with a colon.
+pub(super) fn inert_json(json: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(json.len());
+    for byte in json {
+        match byte {
+            b'#' => out.extend_from_slice(b"\\u0023"),
+            byte => out.push(*byte),
+        }
+    }
+    out
+}
+
+fn annotation(kind: Annotation, text: &str) -> String {
+    let word = match kind {
+        Annotation::Error => "error",
+        Annotation::Warning => "warning",
+        Annotation::Notice => "notice",
+    };
+    let shown: String = text.trim_end().chars().take(LONGEST_ANNOTATION).collect();
+    format!("::{word} title=run-evals::{}\n", escape(&shown))
+}
+
+fn escape(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// A secret in all the forms in which it may be printed; of several lines, each on its own.
+fn forms(value: &str) -> Vec<String> {
+    let json = serde_json::Value::from(value).to_string();
+    let mut forms: Vec<String> = value.lines().map(|line| line.trim().to_owned()).collect();
+    forms.push(json[1..json.len() - 1].to_owned());
+    forms.push(percent_encoded(value));
+    // As git sends a token, and as other tools send a key.
+    for text in
+        [value.to_owned(), format!("x-access-token:{value}"), format!("{value}:"), format!(":{value}")]
+    {
+        forms.push(STANDARD.encode(&text));
+        forms.push(STANDARD_NO_PAD.encode(&text));
+        forms.push(URL_SAFE_NO_PAD.encode(&text));
+    }
+    let mut seen = std::collections::HashSet::new();
+    forms.retain(|form| form.len() >= SHORTEST_MASKED && seen.insert(form.clone()));
+    forms
+}
+
+fn percent_encoded(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+/// Prints a command as it is. On stderr, because stdout is for data.
+fn command(line: &str) {
+    let _ = std::io::stderr().lock().write_all(line.as_bytes());
+}
+
+fn file(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|path| is_step() && !path.is_empty()).map(PathBuf::from)
+}
+
+fn append(path: &PathBuf, text: &str) -> anyhow::Result<()> {
+    let written = OpenOptions::new().create(true).append(true).open(path);
+    written
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("cannot write to `{}`", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Whether GitHub would take a line for a command.
+    fn is_obeyed(line: &str) -> bool {
+        line.trim_start().starts_with("::") || line.contains("##[")
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_in_inert_text_is_obeyed(text in "[ :#\\[\\]a\r\n]{0,40}") {
+            for line in inert(&text).split(['\n', '\r']) {
+                prop_assert!(!is_obeyed(line), "{line:?}");
+            }
+        }
+
+        #[test]
+        fn inert_json_means_the_same(text in "\\PC{0,40}") {
+            let json = serde_json::json!({"output": format!("##[error]{text}")});
+            let printed = inert_json(json.to_string().as_bytes());
+            prop_assert!(!String::from_utf8_lossy(&printed).contains("##["));
+            prop_assert_eq!(serde_json::from_slice::<serde_json::Value>(&printed).unwrap(), json);
+        }
+    }
+
+    #[test]
+    fn plain_text_is_printed_as_it_is() {
+        let text = "error: a::b `x`\n  --> f.yaml:1:2\n\nhint: #1 [x]\n";
+        assert_eq!(inert(text), text);
+        assert_eq!(
+            inert("  ::error::x\r::add-mask::y\na ##[group]z"),
+            "  : :error::x\r: :add-mask::y\na ## [group]z"
+        );
+    }
+
+    #[test]
+    fn an_annotation_is_one_line() {
+        let told = annotation(Annotation::Warning, "50 %\r\n::error::x\n");
+        assert_eq!(told, "::warning title=run-evals::50 %25%0D%0A::error::x\n");
+        assert!(annotation(Annotation::Error, &"x".repeat(9000)).len() < 4096);
+    }
+
+    #[test]
+    fn a_secret_is_masked_in_every_form() {
+        let forms = forms("sk-\"quoted\"/+1");
+        assert_eq!(forms[..3], ["sk-\"quoted\"/+1", "sk-\\\"quoted\\\"/+1", "sk-%22quoted%22%2F%2B1"]);
+        assert!(forms.contains(&STANDARD.encode("sk-\"quoted\"/+1")));
+        assert!(forms.contains(&STANDARD.encode("x-access-token:sk-\"quoted\"/+1")));
+        let lines = super::forms("-----BEGIN KEY-----\nc2VjcmV0IHZhbHVl\n}\n");
+        assert_eq!(lines[..2], ["-----BEGIN KEY-----", "c2VjcmV0IHZhbHVl"]);
+        assert!(!lines.contains(&"}".to_owned()));
+    }
+}

@@ -1,0 +1,102 @@
+//! What the runner repository's default branch says, whatever branch the workflow runs from: its targets and its policy.
+
+use std::path::{Path, PathBuf};
+
+use super::{Host, blocking};
+use crate::config::{Env, Policy, TargetsFile};
+use crate::git;
+use crate::model::{Failure, MockReply, Provider, RunnerTarget, Target, printable};
+
+/// The targets and the policy of a runner repository.
+#[derive(Debug)]
+pub struct Home {
+    /// Its targets.
+    pub targets: TargetsFile,
+    /// What batches may ask for.
+    pub policy: Policy,
+    /// What is odd in its files, drawn.
+    pub warnings: Vec<String>,
+    repo: String,
+}
+
+impl Home {
+    /// Reads the files of the default branch.
+    pub async fn fetch(host: &Host) -> anyhow::Result<Self> {
+        let remote = host.own_remote();
+        let paths: Vec<&str> = TargetsFile::PLACES.into_iter().chain([Policy::PATH]).collect();
+        let mut files = blocking(move || git::fetch_files(&remote, &paths)).await?;
+        let policy = files.pop().flatten();
+        Self::read(&host.repo, files, policy)
+    }
+
+    fn read(repo: &str, targets: Vec<Option<Vec<u8>>>, policy: Option<Vec<u8>>) -> anyhow::Result<Self> {
+        let shown = |path: &str| PathBuf::from(format!("{repo}: {path}"));
+        let policy = match policy {
+            Some(bytes) => Policy::parse(&shown(Policy::PATH), bytes)?,
+            None => Policy::default(),
+        };
+        let found = TargetsFile::PLACES.into_iter().zip(targets).find_map(|(path, file)| Some((path, file?)));
+        let Some((path, bytes)) = found else {
+            let message = format!("there is no `targets.yaml` on the default branch of `{repo}`");
+            let hint = "add one with the models that batches may use; keys in it are references such as `${{ OPENAI_API_KEY }}`";
+            return Err(Failure::config(message).hint(hint).into());
+        };
+        let (targets, warnings) = TargetsFile::parse(bytes, &shown(path), Path::new(""))?;
+        Ok(Self { targets, policy, warnings, repo: repo.to_owned() })
+    }
+
+    /// The target that a batch names.
+    pub(super) fn target(&self, name: &str, env: &Env) -> anyhow::Result<RunnerTarget> {
+        let target = match self.targets.resolve(name, env)? {
+            Target::Runner(target) => *target,
+            Target::Remote(target) => {
+                let message = format!("target `{}` is a runner repository itself", target.name);
+                let hint = format!(
+                    "let `target` of the dispatcher's target name one of `{}` that has a model behind it",
+                    self.repo
+                );
+                return Err(Failure::config(message).hint(hint).into());
+            }
+        };
+        if let Provider::Mock(mock) = &target.provider
+            && let MockReply::Script(path) = &mock.reply
+        {
+            let message =
+                format!("target `{}` reads the file `{}`", target.name, printable(&path.to_string_lossy()));
+            let hint = "a runner on GitHub has no checkout; use `mode: echo`, `response` or `template`";
+            return Err(Failure::config(message).hint(hint).into());
+        }
+        Ok(target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn home(targets: &str) -> Home {
+        let files = vec![None, None, Some(targets.as_bytes().to_vec()), None];
+        Home::read("o/r", files, None).unwrap()
+    }
+
+    #[test]
+    fn the_first_place_counts_and_problems_name_the_repository() {
+        let home = home("targets:\n  - name: m\n    provider: mock\n");
+        assert_eq!(home.target("m", &Env::from([])).unwrap().name, "m");
+        let files = vec![None, Some(b"targets: 7\n".to_vec()), None, None];
+        let error = Home::read("o/r", files, None).unwrap_err().to_string();
+        assert!(error.contains("--> o/r: targets.yml:1:10"), "{error}");
+        let error = Home::read("o/r", vec![None; 4], None).unwrap_err();
+        insta::assert_snapshot!(error, @"there is no `targets.yaml` on the default branch of `o/r`");
+    }
+
+    #[test]
+    fn targets_that_make_no_sense_on_a_runner_are_refused() {
+        let home = home(
+            "targets:\n  - name: s\n    provider: mock\n    script: replies.jsonl\n  - name: r\n    provider: github-actions\n    repo: o/other\n    workflow: w.yml\n",
+        );
+        let problem = |name: &str| home.target(name, &Env::from([])).unwrap_err().to_string();
+        insta::assert_snapshot!(problem("s"), @"target `s` reads the file `replies.jsonl`");
+        insta::assert_snapshot!(problem("r"), @"target `r` is a runner repository itself");
+    }
+}

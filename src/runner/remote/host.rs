@@ -1,0 +1,218 @@
+//! What the machine says of the workflow run: its environment, and the event that started it.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::git::Remote;
+use crate::github::{Auth, Client, ClientOptions, ResultsService};
+use crate::model::{DispatchInputs, Exit, Failure, Secret, is_repository, printable};
+
+/// GitHub's own limit for the inputs is far below.
+const LONGEST_EVENT: u64 = 16 << 20;
+
+/// The workflow run that this process is a leg of.
+#[derive(Clone)]
+pub struct Host {
+    /// What the dispatcher asked for.
+    pub inputs: DispatchInputs,
+    /// The runner repository, `owner/name`.
+    pub repo: String,
+    /// The workflow run.
+    pub run_id: u64,
+    /// Which attempt of it, from 1.
+    pub attempt: u32,
+    /// Who dispatched it, and who started this attempt of it.
+    pub senders: Vec<String>,
+    /// Where results are left that nothing else takes.
+    pub workspace: Option<PathBuf>,
+    server_url: String,
+    api_url: String,
+    token: Option<Secret>,
+    temp: PathBuf,
+    /// The service that takes artifacts, in a container action.
+    artifacts: Option<ResultsService>,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").field("repo", &self.repo).field("run_id", &self.run_id).finish_non_exhaustive()
+    }
+}
+
+impl Host {
+    /// Reads the environment of an Actions step and the event file that it names.
+    pub fn from_env(get: impl Fn(&str) -> Option<String>) -> Result<Self, Failure> {
+        let get = |name: &str| get(name).filter(|value| !value.trim().is_empty());
+        let needed = |name: &str| {
+            get(name).ok_or_else(|| {
+                Failure::config(format!("the environment variable `{name}` is not set"))
+                    .hint("GitHub sets it in every step; to run a batch elsewhere, name it with `--batch-id`")
+            })
+        };
+        let event_name = get("GITHUB_EVENT_NAME").unwrap_or_else(|| "workflow_dispatch".to_owned());
+        if event_name != "workflow_dispatch" {
+            let message = format!("the run was started by `{}`, not by a dispatch", printable(&event_name));
+            return Err(Failure::config(message).hint("`mode: run` serves `on: workflow_dispatch` only"));
+        }
+        let event = read_event(&needed("GITHUB_EVENT_PATH")?)?;
+        let inputs = DispatchInputs::from_event(&event)?;
+        let repo = needed("GITHUB_REPOSITORY")?;
+        if !is_repository(&repo) {
+            return Err(Failure::config(format!(
+                "`GITHUB_REPOSITORY` is no repository: `{}`",
+                printable(&repo)
+            )));
+        }
+        let number = |name: &str, text: String| {
+            text.trim()
+                .parse::<u64>()
+                .map_err(|_| Failure::config(format!("`{name}` is no number: `{}`", printable(&text))))
+        };
+        let sender = event.pointer("/sender/login").and_then(Value::as_str).map(ToOwned::to_owned);
+        // A run that somebody else starts again is paid for again.
+        let mut senders: Vec<String> = sender.into_iter().chain(get("GITHUB_TRIGGERING_ACTOR")).collect();
+        senders.dedup();
+        let attempt = number("GITHUB_RUN_ATTEMPT", get("GITHUB_RUN_ATTEMPT").unwrap_or_else(|| "1".into()))?;
+        let token = ["INPUT_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"].iter().find_map(|name| get(name));
+        let url = |name: &str, default: &str| {
+            get(name).unwrap_or_else(|| default.to_owned()).trim_end_matches('/').to_owned()
+        };
+        Ok(Self {
+            inputs,
+            repo,
+            run_id: number("GITHUB_RUN_ID", needed("GITHUB_RUN_ID")?)?,
+            attempt: u32::try_from(attempt).unwrap_or(u32::MAX),
+            senders,
+            workspace: get("GITHUB_WORKSPACE").map(PathBuf::from),
+            server_url: url("GITHUB_SERVER_URL", "https://github.com"),
+            api_url: url("GITHUB_API_URL", "https://api.github.com"),
+            token: token.as_deref().map(Secret::new),
+            temp: get("RUNNER_TEMP").map_or_else(std::env::temp_dir, PathBuf::from),
+            artifacts: match ResultsService::from_env(get) {
+                Some(Ok(service)) => Some(service),
+                // Not on this host: results go to the branch.
+                Some(Err(error)) => {
+                    tracing::debug!("no artifacts: {error}");
+                    None
+                }
+                None => None,
+            },
+        })
+    }
+
+    /// The page of the workflow run.
+    pub fn run_url(&self) -> String {
+        format!("{}/{}/actions/runs/{}", self.server_url, self.repo, self.run_id)
+    }
+
+    /// A directory for this run alone.
+    pub(super) fn temporary(&self) -> anyhow::Result<tempfile::TempDir> {
+        let made = tempfile::Builder::new().prefix("run-evals-").tempdir_in(&self.temp);
+        made.map_err(|error| {
+            let message = format!("cannot make a directory in `{}`: {error}", self.temp.display());
+            Failure::new(Exit::Failure, message).into()
+        })
+    }
+
+    /// A repository of this server, for git.
+    pub(super) fn remote(&self, repo: &str) -> Remote {
+        Remote::new(&format!("{}/{repo}.git", self.server_url), self.token.clone())
+    }
+
+    /// The runner repository, for git.
+    pub(super) fn own_remote(&self) -> Remote {
+        self.remote(&self.repo)
+    }
+
+    /// The service that takes artifacts, where there is one.
+    pub(super) fn artifacts(&self) -> Option<&ResultsService> {
+        self.artifacts.as_ref()
+    }
+
+    /// A client of the REST API.
+    pub(super) fn client(&self, notify: &super::Notify) -> anyhow::Result<Client> {
+        let token = self.token.clone().ok_or_else(|| {
+            Failure::new(Exit::Failure, "there is no token to read artifacts with")
+                .hint("the action's input `token` is `${{ github.token }}` unless the step says otherwise")
+        })?;
+        let notify = std::sync::Arc::clone(notify);
+        Client::new(ClientOptions {
+            api_url: self.api_url.clone(),
+            auth: Auth::Token(token),
+            notify: Some(std::sync::Arc::new(move |text: &str| notify(super::Level::Note, text))),
+        })
+    }
+}
+
+fn read_event(path: &str) -> Result<Value, Failure> {
+    let cannot = |problem: &dyn fmt::Display| {
+        Failure::config(format!("cannot read the event `{}`: {problem}", printable(path)))
+    };
+    let file = File::open(path).map_err(|error| cannot(&error))?;
+    let mut text = Vec::new();
+    file.take(LONGEST_EVENT + 1).read_to_end(&mut text).map_err(|error| cannot(&error))?;
+    if text.len() as u64 > LONGEST_EVENT {
+        return Err(cannot(&format!("it is longer than {LONGEST_EVENT} bytes")));
+    }
+    serde_json::from_slice(&text).map_err(|error| cannot(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::Digest;
+
+    fn host(change: &[(&str, &str)]) -> Result<Host, Failure> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("event.json");
+        let event = json!({
+            "inputs": {
+                "batch_id": "b1",
+                "dispatch_id": "0123456789abcdef",
+                "prompts_artifact": "inline:aGk=",
+                "batch_sha256": Digest::of(b"x"),
+                "shards": "[0]",
+                "results": "artifact",
+            },
+            "sender": {"login": "octocat"},
+        });
+        std::fs::write(&path, event.to_string()).unwrap();
+        let mut env: HashMap<&str, &str> = HashMap::from([
+            ("GITHUB_EVENT_PATH", path.to_str().unwrap()),
+            ("GITHUB_EVENT_NAME", "workflow_dispatch"),
+            ("GITHUB_REPOSITORY", "o/r"),
+            ("GITHUB_RUN_ID", "42"),
+            ("GITHUB_SERVER_URL", "https://ghe.example/"),
+            ("GITHUB_TRIGGERING_ACTOR", "hubot"),
+        ]);
+        env.extend(change.iter().copied());
+        Host::from_env(|name| env.get(name).map(|value| (*value).to_owned()))
+    }
+
+    #[test]
+    fn a_step_on_github_says_everything() {
+        let host = host(&[("INPUT_TOKEN", "ghs_secret")]).unwrap();
+        assert_eq!(host.run_url(), "https://ghe.example/o/r/actions/runs/42");
+        assert_eq!(host.own_remote().url(), "https://ghe.example/o/r.git");
+        assert_eq!((host.attempt, host.senders.join(" ")), (1, "octocat hubot".to_owned()));
+        assert!(host.artifacts().is_none());
+        assert!(!format!("{host:?}").contains("ghs_secret"));
+    }
+
+    #[test]
+    fn what_is_no_dispatch_is_refused() {
+        let problem = |change: (&str, &str)| host(&[change]).unwrap_err().to_string();
+        insta::assert_snapshot!(problem(("GITHUB_EVENT_NAME", "pull_request")), @"the run was started by `pull_request`, not by a dispatch");
+        insta::assert_snapshot!(problem(("GITHUB_REPOSITORY", "../x")), @"`GITHUB_REPOSITORY` is no repository: `../x`");
+        insta::assert_snapshot!(problem(("GITHUB_RUN_ID", "")), @"the environment variable `GITHUB_RUN_ID` is not set");
+        insta::assert_snapshot!(problem(("GITHUB_RUN_ATTEMPT", "x")), @"`GITHUB_RUN_ATTEMPT` is no number: `x`");
+    }
+}

@@ -1,0 +1,32 @@
+//! What a whole batch came to, from the rows of all its legs.
+
+use std::path::Path;
+
+use super::super::RunReport;
+use super::super::ledger::Ledger;
+use super::super::shard::{recall_file, results_manifest};
+use crate::exchange::LocalExchange;
+use crate::model::{BatchManifest, Digest, ResultsManifest};
+
+/// The manifest of the results on the branch, with further rows of these files; `not_run` counts requests without a row.
+pub(super) fn survey<'p>(
+    exchange: &LocalExchange,
+    batch: &BatchManifest,
+    batch_sha256: Digest,
+    further: impl Iterator<Item = &'p Path>,
+    run_url: String,
+) -> anyhow::Result<ResultsManifest> {
+    let temporary = tempfile::tempdir()?;
+    let published = temporary.path().join("published.jsonl");
+    exchange.read_rows(&batch.batch_id, &published)?;
+    let mut ledger = Ledger::whole(batch);
+    recall_file(&published, &mut ledger)?;
+    for rows in further {
+        recall_file(rows, &mut ledger)?;
+    }
+    let totals = ledger.totals(batch.requests);
+    let report = RunReport { totals, called: 0, stopped: None };
+    let mut manifest = results_manifest(batch, batch_sha256, &report);
+    manifest.run_url = Some(run_url);
+    Ok(manifest)
+}

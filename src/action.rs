@@ -42,6 +42,9 @@ pub fn argv(
         };
         if arg.is_positional() {
             positionals.push((arg.get_index(), value));
+        } else if matches!(arg.get_action(), clap::ArgAction::Append) {
+            let values = value.lines().map(str::trim).filter(|value| !value.is_empty());
+            argv.extend(values.map(|value| OsString::from(format!("--{name}={value}"))));
         } else if arg.get_action().takes_values() {
             // As one argument, so that a value that starts with a hyphen stays a value.
             argv.push(format!("--{name}={value}").into());
@@ -110,6 +113,16 @@ mod tests {
         assert_eq!(collect.unwrap(), "run-evals collect -- b1");
         let run = argv_of(&[("INPUT_MODE", "run"), ("INPUT_BATCH-ID", "b1")]);
         assert_eq!(run.unwrap(), "run-evals run --batch-id=b1");
+    }
+
+    #[test]
+    fn an_option_that_repeats_has_a_value_a_line() {
+        let argv = argv_of(&[
+            ("INPUT_MODE", "eval"),
+            ("INPUT_SUITE", "s.yaml"),
+            ("INPUT_TARGET", "gpt\n  claude\n\n"),
+        ]);
+        assert_eq!(argv.unwrap(), "run-evals eval --target=gpt --target=claude -- s.yaml");
     }
 
     #[test]

@@ -1,0 +1,6 @@
+//! The acceptance tests: real counterparts, as `.ci/acceptance` installs and starts them.
+
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "tests: they panic to fail, and print figures")]
+
+mod docker;
+mod image;

@@ -25,6 +25,7 @@ RUN export DEBIAN_FRONTEND=noninteractive && apt-get update \
     && cd /tmp && apt-get download git \
     && dpkg --install --force-depends --path-exclude='/*' --path-include=/usr/bin/git \
         --path-include=/usr/lib/git-core --path-include='/usr/lib/git-core/git-remote-http*' git_*.deb \
+    && find /usr/lib/git-core -mindepth 1 ! -name 'git-remote-http*' -delete \
     && rm -rf /tmp/* /var/lib/apt/lists/* /var/cache/apt/* /var/log/*
 COPY --from=build /run-evals /usr/local/bin/run-evals
 # Fails the build, not the first run, where a library is missing.

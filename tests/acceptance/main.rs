@@ -2,5 +2,9 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "tests: they panic to fail, and print figures")]
 
+mod act;
 mod docker;
 mod image;
+#[expect(dead_code, reason = "the other tests use the rest")]
+#[path = "../integration/support/mod.rs"]
+mod support;

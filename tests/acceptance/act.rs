@@ -1,0 +1,178 @@
+//! The whole chain, with only github.com simulated: the dispatcher without a key, the templates as users copy them, run by
+//! act, our container, a vendor that wants the key, results over git and artifacts, and the dispatcher again.
+
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use crate::support::github::{MockGithub, RunView, TOKEN};
+use crate::support::{MockLlm, Workspace};
+
+const RUNNER: &str = "myorg/eval-runner";
+const KEY: &str = "sk-acceptance-5f1c8e07b3a94d26";
+const SUITE: &str = "quickstart/suite.eval.yaml";
+/// How the dispatcher calls the runner repository; the tests add to it.
+const CLOUD: &str = "targets:
+  - name: cloud-eval-runner
+    provider: github-actions
+    repo: myorg/eval-runner
+    workflow: run-evals.yml
+    target: llm
+    poll_interval: 1s
+    timeout: 5m
+";
+
+#[test]
+fn a_batch_in_the_dispatch_itself() {
+    let chain = Chain::start();
+    let rows = chain.eval(CLOUD, &[]);
+    chain.check(&rows, "inline:", 1);
+    assert_eq!(chain.results_files().len(), 1, "one checkpoint is enough for a short run");
+}
+
+#[test]
+fn a_batch_on_a_branch_in_three_shards() {
+    let chain = Chain::start();
+    let rows = chain.eval(&format!("{CLOUD}    shards: 3\n"), &["--handover", "branch"]);
+    chain.check(&rows, "branch:myorg/eval-runner/eval-batch/", 3);
+    let files = chain.results_files();
+    for shard in ["shard-000", "shard-001", "shard-002"] {
+        assert!(files.iter().any(|file| file.contains(shard)), "{files:?}");
+    }
+    let branches =
+        chain.github.git(RUNNER, &["for-each-ref", "--format=%(refname:short)", "refs/heads/eval-batch"]);
+    assert_eq!(branches, "", "the hand-over branch is deleted after a complete collection");
+}
+
+#[test]
+fn results_as_artifacts() {
+    let chain = Chain::start();
+    let rows = chain.eval(&format!("{CLOUD}    results_artifact: true\n    shards: 2\n"), &[]);
+    let run = chain.check(&rows, "inline:", 2);
+    assert!(run.artifacts.len() >= 2, "{:?}", run.artifacts);
+    assert!(run.artifacts.iter().all(|name| name.starts_with("eval-results-")), "{:?}", run.artifacts);
+    let branches =
+        chain.github.git(RUNNER, &["for-each-ref", "--format=%(refname:short)", "refs/heads/eval-results"]);
+    assert_eq!(branches, "");
+}
+
+/// Everything that takes part.
+struct Chain {
+    github: MockGithub,
+    llm: MockLlm,
+    dispatcher: Workspace,
+}
+
+impl Chain {
+    fn start() -> Self {
+        let llm = MockLlm::start(&["--require-key", KEY]);
+        let executor = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/acceptance/run-act");
+        let github = MockGithub::start_with(&["--executor", executor.to_str().unwrap()]);
+        github.runner_repo(RUNNER, &[("OPENAI_API_KEY", KEY)]);
+        github.put_file(RUNNER, "targets.yaml", runner_targets(&llm));
+        let dispatcher =
+            Workspace::new().env("GITHUB_API_URL", &github.urls().api_url).env("GH_TOKEN", TOKEN);
+        copy_suite(&dispatcher);
+        Self { github, llm, dispatcher }
+    }
+
+    /// The responses that `eval` collects, by a command that has no key.
+    fn eval(&self, targets: &str, more: &[&str]) -> Vec<Value> {
+        self.dispatcher.write("targets.yaml", targets);
+        let args =
+            ["eval", SUITE, "--targets", "targets.yaml", "--target", "cloud-eval-runner", "--output", "out"];
+        let output = self.dispatcher.run(&[&args, more].concat());
+        if output.code != Some(0) {
+            for run in self.github.runs() {
+                eprintln!("{}: {:?}\n{}", run.title, run.conclusion, log(&run));
+            }
+        }
+        output.expect(0);
+        self.dispatcher.rows("out/responses.jsonl")
+    }
+
+    /// One run served all shards, the rows are those of a local run, and the log shows nothing that it should not.
+    fn check(&self, rows: &[Value], hand_over: &str, shards: usize) -> RunView {
+        let mut runs = self.github.runs();
+        assert_eq!(runs.len(), 1);
+        let run = runs.remove(0);
+        assert_eq!(run.conclusion.as_deref(), Some("success"));
+        assert!(run.inputs["prompts_artifact"].starts_with(hand_over), "{}", run.inputs["prompts_artifact"]);
+        let served: Vec<usize> = serde_json::from_str(&run.inputs["shards"]).unwrap();
+        assert_eq!(served, (0..shards).collect::<Vec<_>>());
+        assert_eq!(self.llm.counter("ok"), rows.len() as u64, "each request was called once");
+        assert_eq!(without_time(rows), without_time(&self.local_rows()));
+        self.check_log(&run, rows);
+        run
+    }
+
+    /// The responses of a run on this machine, with the key.
+    fn local_rows(&self) -> Vec<Value> {
+        let local = Workspace::new().env("OPENAI_API_KEY", KEY);
+        copy_suite(&local);
+        local.write("targets.yaml", runner_targets(&self.llm));
+        let args = ["eval", SUITE, "--targets", "targets.yaml", "--target", "llm", "--output", "out"];
+        local.run(&args).expect(0);
+        local.rows("out/responses.jsonl")
+    }
+
+    fn check_log(&self, run: &RunView, rows: &[Value]) {
+        let shown = log(run);
+        assert!(shown.contains("agentv/run-evals@v1") && shown.contains("Job succeeded"), "{shown}");
+        assert!(!shown.contains(KEY), "the key stands in the log");
+        assert!(!self.github.everything_shown().contains(KEY));
+        // The vendor repeats the question, so the answers are the prompts.
+        for row in rows {
+            let prompt = row["output"][0]["content"].as_str().unwrap();
+            assert!(!shown.contains(prompt), "a prompt stands in the log: {prompt}");
+            let encoded = STANDARD.encode(prompt);
+            assert!(
+                !shown.contains(encoded.trim_end_matches('=')),
+                "a prompt stands in the log as base64: {prompt}"
+            );
+        }
+        if let Some(batch) = run.inputs["prompts_artifact"].strip_prefix("inline:") {
+            assert!(!shown.contains(&batch[..64]), "the batch stands in the log");
+        }
+    }
+
+    /// What lies on the results branch besides the manifest.
+    fn results_files(&self) -> Vec<String> {
+        let branch =
+            self.github.git(RUNNER, &["for-each-ref", "--format=%(refname)", "refs/heads/eval-results"]);
+        let files = self.github.git(RUNNER, &["ls-tree", "-r", "--name-only", &branch]);
+        assert!(files.lines().any(|file| file == "results/manifest.json"), "{files}");
+        files.lines().filter(|file| file.ends_with(".jsonl.gz")).map(str::to_owned).collect()
+    }
+}
+
+fn runner_targets(llm: &MockLlm) -> String {
+    let target =
+        "name: llm, provider: openai-compatible, model: mock-model, api_key: '${{ OPENAI_API_KEY }}'";
+    format!("targets:\n  - {{ {target}, base_url: '{}' }}\n", llm.base_url())
+}
+
+fn copy_suite(workspace: &Workspace) {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/evals");
+    for entry in walkdir::WalkDir::new(fixtures.join("quickstart")) {
+        let entry = entry.unwrap();
+        if entry.file_type().is_file() && entry.file_name() != "targets.yaml" {
+            let name = entry.path().strip_prefix(&fixtures).unwrap();
+            workspace.write(name.to_str().unwrap(), std::fs::read(entry.path()).unwrap());
+        }
+    }
+}
+
+fn log(run: &RunView) -> String {
+    run.jobs.iter().map(|job| job.log.as_str()).collect()
+}
+
+fn without_time(rows: &[Value]) -> Vec<Value> {
+    let mut rows = rows.to_vec();
+    for row in &mut rows {
+        row.as_object_mut().unwrap().remove("duration_ms");
+    }
+    rows
+}

@@ -11,6 +11,7 @@ mod github_sim;
 mod hostile_batch;
 mod layers;
 mod quickstart;
+mod remote;
 mod run;
 mod secrets;
 mod several_targets;

@@ -9,4 +9,4 @@ mod workspace;
 pub(crate) use forgery::{Forgery, git, hand_over, header};
 pub(crate) use llm::MockLlm;
 pub(crate) use scene::Scene;
-pub(crate) use workspace::Workspace;
+pub(crate) use workspace::{Output, Workspace};

@@ -1,0 +1,123 @@
+//! A dispatcher without any key, a runner repository with one, and a model behind it.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::github::{MockGithub, TOKEN};
+use crate::support::{MockLlm, Output, Workspace};
+
+/// The repository that holds the key.
+pub(crate) const REPO: &str = "acme/runner";
+/// The key, which nothing but the model may ever see.
+pub(crate) const KEY: &str = "sk-proj-never-to-be-seen-0123456789";
+
+/// Everything between a suite and its answers.
+pub(crate) struct Stage {
+    pub(crate) github: MockGithub,
+    pub(crate) llm: MockLlm,
+    pub(crate) workspace: Workspace,
+}
+
+impl Stage {
+    /// A model that answers at once.
+    pub(crate) fn new() -> Self {
+        Self::with_llm(&[])
+    }
+
+    /// A model with these options.
+    pub(crate) fn with_llm(options: &[&str]) -> Self {
+        let llm = MockLlm::start(options);
+        let github = MockGithub::start();
+        github.runner_repo(REPO, &[("OPENAI_API_KEY", KEY)]);
+        github.put_file(REPO, "targets.yaml", runner_targets(&llm.base_url(), ""));
+        let workspace =
+            Workspace::new().env("GITHUB_API_URL", &github.urls().api_url).env("GH_ENTERPRISE_TOKEN", TOKEN);
+        let stage = Self { github, llm, workspace };
+        stage.target("");
+        stage
+    }
+
+    /// The dispatcher's target `cloud`, with these further lines.
+    pub(crate) fn target(&self, more: &str) {
+        let more: String = more.lines().map(|line| format!("    {}\n", line.trim())).collect();
+        let text = format!(
+            "targets:\n  - name: cloud\n    provider: github-actions\n    repo: {REPO}\n    workflow: run-evals.yml\n    \
+             target: llm\n    poll_interval: 1s\n    timeout: 90s\n{more}"
+        );
+        self.workspace.write("targets.yaml", text);
+    }
+
+    /// The arguments of a dispatch of `requests.jsonl` as the batch `b1`.
+    pub(crate) fn args<'a>(more: &[&'a str]) -> Vec<&'a str> {
+        let args = [
+            "dispatch",
+            "--requests",
+            "requests.jsonl",
+            "--target",
+            "cloud",
+            "--output",
+            "out",
+            "--batch-id",
+            "b1",
+        ];
+        [&args, more].concat()
+    }
+
+    /// Dispatches `requests.jsonl` as the batch `b1` and waits.
+    pub(crate) fn dispatch(&self, more: &[&str]) -> Output {
+        self.workspace.run(&Self::args(more))
+    }
+
+    /// The same in the background.
+    pub(crate) fn spawn(&self, more: &[&str]) -> Child {
+        let mut command: Command = self.workspace.command(&Self::args(more));
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// The responses: every request once, in order, answered with its own message.
+    pub(crate) fn all_answered(&self, count: usize) {
+        let rows = self.workspace.rows("out/responses.jsonl");
+        assert_eq!(rows.len(), count);
+        for (index, row) in rows.iter().enumerate() {
+            assert_eq!(row["id"], format!("r{index}"));
+            assert_eq!(content(row), format!("message {index}"), "{row}");
+        }
+    }
+
+    /// That nothing was paid for twice.
+    pub(crate) fn paid_once(&self, count: usize) {
+        let served = self.llm.served();
+        assert_eq!(served.len(), count);
+        assert!(served.values().all(|times| *times == 1), "paid twice: {served:?}");
+    }
+
+    /// How many runs GitHub was asked to start.
+    pub(crate) fn starts(&self) -> usize {
+        self.github.calls_of("POST /repos/{owner}/{repo}/actions/workflows/{workflow_id}/dispatches")
+    }
+
+    /// Waits for something.
+    pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !is_so() {
+            assert!(start.elapsed() < Duration::from_secs(60), "{what} never happened");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// The runner's own target `llm`, with these further lines.
+pub(crate) fn runner_targets(base_url: &str, more: &str) -> String {
+    let more: String = more.lines().map(|line| format!("    {}\n", line.trim())).collect();
+    format!(
+        "targets:\n  - name: llm\n    provider: openai-compatible\n    base_url: {base_url}\n    model: mock-model\n    \
+         api_key: ${{{{ OPENAI_API_KEY }}}}\n{more}"
+    )
+}
+
+/// The text of an answer.
+pub(crate) fn content(row: &Value) -> &str {
+    row["output"][0]["content"].as_str().unwrap_or_default()
+}

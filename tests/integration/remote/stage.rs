@@ -49,20 +49,15 @@ impl Stage {
         self.workspace.write("targets.yaml", text);
     }
 
-    /// The arguments of a dispatch of `requests.jsonl` as the batch `b1`.
+    /// The arguments of a dispatch of `requests.jsonl` as the batch `b1` to the directory `out`.
     pub(crate) fn args<'a>(more: &[&'a str]) -> Vec<&'a str> {
-        let args = [
-            "dispatch",
-            "--requests",
-            "requests.jsonl",
-            "--target",
-            "cloud",
-            "--output",
-            "out",
-            "--batch-id",
-            "b1",
-        ];
-        [&args, more].concat()
+        Self::args_to("out", more)
+    }
+
+    /// The same to another directory.
+    pub(crate) fn args_to<'a>(out: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+        let batch = ["dispatch", "--requests", "requests.jsonl", "--target", "cloud", "--batch-id", "b1"];
+        [&batch, &["--output", out][..], more].concat()
     }
 
     /// Dispatches `requests.jsonl` as the batch `b1` and waits.

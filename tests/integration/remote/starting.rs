@@ -154,7 +154,7 @@ fn two_dispatchers_of_one_batch_start_one_run() {
     stage.workspace.write_requests(REQUESTS);
     let mut first = stage.spawn(&[]);
     stage.github.until(|runs| !runs.is_empty());
-    let second = stage.workspace.run(&Stage::args(&["--output", "out2"])).expect(0);
+    let second = stage.workspace.run(&Stage::args_to("out2", &[])).expect(0);
     assert!(second.stderr.contains("is running already"), "{}", second.stderr);
     assert!(first.wait().unwrap().success());
     assert_eq!(stage.starts(), 1);
@@ -168,7 +168,7 @@ fn a_dispatcher_on_another_machine_starts_a_second_run_that_pays_nothing() {
     stage.workspace.write_requests(REQUESTS);
     let mut first = stage.spawn(&[]);
     stage.github.until(|runs| !runs.is_empty());
-    let other = stage.workspace.run(&Stage::args(&["--output", "out2", "--exchange", "other.git"])).expect(0);
+    let other = stage.workspace.run(&Stage::args_to("out2", &["--exchange", "other.git"])).expect(0);
     assert!(first.wait().unwrap().success(), "{}", other.stderr);
     assert_eq!(stage.github.runs().len(), 2);
     stage.all_answered(REQUESTS);

@@ -79,7 +79,7 @@ fn app(state: &State, jwt: &str) -> Result<u64, Refused> {
         .ok_or_else(|| refused("Integration not found"))?;
     let mut validation = Validation::new(Algorithm::RS256);
     validation.leeway = 0;
-    validation.set_required_spec_claims(&["exp", "iss"]);
+    validation.set_required_spec_claims(&["exp"]);
     let key = DecodingKey::from_rsa_pem(app.public_key_pem.as_bytes())
         .map_err(|error| Refused::new(500, error.to_string()))?;
     jsonwebtoken::decode::<Value>(jwt, &key, &validation)

@@ -108,7 +108,8 @@ pub(crate) async fn moment(world: &World, run: u64, when: &When) {
             let client = reqwest::Client::new();
             loop {
                 let value: Option<u64> = async {
-                    let body = client.get(url).send().await.ok()?.bytes().await.ok()?;
+                    let request = client.get(url).header("user-agent", "mock_github");
+                    let body = request.send().await.ok()?.bytes().await.ok()?;
                     serde_json::from_slice::<serde_json::Value>(&body).ok()?.pointer(pointer)?.as_u64()
                 }
                 .await;

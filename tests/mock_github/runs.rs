@@ -324,8 +324,8 @@ fn again(
 ) -> Reply {
     let repo = allow(world, &asked.caller, owner, name, "actions", "write")?;
     let (is_over, has_failed, attempt) = with_run(world, &repo, run, |run| {
-        let has_failed =
-            run.jobs.is_empty() || run.latest_jobs().iter().any(|job| job.conclusion != Some("success"));
+        let has_failed = run.jobs.is_empty()
+            || run.latest_jobs().iter().any(|job| !matches!(job.conclusion, Some("success" | "skipped")));
         (run.is_over(), has_failed, run.attempt)
     })?;
     if !is_over {

@@ -116,7 +116,7 @@ fn who_may_not_read_or_write_is_sent_away() {
     assert!(refused.iter().all(|done| !done.ok));
     insta::assert_snapshot!(refused.iter().map(last).collect::<Vec<_>>().join("\n"), @r"
     fatal: could not read Username for '[server]': terminal prompts disabled
-    fatal: Authentication failed for '[server]/acme/runner.git/'
+    fatal: could not read Username for '[server]': terminal prompts disabled
     fatal: repository '[server]/acme/none.git/' not found
     fatal: unable to access '[server]/acme/runner.git/': The requested URL returned error: 403
     fatal: unable to access '[server]/acme/runner.git/': The requested URL returned error: 403

@@ -1,5 +1,7 @@
 //! What GitHub does though its description does not say so. Each line is a deviation that somebody has seen.
 
+use serde_json::{Value, json};
+
 /// Route, status, and the schema of the body; `*` at the end stands for anything.
 const ADDITIONS: [(&str, u16, &str); 9] = [
     // A token that is unknown, may not, or may not know. The description names these for few routes.
@@ -25,6 +27,11 @@ pub(super) fn addition(route: &str, status: u16) -> Option<&'static str> {
         None => route == pattern,
     };
     ADDITIONS.iter().find(|(pattern, code, _)| *code == status && fits(pattern)).map(|(.., schema)| *schema)
+}
+
+/// The schema of an error that is described without a body: all of GitHub's have one.
+pub(super) fn undescribed_error(status: u16) -> Value {
+    if status < 400 { Value::Null } else { json!({ "$ref": "#/components/schemas/basic-error" }) }
 }
 
 /// Whether a parameter takes more than its schema says: `created` takes ranges of dates.

@@ -148,7 +148,9 @@ impl OpenApi {
         if known::is_other_media_type(content_type) {
             return Vec::new();
         }
-        let schema = &content["application/json"];
+        let error = known::undescribed_error(status);
+        let schema =
+            if content["application/json"].is_null() { &error } else { &content["application/json"] };
         if schema.is_null() {
             let is_empty = body.is_empty() || body == b"{}";
             return if is_empty {
@@ -272,8 +274,8 @@ mod tests {
         the query parameter `per_page`: : "x" is not of type "integer"
         there is no query parameter `display_title`
         the path parameter `run_id`: : "seven" is not of type "integer"
-        /inputs: [] is not of type "object"
         : "ref" is a required property
+        /inputs: [] is not of type "object"
         the body is missing
         there should be no body
         "#);
@@ -289,9 +291,9 @@ mod tests {
         assert_eq!(answer(204, ""), Vec::<String>::new());
         assert_eq!(answer(422, r#"{"message":"No ref found for: x"}"#), Vec::<String>::new());
         insta::assert_snapshot!([answer(200, r#"{"workflow_run_id":"1"}"#), answer(418, "{}"), answer(204, "x")].concat().join("\n"), @r#"
-        /workflow_run_id: "1" is not of type "integer"
         : "run_url" is a required property
         : "html_url" is a required property
+        /workflow_run_id: "1" is not of type "integer"
         the status 418 is not described
         the status 204 should have no body
         "#);

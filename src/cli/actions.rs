@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -97,12 +97,13 @@ fn summary_outputs(summary: &Summary) -> Vec<(&'static str, String)> {
     let costs: Vec<f64> = targets.iter().filter_map(|target| target.totals.cost_usd).collect();
     let run_urls: Vec<String> = targets.iter().filter_map(|target| target.run_url.clone()).collect();
     let run_ids = run_urls.iter().filter_map(|url| url.rsplit('/').next()).map(ToOwned::to_owned).collect();
+    let folder = summary.responses.as_ref().and_then(|path| Path::new(path).parent());
     vec![
         ("batch-id", joined(targets.iter().map(|target| target.batch_id.to_string()).collect())),
         ("run-id", joined(run_ids)),
         ("run-url", joined(run_urls)),
         ("results-branch", joined(targets.iter().map(|target| target.results_branch.clone()).collect())),
-        ("results-path", summary.responses.clone().unwrap_or_default()),
+        ("results-path", folder.map(|path| path.display().to_string()).unwrap_or_default()),
         ("answered", answered.to_string()),
         ("failed", requests.saturating_sub(answered).to_string()),
         (

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
+use super::actions;
 use super::args::LimitArgs;
 use super::display::Display;
 use crate::config::{Env, Roots, TargetsFile, shown};
@@ -35,6 +36,7 @@ pub(super) fn environment(near: &Path, cwd: &Path) -> anyhow::Result<Env> {
             Failure::config(format!("cannot read `{}`: {error}", shown(&dir.join(".env"), cwd).display()))
         })?;
     }
+    actions::mask(&env.likely_secrets());
     Ok(env)
 }
 

@@ -82,6 +82,8 @@ impl Output {
                 }
             }
         }
+        let batch = summary.targets.first().map(|target| format!("batch {}", target.batch_id));
+        actions::report(&summary.suite.clone().or(batch).unwrap_or_default(), &summary)?;
         Ok(if summary.complete { Exit::Ok } else { Exit::Incomplete })
     }
 }

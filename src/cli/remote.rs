@@ -138,8 +138,11 @@ impl<'t> RemoteBatch<'t> {
     ) -> anyhow::Result<Collection> {
         let id = &self.record.batch_id;
         let mut collection = dispatcher::collect(&self.dispatcher.exchange, id, out)?;
-        if let RemoteResults::Branch(_) = self.record.results {
-            collection.summary.results_repo.clone_from(&self.record.repo);
+        match self.record.results {
+            RemoteResults::Branch(_) => collection.summary.results_repo.clone_from(&self.record.repo),
+            RemoteResults::Artifact => {
+                collection.summary.results_branch = self.dispatcher.exchange.artifacts()?.results_branch(id);
+            }
         }
         collection.summary.run_url = self.record.latest_run().and_then(|(_, url)| url.map(ToOwned::to_owned));
         if collection.resumable {

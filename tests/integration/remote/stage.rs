@@ -28,15 +28,37 @@ impl Stage {
 
     /// A model with these options.
     pub(crate) fn with_llm(options: &[&str]) -> Self {
+        Self::with(options, &[])
+    }
+
+    /// A model with these options, and a runner whose machines have these variables.
+    pub(crate) fn with(options: &[&str], machine_env: &[(&str, &str)]) -> Self {
         let llm = MockLlm::start(options);
         let github = MockGithub::start();
-        github.runner_repo(REPO, &[("OPENAI_API_KEY", KEY)]);
+        github.runner_repo_on(REPO, &[("OPENAI_API_KEY", KEY)], machine_env);
         github.put_file(REPO, "targets.yaml", runner_targets(&llm.base_url(), ""));
         let workspace =
             Workspace::new().env("GITHUB_API_URL", &github.urls().api_url).env("GH_ENTERPRISE_TOKEN", TOKEN);
         let stage = Self { github, llm, workspace };
         stage.target("");
         stage
+    }
+
+    /// The runner's own target `llm`, with these further lines.
+    pub(crate) fn runner_target(&self, more: &str) {
+        self.github.put_file(REPO, "targets.yaml", runner_targets(&self.llm.base_url(), more));
+    }
+
+    /// `Re-run failed jobs`, as a person clicks it.
+    pub(crate) fn rerun_failed_jobs(&self, run_id: u64) {
+        let route = format!("repos/{REPO}/actions/runs/{run_id}/rerun-failed-jobs");
+        let url = format!("{}/{route}", self.github.urls().api_url);
+        let bearer = format!("Authorization: Bearer {TOKEN}");
+        let curl = Command::new("curl")
+            .args(["-fsS", "-o", "/dev/null", "-X", "POST", "-H", &bearer, &url])
+            .status()
+            .unwrap();
+        assert!(curl.success());
     }
 
     /// The dispatcher's target `cloud`, with these further lines.

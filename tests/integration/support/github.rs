@@ -64,8 +64,26 @@ impl MockGithub {
 
     /// Makes a private repository with the workflow `run-evals.yml` and these secrets, and gives `TOKEN` what a dispatcher needs.
     pub(crate) fn runner_repo(&self, full_name: &str, secrets: &[(&str, &str)]) {
-        let secrets = secrets.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        self.repo(&NewRepo { full_name: full_name.to_owned(), private: true, secrets, ..NewRepo::default() });
+        self.runner_repo_on(full_name, secrets, &[]);
+    }
+
+    /// The same, on machines with these variables.
+    pub(crate) fn runner_repo_on(
+        &self,
+        full_name: &str,
+        secrets: &[(&str, &str)],
+        machine_env: &[(&str, &str)],
+    ) {
+        let map = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        self.repo(&NewRepo {
+            full_name: full_name.to_owned(),
+            private: true,
+            secrets: map(secrets),
+            machine_env: map(machine_env),
+            ..NewRepo::default()
+        });
         self.put_file(full_name, ".github/workflows/run-evals.yml", workflow());
         self.token(TOKEN, "dispatcher", full_name, &[("actions", "write"), ("contents", "write")]);
     }

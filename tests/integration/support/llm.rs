@@ -32,6 +32,11 @@ impl MockLlm {
         format!("http://{}/v1", self.address)
     }
 
+    /// Where the counters are.
+    pub(crate) fn counters_url(&self) -> String {
+        format!("http://{}/counters", self.address)
+    }
+
     /// `requests`, `ok`, `s429`, `s5xx`, `dropped`, …
     pub(crate) fn counter(&self, name: &str) -> u64 {
         let counters: serde_json::Value = serde_json::from_str(&self.get("/counters")).unwrap();

@@ -4,7 +4,8 @@
 
 mod act;
 mod docker;
+mod gh;
 mod image;
-#[expect(dead_code, reason = "the other tests use the rest")]
+#[expect(dead_code, unused_imports, reason = "the other tests use the rest")]
 #[path = "../integration/support/mod.rs"]
 mod support;

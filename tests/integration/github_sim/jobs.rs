@@ -21,7 +21,7 @@ fn every_shard_is_a_leg_with_its_own_environment() {
     let run = sim.finished(sim.dispatch("b1", 3));
     assert_eq!((run.conclusion.as_deref(), run.attempt), (Some("success"), 1));
     let names: Vec<&str> = run.jobs.iter().map(|job| job.name.as_str()).collect();
-    assert_eq!(names, ["run (0)", "run (1)", "run (2)", "finish"]);
+    assert_eq!(names, ["shard 0", "shard 1", "shard 2", "finish"]);
     assert_eq!(run.jobs[3].conclusion.as_deref(), Some("skipped"));
     let job = &run.jobs[1];
     assert_eq!((job.exit_code, job.pid), (Some(0), None));
@@ -109,8 +109,8 @@ fn a_failed_leg_fails_the_run_and_is_run_again_alone() {
     let run = sim.finished(id);
     assert_eq!(run.conclusion.as_deref(), Some("failure"));
     let failed = run.jobs.iter().find(|job| job.conclusion.as_deref() == Some("failure")).unwrap();
-    assert_eq!((failed.name.as_str(), failed.exit_code), ("run (1)", Some(5)));
-    assert!(failed.log.contains("##[error]Process completed with exit code 5."));
+    assert_eq!((failed.name.as_str(), failed.exit_code), ("shard 1", Some(5)));
+    assert!(failed.log.contains("##[error]Docker run failed with exit code 5"));
     let again = format!("/repos/{REPO}/actions/runs/{id}/rerun-failed-jobs");
     assert_eq!(sim.client().post(&again, &serde_json::json!({})).status, 201);
     let is_done = |runs: &[RunView]| runs[0].attempt == 2 && runs[0].status == "completed";

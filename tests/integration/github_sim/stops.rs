@@ -66,7 +66,7 @@ fn a_leg_is_killed_or_its_machine_lost() {
     sim.github.fault(What::LegKilled { leg: Some(0), when: at_once(), machine_lost: false });
     let run = sim.finished(sim.dispatch("b1", 1));
     assert_eq!(run.conclusion.as_deref(), Some("failure"));
-    assert!(run.jobs[0].log.contains("##[error]Process completed with exit code 137."));
+    assert!(run.jobs[0].log.contains("##[error]Docker run failed with exit code 137"));
     let temp = sim.read("temp").trim().to_owned();
     assert!(std::path::Path::new(&temp).exists());
     sim.github.fault(What::LegKilled { leg: None, when: at_once(), machine_lost: true });

@@ -35,7 +35,8 @@ impl Stage {
     pub(crate) fn with(options: &[&str], machine_env: &[(&str, &str)]) -> Self {
         let llm = MockLlm::start(options);
         let github = MockGithub::start();
-        github.runner_repo_on(REPO, &[("OPENAI_API_KEY", KEY)], machine_env);
+        let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        github.runner_repo_on(REPO, &[("OPENAI_API_KEY", KEY)], machine_env.iter().map(pair).collect());
         github.put_file(REPO, "targets.yaml", runner_targets(&llm.base_url(), ""));
         let workspace =
             Workspace::new().env("GITHUB_API_URL", &github.urls().api_url).env("GH_ENTERPRISE_TOKEN", TOKEN);
@@ -119,7 +120,7 @@ impl Stage {
     pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
         let start = Instant::now();
         while !is_so() {
-            assert!(start.elapsed() < Duration::from_secs(60), "{what} never happened");
+            assert!(start.elapsed() < Duration::from_mins(1), "{what} never happened");
             std::thread::sleep(Duration::from_millis(10));
         }
     }

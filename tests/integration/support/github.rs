@@ -64,26 +64,26 @@ impl MockGithub {
 
     /// Makes a private repository with the workflow `run-evals.yml` and these secrets, and gives `TOKEN` what a dispatcher needs.
     pub(crate) fn runner_repo(&self, full_name: &str, secrets: &[(&str, &str)]) {
-        self.runner_repo_on(full_name, secrets, &[]);
+        self.runner_repo_on(full_name, secrets, BTreeMap::new());
     }
 
-    /// The same, on machines with these variables.
+    /// The same, on machines that set these variables.
     pub(crate) fn runner_repo_on(
         &self,
         full_name: &str,
         secrets: &[(&str, &str)],
-        machine_env: &[(&str, &str)],
+        machine_env: BTreeMap<String, String>,
     ) {
-        let map = |pairs: &[(&str, &str)]| {
-            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-        };
+        let secrets = secrets.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let full_name = full_name.to_owned();
         self.repo(&NewRepo {
-            full_name: full_name.to_owned(),
+            full_name: full_name.clone(),
             private: true,
-            secrets: map(secrets),
-            machine_env: map(machine_env),
+            secrets,
+            machine_env,
             ..NewRepo::default()
         });
+        let full_name = full_name.as_str();
         self.put_file(full_name, ".github/workflows/run-evals.yml", workflow());
         self.token(TOKEN, "dispatcher", full_name, &[("actions", "write"), ("contents", "write")]);
     }
@@ -262,10 +262,8 @@ impl Drop for MockGithub {
 }
 
 /// The workflow that users copy to their runner repository.
-fn workflow() -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let ours = std::fs::read_to_string(root.join("workflows/run-evals.yml"));
-    ours.unwrap_or_else(|_| std::fs::read_to_string(root.join("fixtures/github/workflow.yml")).unwrap())
+fn workflow() -> Vec<u8> {
+    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("workflows/run-evals.yml")).unwrap()
 }
 
 /// `cargo test` builds the examples, a narrower command does not: it is built here, which takes no time if it is fresh.

@@ -173,49 +173,30 @@ async fn run_step(
         return Ok("failure");
     }
     let commands = file_commands::read(&environment, &console);
+    let (conclusion, exit_code, message) = match ended {
+        Ended::Exited(0) => ("success", Some(0), None),
+        Ended::Exited(code) => {
+            ("failure", Some(code), Some(format!("Docker run failed with exit code {code}")))
+        }
+        Ended::Killed => ("failure", None, Some("Docker run failed with exit code 137".to_owned())),
+        Ended::Stopped(code, Stop::TimedOut) => {
+            let message = "The job has exceeded the maximum execution time of 6h0m0s".to_owned();
+            ("timed_out", code, Some(message))
+        }
+        Ended::Stopped(code, _) => ("cancelled", code, Some("The operation was canceled.".to_owned())),
+    };
+    let has_problems = !commands.problems.is_empty();
     change(world, leg, |job| {
+        job.exit_code = exit_code;
         job.annotations.extend(console.annotations.iter().cloned());
         job.outputs.extend(commands.outputs);
         job.summary.push_str(&commands.summary);
-        for problem in &commands.problems {
-            append(Some(job), &console.error(problem));
-            job.annotations.push(("failure".to_owned(), problem.clone()));
+        for error in commands.problems.into_iter().chain(message) {
+            append(Some(job), &console.error(&error));
+            job.annotations.push(("failure".to_owned(), error));
         }
     });
-    let conclusion = match ended {
-        Ended::Exited(0) if commands.problems.is_empty() => "success",
-        Ended::Exited(code) => {
-            change(world, leg, |job| {
-                job.exit_code = Some(code);
-                if code != 0 {
-                    append(Some(job), &console.error(&format!("Process completed with exit code {code}.")));
-                }
-            });
-            return Ok("failure");
-        }
-        Ended::Killed => {
-            change(world, leg, |job| {
-                append(Some(job), &console.error("Process completed with exit code 137."));
-            });
-            "failure"
-        }
-        Ended::Stopped(code, why) => {
-            let message = match why {
-                Stop::TimedOut => "The job has exceeded the maximum execution time of 6h0m0s",
-                _ => "The operation was canceled.",
-            };
-            change(world, leg, |job| {
-                job.exit_code = code;
-                append(Some(job), &console.error(message));
-                job.annotations.push(("failure".to_owned(), message.to_owned()));
-            });
-            if why == Stop::TimedOut { "timed_out" } else { "cancelled" }
-        }
-    };
-    if conclusion == "success" {
-        change(world, leg, |job| job.exit_code = Some(0));
-    }
-    Ok(conclusion)
+    Ok(if has_problems && conclusion == "success" { "failure" } else { conclusion })
 }
 
 /// When the leg is to be killed, and whether its machine is lost then.

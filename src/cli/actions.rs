@@ -3,12 +3,13 @@
 //! GitHub reads commands in whatever a step prints, so that a model's words could give orders. Everything that is printed
 //! there goes through `inert`, which only the commands of this file do not.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anyhow::Context as _;
 use base64::Engine as _;
@@ -53,9 +54,11 @@ pub fn annotate(kind: Annotation, text: &str) -> bool {
 
 /// Hides these values, and what they look like when they are encoded, in everything that the job prints from here on.
 pub(super) fn mask<'s>(secrets: impl IntoIterator<Item = &'s Secret>) {
+    static MASKED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if is_step() {
-        for secret in secrets {
-            for form in forms(secret.expose()) {
+        let mut masked = MASKED.lock().unwrap_or_else(PoisonError::into_inner);
+        for form in secrets.into_iter().flat_map(|secret| forms(secret.expose())) {
+            if masked.insert(form.clone()) {
                 command(&format!("::add-mask::{}\n", escape(&form)));
             }
         }
@@ -172,7 +175,7 @@ fn forms(value: &str) -> Vec<String> {
         forms.push(STANDARD_NO_PAD.encode(&text));
         forms.push(URL_SAFE_NO_PAD.encode(&text));
     }
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = BTreeSet::new();
     forms.retain(|form| form.len() >= SHORTEST_MASKED && seen.insert(form.clone()));
     forms
 }

@@ -13,6 +13,7 @@ mod layers;
 mod quickstart;
 mod remote;
 mod run;
+mod runner_in_actions;
 mod secrets;
 mod several_targets;
 mod support;

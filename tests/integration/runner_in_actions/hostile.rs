@@ -1,0 +1,231 @@
+//! Batches and people that want what the runner's owner does not: refused with a clear message, and no call is made.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+
+use insta::assert_snapshot;
+use run_evals::model::{Digest, HandOver};
+use serde_json::{Value, json};
+use tar::EntryType;
+
+use crate::support::Forgery;
+
+use super::stage::{KEY, REPO, Stage, batch, errors, inline, only_job, warnings};
+
+fn request(more: &Value) -> Value {
+    let mut request = json!({"id": "a", "messages": [{"role": "user", "content": "hello"}]});
+    request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    request
+}
+
+fn refused_request(more: &Value) -> String {
+    Stage::new(&[]).refused(&inline(&Forgery::of(&[request(more)]).pack(), 1))
+}
+
+#[test]
+fn a_request_chooses_neither_host_nor_key_nor_model() {
+    assert_snapshot!(refused_request(&json!({"base_url": "https://evil.example/v1"})), @r"
+    invalid batch: `requests.jsonl` line 1, column 67: unknown field `base_url`, expected one of `id`, `messages`, `params`, `files`, `metadata`
+
+    hint: a batch is made by `run-evals dispatch` or `run-evals eval`
+    ");
+    assert_snapshot!(refused_request(&json!({"params": {"api_key": "${{ OTHER_SECRET }}"}})), @r"
+    invalid batch: `requests.jsonl` line 1, column 76: unknown field `api_key`, expected one of `model`, `temperature`, `top_p`, `seed`, `stop`, `max_tokens`, `reasoning_effort`, `response_format`
+
+    hint: a batch is made by `run-evals dispatch` or `run-evals eval`
+    ");
+    assert_snapshot!(refused_request(&json!({"params": {"model": "expensive"}})), @r"
+    invalid batch: `requests.jsonl` line 1: the request chooses the model `expensive`
+
+    hint: target `llm` allows its own model, and those that its `allow_models` lists
+    ");
+}
+
+#[test]
+fn an_entry_leads_out_of_the_archive() {
+    let archive = Forgery::of(&[request(&json!({}))]).entry("../../x", EntryType::Regular, b"pwned").pack();
+    assert_snapshot!(Stage::new(&[]).refused(&inline(&archive, 1)), @r"
+    the batch `b1` has the illegal entry `../../x`: a path out of the archive
+
+    hint: only archives that `run-evals` made are run: hand the batch over again
+    ");
+}
+
+#[test]
+fn too_many_requests() {
+    let stage = Stage::new(&[]);
+    let lies = Forgery::of(&[request(&json!({}))]).says("requests", 10_000_000).pack();
+    assert_snapshot!(stage.refused(&inline(&lies, 1)), @r"
+    the batch `b1` has an invalid `manifest.json`: `requests` is 10000000, expected at most 5000000
+
+    hint: only archives that `run-evals` made are run: hand the batch over again
+    ");
+    stage.policy("max_requests: 5\n");
+    assert_snapshot!(stage.refused(&inline(&batch(6, 1), 1)), @r"
+    the batch has 6 requests, and 5 are allowed
+
+    hint: split it, or raise `max_requests` in `.run-evals.yml` of the runner repository
+    ");
+}
+
+#[test]
+fn the_owner_decides_on_targets_models_senders_and_money() {
+    let stage = Stage::new(&[]);
+    stage.policy("allowed_targets: [cheap]\n");
+    assert_snapshot!(stage.refused(&inline(&batch(1, 1), 1)), @r"
+    the target `llm` may not be used by batches
+
+    hint: `allowed_targets` in `.run-evals.yml` of the runner repository allows `cheap`
+    ");
+    stage.policy("allowed_models: [gpt-*]\n");
+    assert_snapshot!(stage.refused(&inline(&batch(1, 1), 1)), @r"
+    the model `mock-model` may not be used by batches
+
+    hint: `allowed_models` in `.run-evals.yml` of the runner repository allows `gpt-*`
+    ");
+    stage.policy("allowed_senders: [octocat]\n");
+    assert_snapshot!(stage.refused(&inline(&batch(1, 1), 1)), @r"
+    `dispatcher` may not start runs here
+
+    hint: `allowed_senders` in `.run-evals.yml` of the runner repository allows `octocat`
+    ");
+    stage.policy("max_budget_usd: 1\n");
+    assert_snapshot!(stage.refused(&inline(&batch(1, 1), 1)), @r"
+    `max_budget_usd` of the policy needs a `price` in target `llm`
+
+    hint: add `price: { input_per_mtok: …, output_per_mtok: … }` to the target in the runner repository
+    ");
+    stage.policy("max_request: 1\n");
+    assert_snapshot!(stage.refused(&inline(&batch(1, 1), 1)), @r"
+    unknown key `max_request`
+      --> myorg/eval-runner: .run-evals.yml:1:1
+       |
+     1 | max_request: 1
+       | ^^^^^^^^^^^
+
+    hint: did you mean `max_requests`? legal in a policy: `allowed_targets`, `allowed_models`, `max_requests`, `max_budget_usd`, `allowed_senders`
+    ");
+    // What another branch says counts for nothing.
+    stage.github.put_file_on(REPO, "mine", ".run-evals.yml", "{}\n");
+    stage.policy("allowed_senders: [Dispatcher]\nallowed_models: [mock-*]\nallowed_targets: [llm]\n");
+    assert_eq!(only_job(&stage.run(&inline(&batch(1, 1), 1))).exit_code, Some(0));
+}
+
+#[test]
+fn another_batch_than_the_one_that_was_said() {
+    let stage = Stage::new(&[]);
+    let mut inputs = inline(&batch(1, 1), 1);
+    inputs.batch_sha256 = Digest::of(b"another");
+    let message = stage.refused(&inputs);
+    assert!(message.starts_with("the batch is not the one that was dispatched"), "{message}");
+    stage.github.put_file_on(REPO, "eval-batch/b1", "batch.tar.gz", batch(1, 1));
+    inputs.prompts_artifact = HandOver::Branch { repo: REPO.to_owned(), branch: "eval-batch/b1".to_owned() };
+    let message = stage.refused(&inputs);
+    assert!(message.starts_with("the batch `b1` has the digest"), "{message}");
+}
+
+#[test]
+fn a_bomb_and_a_foreign_repository() {
+    let stage = Stage::new(&[]);
+    let bomb =
+        Forgery::of(&[request(&json!({}))]).file(&format!("files/{}", Digest::of(b"x")), &vec![0; 40 << 20]);
+    let message = stage.refused(&inline(&bomb.pack(), 1));
+    assert!(message.contains("the batch `b1`"), "{message}");
+
+    let mut inputs = inline(&batch(1, 1), 1);
+    inputs.prompts_artifact = HandOver::Branch { repo: "evil/batches".to_owned(), branch: "b".to_owned() };
+    let run = stage.run(&inputs);
+    let job = only_job(&run);
+    assert_eq!((job.exit_code, stage.llm.counter("requests")), (Some(1), 0), "{}", job.log);
+    assert!(job.log.contains("there is no repository at"), "{}", job.log);
+}
+
+#[test]
+fn names_that_lead_elsewhere() {
+    let stage = Stage::new(&[]);
+    let mut inputs = inline(&batch(1, 1), 1);
+    inputs.shards = vec![7];
+    let message = stage.refused(&inputs);
+    assert!(message.starts_with("no shard 7 in batch `b1`"), "{message}");
+
+    for (name, value) in [
+        ("batch_id", "../../main"),
+        ("results", "branch:eval-batch"),
+        ("results", "branch:../main"),
+        ("prompts_artifact", "branch:myorg/eval-runner/--upload-pack=x"),
+        ("runner_options", r#"{"base_url":"https://evil.example"}"#),
+    ] {
+        let mut inputs = inline(&batch(1, 1), 1).to_inputs();
+        inputs.insert(name.to_owned(), value.to_owned());
+        let run = stage.finished(stage.dispatch_raw(&inputs), 1);
+        let job = only_job(&run);
+        assert_eq!((job.exit_code, stage.llm.counter("requests")), (Some(3), 0), "{}", job.log);
+        assert!(errors(job)[0].starts_with(&format!("invalid dispatch input `{name}`")), "{}", job.log);
+    }
+    assert_eq!(stage.github.pushes().len(), 0);
+}
+
+#[test]
+fn an_artifact_that_is_no_batch() {
+    let stage = Stage::new(&[]);
+    let mut inputs = inline(&batch(1, 1), 1);
+    inputs.results = run_evals::model::RemoteResults::Artifact;
+    let run = stage.run(&inputs);
+    let name = run.artifacts[0].clone();
+    inputs.prompts_artifact = HandOver::Artifact { repo: REPO.to_owned(), run_id: run.id, name };
+    let message = stage.refused(&inputs);
+    assert!(message.contains("does not hold exactly the file `batch.tar.gz`"), "{message}");
+    let name = "batch-b1".to_owned();
+    inputs.prompts_artifact = HandOver::Artifact { repo: REPO.to_owned(), run_id: run.id, name };
+    let run = stage.run(&inputs);
+    assert_eq!(only_job(&run).exit_code, Some(1), "{}", only_job(&run).log);
+    assert!(errors(only_job(&run))[0].contains("has no artifact `batch-b1`"), "{}", only_job(&run).log);
+}
+
+#[test]
+fn words_of_models_and_vendors_give_no_orders() {
+    let hostile = "x\n::add-mask::answered\n::error::pwned\n##[error]pwned\n::stop-commands::y";
+    let stage = Stage::new(&[]);
+    // The model repeats what it is told.
+    let archive =
+        Forgery::of(&[json!({"id": "::error::pwned", "messages": [{"role": "user", "content": hostile}]})]);
+    let run = stage.run(&inline(&archive.pack(), 1));
+    let job = only_job(&run);
+    assert_eq!(job.exit_code, Some(0), "{}", job.log);
+    assert!(job.annotations.is_empty(), "{:?}", job.annotations);
+    assert_eq!(stage.rows()[0]["output"][0]["content"], hostile);
+
+    // The vendor quotes it in an error, with the key.
+    let vendor = hostile_vendor(&format!("{hostile} {KEY}"));
+    stage.targets(&vendor, "");
+    let mut inputs = inline(&Forgery::of(&[request(&json!({}))]).says("batch_id", "b2").pack(), 1);
+    inputs.batch_id = "b2".parse().unwrap();
+    let run = stage.run(&inputs);
+    let job = only_job(&run);
+    assert_eq!(job.exit_code, Some(0), "{}", job.log);
+    assert_eq!(warnings(job), ["1 requests of shard 0 failed; the summary tells why"]);
+    assert!(errors(job).is_empty(), "{:?}", job.annotations);
+    assert!(!job.log.contains("pwned"), "{}", job.log);
+    assert!(job.summary.contains("bad_request (HTTP 400)"), "{}", job.summary);
+    assert!(!job.summary.contains("::error::"), "{}", job.summary);
+}
+
+/// A server that answers everything with 400 and this message.
+fn hostile_vendor(message: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let body = json!({"error": {"message": message, "type": "invalid_request_error"}}).to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = [0; 4096];
+            let _ = stream.read(&mut head);
+            let _ = write!(
+                stream,
+                "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
+            );
+        }
+    });
+    format!("http://{address}/v1")
+}

@@ -1,0 +1,103 @@
+//! Machines that vanish, jobs that are cancelled, time that runs out.
+
+use crate::support::github::{Fault, What, When};
+
+use super::stage::{Stage, batch, errors, exit_codes, inline, only_job};
+
+#[test]
+fn a_lost_machine_costs_what_came_after_the_last_checkpoint() {
+    let stage = Stage::new(&["--latency-ms", "100"]);
+    stage.targets(&stage.llm.base_url(), "    max_concurrency: 4\n");
+    let when = When::Pushes { count: 4 };
+    stage.github.fault(What::LegKilled { leg: Some(0), when, machine_lost: true });
+    let run = stage.run(&inline(&batch(80, 1), 1));
+    assert_eq!(run.conclusion.as_deref(), Some("failure"));
+    let kept = stage.rows().len() as u64;
+    let called = stage.llm.counter("requests");
+    assert!(kept > 0 && called < 80, "{kept} kept, {called} called");
+
+    let run = stage.rerun(run.id);
+    let job = run.jobs.iter().find(|job| job.attempt == 2).unwrap();
+    assert_eq!(job.exit_code, Some(0), "{}", job.log);
+    assert_eq!(stage.llm.counter("requests"), called + 80 - kept);
+    assert_eq!(stage.json("results/manifest.json")["totals"]["answered"], 80);
+}
+
+#[test]
+fn a_leg_that_left_artifacts_is_resumed_from_them() {
+    let stage = Stage::new(&["--latency-ms", "100"]);
+    stage.targets(&stage.llm.base_url(), "    max_concurrency: 4\n");
+    let when = When::Artifacts { count: 3 };
+    stage.github.fault(What::LegKilled { leg: Some(0), when, machine_lost: true });
+    let mut inputs = inline(&batch(60, 1), 1);
+    inputs.results = run_evals::model::RemoteResults::Artifact;
+    let run = stage.run(&inputs);
+    assert_eq!(run.conclusion.as_deref(), Some("failure"));
+    let called = stage.llm.counter("requests");
+
+    let run = stage.rerun(run.id);
+    let job = run.jobs.iter().find(|job| job.attempt == 2).unwrap();
+    assert_eq!(job.exit_code, Some(0), "{}", job.log);
+    assert_eq!(job.outputs["answered"], "60");
+    let twice = stage.llm.counter("requests") - 60;
+    assert!(twice < called, "{twice} of {called} were called again");
+}
+
+#[test]
+fn a_cancelled_job_keeps_what_it_has() {
+    let stage = Stage::new(&["--latency-ms", "300"]);
+    stage.targets(&stage.llm.base_url(), "    max_concurrency: 2\n");
+    let when = When::Pushes { count: 2 };
+    stage.github.fault(What::RunCancelled { when });
+    let run = stage.run(&inline(&batch(200, 1), 1));
+    assert_eq!(run.conclusion.as_deref(), Some("cancelled"));
+    let job = only_job(&run);
+    assert_eq!(job.exit_code, Some(5), "{}", job.log);
+    assert_eq!(stage.rows().len() as u64, stage.llm.counter("ok"), "{}", job.log);
+    assert_eq!(stage.json("results/manifest.json")["stopped"], "signal");
+}
+
+#[test]
+fn before_its_deadline_a_leg_stops_and_says_how_to_go_on() {
+    let stage = Stage::new(&["--latency-ms", "200"]);
+    stage.targets(&stage.llm.base_url(), "    max_concurrency: 1\n");
+    let mut inputs = inline(&batch(100, 1), 1);
+    inputs.runner_options.deadline_s = Some(1);
+    let run = stage.run(&inputs);
+    let job = only_job(&run);
+    assert_eq!(job.exit_code, Some(5), "{}", job.log);
+    assert_eq!(stage.rows().len() as u64, stage.llm.counter("ok"));
+    let text = &errors(job)[0];
+    assert!(text.contains("the deadline of the run passed"), "{text}");
+    assert!(text.contains("`run-evals dispatch --resume b1`"), "{text}");
+    assert!(job.summary.contains("dispatch --resume b1"), "{}", job.summary);
+}
+
+#[test]
+fn limits_are_shared_by_the_legs() {
+    let stage = Stage::new(&[]);
+    let mut inputs = inline(&batch(30, 3), 3);
+    inputs.runner_options.max_requests = Some(7);
+    let run = stage.run(&inputs);
+    assert!(exit_codes(&run).iter().all(|code| *code == Some(5)), "{:#?}", run.jobs);
+    assert_eq!(stage.llm.counter("requests"), 7);
+
+    let mut inputs = inputs.clone();
+    inputs.runner_options.max_requests = None;
+    let run = stage.run(&inputs);
+    assert!(exit_codes(&run).iter().all(|code| *code == Some(0)), "{:#?}", run.jobs);
+    assert_eq!(stage.llm.counter("requests"), 30);
+}
+
+#[test]
+fn a_host_that_is_down_for_a_while_loses_nothing() {
+    let stage = Stage::new(&["--latency-ms", "50"]);
+    stage.targets(&stage.llm.base_url(), "    max_concurrency: 4\n");
+    let answer =
+        crate::support::github::Wrong::Status { status: 502, body: String::new(), headers: [].into() };
+    let what = What::Answer { route: "GIT git-receive-pack".to_owned(), after: false, answer };
+    stage.github.add_fault(&Fault { what, times: Some(4), skip: 1 });
+    let run = stage.run(&inline(&batch(60, 1), 1));
+    assert_eq!(only_job(&run).exit_code, Some(0), "{}", only_job(&run).log);
+    assert_eq!((stage.rows().len(), stage.llm.counter("requests")), (60, 60));
+}

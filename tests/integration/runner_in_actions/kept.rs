@@ -1,0 +1,123 @@
+//! Where rows go when the results branch does not take them.
+
+use run_evals::model::{DispatchInputs, RemoteResults};
+use serde_json::json;
+
+use crate::support::github::{Fault, TOKEN, What};
+use crate::support::{Output, Workspace};
+
+use super::stage::{KEY, REPO, Stage, batch, errors, exit_codes, inline, only_job};
+
+fn scanning(skip: u64) -> Fault {
+    Fault { what: What::SecretScanning { branch: "eval-results/".to_owned() }, times: None, skip }
+}
+
+#[test]
+fn a_refused_branch_is_replaced_by_artifacts_before_the_first_call() {
+    let stage = Stage::new(&[]);
+    stage.github.add_fault(&scanning(0));
+    let run = stage.run(&inline(&batch(3, 1), 1));
+    let job = only_job(&run);
+    assert_eq!(job.exit_code, Some(0), "{}", job.log);
+    assert_eq!(run.artifacts, ["eval-results-b1-000-1-0001"]);
+    let [text] = &errors(job)[..] else { panic!("{:?}", job.annotations) };
+    assert!(text.starts_with("the repository refuses the results branch `eval-results/b1`"), "{text}");
+    assert!(text.contains("GH013"), "{text}");
+}
+
+#[test]
+fn rows_that_are_refused_half_way_become_artifacts_too() {
+    let stage = Stage::new(&["--latency-ms", "100"]);
+    stage.targets(&stage.llm.base_url(), "    max_concurrency: 4\n");
+    stage.github.add_fault(&scanning(2));
+    let run = stage.run(&inline(&batch(60, 1), 1));
+    let job = only_job(&run);
+    assert_eq!(job.exit_code, Some(0), "{}", job.log);
+    assert!(!run.artifacts.is_empty());
+    assert_eq!(job.outputs["answered"], "60");
+    assert_eq!(stage.llm.counter("requests"), 60);
+    let pushed = stage.rows().len();
+    assert!(pushed > 0 && pushed < 60, "{pushed}");
+}
+
+#[test]
+fn a_branch_that_is_moved_by_others_is_pushed_to_all_the_same() {
+    let stage = Stage::new(&["--latency-ms", "50"]);
+    let what = What::RefMoved { branch: "eval-results/".to_owned() };
+    let moved = stage.github.add_fault(&Fault { what, times: Some(6), skip: 0 });
+    let run = stage.run(&inline(&batch(30, 2), 2));
+    assert!(exit_codes(&run).iter().all(|code| *code == Some(0)), "{:#?}", run.jobs);
+    assert!(stage.github.struck(moved) > 0);
+    assert_eq!((stage.rows().len(), stage.llm.counter("requests")), (30, 30));
+}
+
+#[test]
+fn a_branch_in_the_way_is_told_before_the_first_call() {
+    let stage = Stage::new(&[]);
+    stage.github.put_file_on(REPO, "eval-results", "README.md", "mine");
+    let message = stage.refused(&inline(&batch(2, 1), 1));
+    assert!(message.contains("is in the way of every branch `eval-results/…`"), "{message}");
+}
+
+#[test]
+fn another_batch_under_the_same_id_is_refused() {
+    let stage = Stage::new(&["--latency-ms", "50"]);
+    let mut first = inline(&batch(40, 2), 1);
+    // Only one of its shards, so that there is no manifest yet.
+    first.shards = vec![1];
+    let run = stage.run(&first);
+    assert_eq!(only_job(&run).exit_code, Some(0), "{}", only_job(&run).log);
+    assert!(!stage.github.git(REPO, &["ls-tree", "-r", "eval-results/b1"]).contains("manifest"));
+    let message = stage.refused(&inline(&batch(41, 2), 1));
+    assert!(message.starts_with("another batch has the id `b1` already"), "{message}");
+}
+
+/// `run` as a `run:` step has it: no artifact service.
+fn step(stage: &Stage, workspace: &Workspace, inputs: &DispatchInputs) -> Output {
+    let event = json!({"inputs": inputs.to_inputs(), "sender": {"login": "dispatcher"}});
+    workspace.write("event.json", event.to_string());
+    let urls = stage.github.urls();
+    let output = workspace
+        .command(&["run"])
+        .envs([
+            ("GITHUB_ACTIONS", "true"),
+            ("GITHUB_EVENT_NAME", "workflow_dispatch"),
+            ("GITHUB_EVENT_PATH", workspace.path("event.json").to_str().unwrap()),
+            ("GITHUB_REPOSITORY", REPO),
+            ("GITHUB_RUN_ID", "1"),
+            ("GITHUB_SERVER_URL", &urls.server_url),
+            ("GITHUB_API_URL", &urls.api_url),
+            ("GITHUB_WORKSPACE", workspace.root().to_str().unwrap()),
+            ("GITHUB_TOKEN", TOKEN),
+            ("OPENAI_API_KEY", KEY),
+            ("RUN_EVALS_CHECKPOINT_SECONDS", "0.2"),
+        ])
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Output { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+#[test]
+fn without_an_artifact_service_the_last_rows_are_left_in_the_workspace() {
+    let stage = Stage::new(&["--latency-ms", "100"]);
+    stage.targets(&stage.llm.base_url(), "    max_concurrency: 4\n");
+    stage.github.add_fault(&scanning(2));
+    let workspace = Workspace::new();
+    let output = step(&stage, &workspace, &inline(&batch(40, 1), 1)).expect(5);
+    assert!(output.stderr.contains("::error title=run-evals::the last rows of shard 0"), "{}", output.stderr);
+    let left = workspace.rows("run-evals-results/eval-results-b1-000-1-0001.jsonl");
+    assert_eq!(stage.rows().len() + left.len(), 40);
+    assert_eq!(stage.llm.counter("requests"), 40);
+}
+
+#[test]
+fn where_nothing_can_take_the_rows_no_call_is_made() {
+    let stage = Stage::new(&[]);
+    let workspace = Workspace::new();
+    let mut inputs = inline(&batch(2, 1), 1);
+    inputs.results = RemoteResults::Artifact;
+    let output = step(&stage, &workspace, &inputs).expect(3);
+    assert!(output.stderr.contains("the results have nowhere to go"), "{}", output.stderr);
+    assert_eq!(stage.llm.counter("requests"), 0);
+}

@@ -31,7 +31,7 @@ impl Stage {
             machine_env: machine.into(),
             ..NewRepo::default()
         });
-        let workflow = include_str!("../../../fixtures/github/workflow.yml");
+        let workflow = include_str!("../../../workflows/run-evals.yml");
         github.put_file(REPO, ".github/workflows/run-evals.yml", workflow);
         github.token(TOKEN, "dispatcher", REPO, &[("actions", "write"), ("contents", "write")]);
         let stage = Self { github, llm };

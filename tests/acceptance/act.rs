@@ -73,7 +73,7 @@ impl Chain {
         github.runner_repo(RUNNER, &[("OPENAI_API_KEY", KEY)]);
         github.put_file(RUNNER, "targets.yaml", runner_targets(&llm));
         let dispatcher =
-            Workspace::new().env("GITHUB_API_URL", &github.urls().api_url).env("GH_TOKEN", TOKEN);
+            Workspace::new().env("GITHUB_API_URL", &github.urls().api_url).env("GH_ENTERPRISE_TOKEN", TOKEN);
         copy_suite(&dispatcher);
         Self { github, llm, dispatcher }
     }

@@ -58,6 +58,34 @@ fn results_as_artifacts() {
     assert_eq!(branches, "");
 }
 
+/// Suites and keys in one repository: the template for pull requests, edited as its comments say, runs the dispatcher in our
+/// container, too, and hands the batch over as an artifact of its own run.
+#[test]
+fn a_batch_as_an_artifact_of_the_workflow_that_dispatches() {
+    let chain = Chain::start();
+    let targets = format!("{CLOUD}{}", chain.runner_target());
+    chain.github.put_file(RUNNER, "targets.yaml", &targets);
+    for (name, content) in suite_files() {
+        chain.github.put_file(RUNNER, &format!("evals/{name}"), content);
+    }
+    chain.github.put_file(RUNNER, ".github/workflows/dispatch.yml", dispatch_template());
+    chain.start_workflow("dispatch.yml");
+    let over = |runs: &[RunView]| runs.iter().all(|run| run.status == "completed");
+    let runs = chain.github.until(|runs| !runs.is_empty() && over(runs));
+    let [dispatch, run] = &runs[..] else { panic!("{runs:#?}") };
+    assert_eq!(dispatch.conclusion.as_deref(), Some("success"), "{}\n{}", log(dispatch), log(run));
+    assert!(log(dispatch).contains("answered=16"), "{}", log(dispatch));
+    assert!(dispatch.artifacts[0].starts_with("batch-"), "{:?}", dispatch.artifacts);
+
+    // Another machine, which has nothing but the name of the batch.
+    chain.dispatcher.write("targets.yaml", &targets);
+    let args = ["--targets", "targets.yaml", "--target", "cloud-eval-runner", "--output", "out"];
+    chain.dispatcher.run(&[&["collect", &run.inputs["batch_id"]], &args[..]].concat()).expect(0);
+    let rows = chain.dispatcher.rows("out/responses.jsonl");
+    chain.check_run(run, &rows, "artifact:myorg/eval-runner/", 1);
+    chain.check_log(dispatch, &rows);
+}
+
 /// Everything that takes part.
 struct Chain {
     github: MockGithub,
@@ -71,11 +99,30 @@ impl Chain {
         let executor = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/acceptance/run-act");
         let github = MockGithub::start_with(&["--executor", executor.to_str().unwrap()]);
         github.runner_repo(RUNNER, &[("OPENAI_API_KEY", KEY)]);
-        github.put_file(RUNNER, "targets.yaml", runner_targets(&llm));
         let dispatcher =
             Workspace::new().env("GITHUB_API_URL", &github.urls().api_url).env("GH_ENTERPRISE_TOKEN", TOKEN);
         copy_suite(&dispatcher);
-        Self { github, llm, dispatcher }
+        let chain = Self { github, llm, dispatcher };
+        chain.github.put_file(RUNNER, "targets.yaml", format!("targets:\n{}", chain.runner_target()));
+        chain
+    }
+
+    /// The target that has the key.
+    fn runner_target(&self) -> String {
+        let target =
+            "name: llm, provider: openai-compatible, model: mock-model, api_key: '${{ OPENAI_API_KEY }}'";
+        format!("  - {{ {target}, base_url: '{}' }}\n", self.llm.base_url())
+    }
+
+    /// As a person does with GitHub's button.
+    fn start_workflow(&self, file: &str) {
+        let url =
+            format!("{}/repos/{RUNNER}/actions/workflows/{file}/dispatches", self.github.urls().api_url);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let request = reqwest::Client::new().post(url).bearer_auth(TOKEN).header("user-agent", "acceptance");
+        let request = request.header("content-type", "application/json").body(r#"{"ref":"main"}"#);
+        let answer = runtime.block_on(request.send()).unwrap();
+        assert_eq!(answer.status(), 204);
     }
 
     /// The responses that `eval` collects, by a command that has no key.
@@ -98,21 +145,25 @@ impl Chain {
         let mut runs = self.github.runs();
         assert_eq!(runs.len(), 1);
         let run = runs.remove(0);
+        self.check_run(&run, rows, hand_over, shards);
+        run
+    }
+
+    fn check_run(&self, run: &RunView, rows: &[Value], hand_over: &str, shards: usize) {
         assert_eq!(run.conclusion.as_deref(), Some("success"));
         assert!(run.inputs["prompts_artifact"].starts_with(hand_over), "{}", run.inputs["prompts_artifact"]);
         let served: Vec<usize> = serde_json::from_str(&run.inputs["shards"]).unwrap();
         assert_eq!(served, (0..shards).collect::<Vec<_>>());
         assert_eq!(self.llm.counter("ok"), rows.len() as u64, "each request was called once");
         assert_eq!(without_time(rows), without_time(&self.local_rows()));
-        self.check_log(&run, rows);
-        run
+        self.check_log(run, rows);
     }
 
     /// The responses of a run on this machine, with the key.
     fn local_rows(&self) -> Vec<Value> {
         let local = Workspace::new().env("OPENAI_API_KEY", KEY);
         copy_suite(&local);
-        local.write("targets.yaml", runner_targets(&self.llm));
+        local.write("targets.yaml", format!("targets:\n{}", self.runner_target()));
         let args = ["eval", SUITE, "--targets", "targets.yaml", "--target", "llm", "--output", "out"];
         local.run(&args).expect(0);
         local.rows("out/responses.jsonl")
@@ -148,21 +199,38 @@ impl Chain {
     }
 }
 
-fn runner_targets(llm: &MockLlm) -> String {
-    let target =
-        "name: llm, provider: openai-compatible, model: mock-model, api_key: '${{ OPENAI_API_KEY }}'";
-    format!("targets:\n  - {{ {target}, base_url: '{}' }}\n", llm.base_url())
+/// `workflows/dispatch.yml`, edited for a suite and keys in one repository.
+fn dispatch_template() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("workflows/dispatch.yml");
+    let template = std::fs::read_to_string(path).unwrap();
+    let edits = [
+        ("      contents: read\n", "      actions: write\n      contents: write\n"),
+        ("          app-id: ${{ vars.RUN_EVALS_APP_ID }}\n", "          handover: artifact\n"),
+        ("        env:\n          RUN_EVALS_APP_KEY: ${{ secrets.RUN_EVALS_APP_KEY }}\n", ""),
+    ];
+    edits.iter().fold(template, |text, (from, to)| {
+        assert!(text.contains(from), "the template has no {from:?}");
+        text.replace(from, to)
+    })
 }
 
 fn copy_suite(workspace: &Workspace) {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/evals");
-    for entry in walkdir::WalkDir::new(fixtures.join("quickstart")) {
-        let entry = entry.unwrap();
-        if entry.file_type().is_file() && entry.file_name() != "targets.yaml" {
-            let name = entry.path().strip_prefix(&fixtures).unwrap();
-            workspace.write(name.to_str().unwrap(), std::fs::read(entry.path()).unwrap());
-        }
+    for (name, content) in suite_files() {
+        workspace.write(&format!("quickstart/{name}"), content);
     }
+}
+
+/// The files of a suite, with their names.
+fn suite_files() -> Vec<(String, Vec<u8>)> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/evals/quickstart");
+    let files = walkdir::WalkDir::new(&dir).into_iter().map(Result::unwrap);
+    let files = files.filter(|entry| entry.file_type().is_file() && entry.file_name() != "targets.yaml");
+    files
+        .map(|entry| {
+            let name = entry.path().strip_prefix(&dir).unwrap().to_str().unwrap().to_owned();
+            (name, std::fs::read(entry.path()).unwrap())
+        })
+        .collect()
 }
 
 fn log(run: &RunView) -> String {

@@ -59,15 +59,17 @@ const USER_ADDRESSES: [(&str, &str); 10] = [
 
 /// A `simple-user`.
 pub(crate) fn user(world: &World, login: &str) -> Value {
-    let base = format!("{}/users/{login}", world.urls.api_url);
+    // A bot's name has brackets.
+    let in_url = login.replace('[', "%5B").replace(']', "%5D");
+    let base = format!("{}/users/{in_url}", world.urls.api_url);
     let mut user = addresses(&base, &USER_ADDRESSES);
     let more = json!({
         "login": login,
         "id": login.bytes().fold(1_u64, |id, byte| (id * 31 + u64::from(byte)) % 100_000_000),
         "node_id": format!("U_{login}"),
-        "avatar_url": format!("{}/{login}.png", world.urls.server_url),
+        "avatar_url": format!("{}/{in_url}.png", world.urls.server_url),
         "gravatar_id": "",
-        "html_url": format!("{}/{login}", world.urls.server_url),
+        "html_url": format!("{}/{in_url}", world.urls.server_url),
         "type": if login.ends_with("[bot]") { "Bot" } else { "User" },
         "site_admin": false,
     });

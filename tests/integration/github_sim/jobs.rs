@@ -184,6 +184,41 @@ fn the_runner_is_this_projects_own_binary_unless_another_is_given() {
 }
 
 #[test]
+fn a_workflow_can_call_the_one_that_is_released_with_the_action() {
+    let script =
+        r#"env > "$TEST_DIR/env"; grep -o '"shards":"[^"]*"' "$GITHUB_EVENT_PATH" >> "$TEST_DIR/calls""#;
+    let sim = Sim::new(script);
+    let ours =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/workflows/run-evals.yml")).unwrap();
+    let (head, _) = ours.split_once("\njobs:\n").unwrap();
+    let jobs = "jobs:
+  evals:
+    uses: agentv/run-evals/.github/workflows/runner.yml@v1
+    permissions: { actions: read, contents: write }
+    secrets: { OPENAI_API_KEY: '${{ secrets.OPENAI_API_KEY }}' }
+";
+    sim.github.put_file(REPO, ".github/workflows/run-evals.yml", format!("{head}\n{jobs}"));
+    let run = sim.finished(sim.dispatch("b1", 2));
+    assert_eq!(run.conclusion.as_deref(), Some("success"), "{run:#?}");
+    let names: Vec<&str> = run.jobs.iter().map(|job| job.name.as_str()).collect();
+    assert_eq!(names, ["evals / shard 0", "evals / shard 1", "evals / finish"]);
+    assert_eq!(sim.read("calls"), "\"shards\":\"[0,1]\"\n".repeat(2));
+    assert!(sim.read("env").lines().any(|line| line == "OPENAI_API_KEY=sk-very-secret"));
+    sim.github.put_file(
+        REPO,
+        ".github/workflows/run-evals.yml",
+        format!("{head}\n{}", jobs.replace("contents: write", "contents: read")),
+    );
+    assert_eq!(sim.finished(sim.dispatch("b2", 1)).conclusion.as_deref(), Some("startup_failure"));
+    let reason = &sim.github.violations()[0].reason;
+    assert!(
+        reason.contains("is requesting 'contents: write', but is only allowed 'contents: read'"),
+        "{reason}"
+    );
+    sim.github.forget_violations();
+}
+
+#[test]
 fn another_program_can_run_the_whole_workflow() {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("executor");

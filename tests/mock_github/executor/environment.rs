@@ -112,7 +112,7 @@ pub(super) fn facts(world: &World, leg: &Leg, dir: &Path) -> Result<Facts, Strin
         ("GITHUB_TRIGGERING_ACTOR", run.actor.clone()),
         ("GITHUB_WORKFLOW", run.name.clone()),
         ("GITHUB_WORKFLOW_REF", format!("{}/{}@{reference}", run.repo, run.path)),
-        ("GITHUB_JOB", job.key.clone()),
+        ("GITHUB_JOB", job.key.rsplit(" / ").next().unwrap_or_default().to_owned()),
         ("GITHUB_REF", reference.to_owned()),
         ("GITHUB_REF_NAME", run.head_branch().to_owned()),
         ("GITHUB_REF_TYPE", if reference.starts_with("refs/tags/") { "tag" } else { "branch" }.to_owned()),

@@ -1,8 +1,9 @@
 //! Dispatched workflows, run: the jobs of the file in their order, each leg a process of its own.
 //!
-//! `plan` reads jobs and matrices, `leg` runs one leg, `environment` says what it sees, `process` starts and ends its program,
+//! `plan` reads jobs and matrices, `called` those of called workflows, `leg` runs one leg, `environment` says what it sees, `process` starts and ends its program,
 //! `console` is its log, `file_commands` its outputs and summary; `external` hands whole runs to another program instead.
 
+mod called;
 mod console;
 mod environment;
 mod external;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
+use super::called::{self, Defined};
 use super::leg::{self, Leg};
 use crate::expression::{self, Context};
 use crate::run::{Run, Stop};
@@ -19,30 +20,30 @@ pub(super) async fn run(world: &Arc<World>, id: u64, only_failed: bool) -> Resul
     let jobs = {
         let state = world.lock();
         let run = state.runs.get(&id).ok_or("the run is gone")?;
-        run.workflow["jobs"].as_object().cloned().ok_or("the workflow has no jobs")?
+        let repo = state.repos.get(&run.repo.to_lowercase()).ok_or("the repository is gone")?;
+        called::expand(&run.workflow, &context(run, &repo.secrets), world.options.action.as_deref())?
     };
     // By key: how it went, and whether it ran in this attempt.
     let mut done: BTreeMap<String, (&'static str, bool)> = BTreeMap::new();
     while done.len() < jobs.len() {
-        let is_ready = |(key, job): &(&String, &Value)| {
-            !done.contains_key(*key) && needs(job).iter().all(|need| done.contains_key(need))
+        let is_ready = |job: &&Defined| {
+            !done.contains_key(&job.key) && job.needs.iter().all(|need| done.contains_key(need))
         };
-        let ready: Vec<(&String, &Value)> = jobs.iter().filter(is_ready).collect();
+        let ready: Vec<&Defined> = jobs.iter().filter(is_ready).collect();
         if ready.is_empty() {
             return Err("`needs:` leads in a circle or to nothing".to_owned());
         }
         let mut legs: JoinSet<()> = JoinSet::new();
-        let mut begun: Vec<(String, bool)> = Vec::new();
-        let mut skipped: Vec<String> = Vec::new();
-        for (key, job) in ready {
+        let mut begun: Vec<(&str, bool)> = Vec::new();
+        let mut skipped: Vec<&str> = Vec::new();
+        for job in ready {
             let needed: Vec<(&'static str, bool)> =
-                needs(job).iter().filter_map(|need| done.get(need).copied()).collect();
+                job.needs.iter().filter_map(|need| done.get(need).copied()).collect();
             let must = !only_failed || needed.iter().any(|(_, ran)| *ran);
-            let planned = planned(world, id, key, job, &needed, must)?;
-            match planned {
-                Planned::Skipped => skipped.push(key.clone()),
+            match planned(world, id, job, &needed, must)? {
+                Planned::Skipped => skipped.push(&job.key),
                 Planned::Legs(all) => {
-                    begun.push((key.clone(), !all.is_empty()));
+                    begun.push((&job.key, !all.is_empty()));
                     for leg in all {
                         let world = Arc::clone(world);
                         legs.spawn(async move { leg::run(&world, leg).await });
@@ -52,12 +53,11 @@ pub(super) async fn run(world: &Arc<World>, id: u64, only_failed: bool) -> Resul
         }
         while legs.join_next().await.is_some() {}
         for key in skipped {
-            leg::skip(world, id, &key);
-            done.insert(key, ("skipped", false));
+            leg::skip(world, id, key);
+            done.insert(key.to_owned(), ("skipped", false));
         }
         for (key, ran) in begun {
-            let how = how_it_went(world, id, &key);
-            done.insert(key, (how, ran));
+            done.insert(key.to_owned(), (how_it_went(world, id, key), ran));
         }
     }
     Ok(())
@@ -71,11 +71,11 @@ enum Planned {
 fn planned(
     world: &World,
     id: u64,
-    key: &str,
-    job: &Value,
+    defined: &Defined,
     needed: &[(&'static str, bool)],
     must: bool,
 ) -> Result<Planned, String> {
+    let (key, job) = (defined.key.as_str(), &defined.definition);
     let mut state = world.lock();
     let repo = {
         let run = state.runs.get(&id).ok_or("the run is gone")?;
@@ -91,14 +91,15 @@ fn planned(
             .collect();
         (context(run, &repo.secrets), run.attempt, earlier)
     };
+    if let Some((inputs, secrets)) = &defined.given {
+        context.values["inputs"] = inputs.clone();
+        context.values["secrets"] = secrets.clone();
+    }
     context.failed = needed.iter().any(|(how, _)| matches!(*how, "failure" | "timed_out"));
     context.cancelled = state.runs.get(&id).is_some_and(|run| *run.stop.borrow() != Stop::No);
     let is_skipped_before = needed.iter().any(|(how, _)| *how == "skipped");
     if !expression::holds(job["if"].as_str(), &context)? || is_skipped_before && job["if"].is_null() {
         return Ok(Planned::Skipped);
-    }
-    if job.get("uses").is_some() {
-        return Err(format!("the job `{key}` calls another workflow, which is not simulated"));
     }
     let combinations = matrix(&job["strategy"]["matrix"], &context)?;
     if combinations.len() > MOST_LEGS {
@@ -106,7 +107,7 @@ fn planned(
     }
     let mut legs = Vec::new();
     for (index, values) in combinations.into_iter().enumerate() {
-        let name = job_name(key, job, &values, &context)?;
+        let name = job_name(defined, &values, &context)?;
         let had_success = earlier.iter().any(|(known, how)| *known == name && *how == Some("success"));
         if had_success && !must {
             continue;
@@ -165,27 +166,15 @@ fn matrix(definition: &Value, context: &Context) -> Result<Vec<Map<String, Value
 }
 
 /// The job's name, with the values of its matrix.
-fn job_name(
-    key: &str,
-    job: &Value,
-    values: &Map<String, Value>,
-    context: &Context,
-) -> Result<String, String> {
-    if let Some(template) = job["name"].as_str() {
+fn job_name(job: &Defined, values: &Map<String, Value>, context: &Context) -> Result<String, String> {
+    if let Some(template) = job.definition["name"].as_str() {
         let mut context = context.clone();
         context.values["matrix"] = Value::Object(values.clone());
-        return Ok(expression::as_text(&expression::interpolate(template, &context)?));
+        let name = expression::as_text(&expression::interpolate(template, &context)?);
+        return Ok(format!("{}{name}", job.prefix));
     }
     let shown: Vec<String> = values.values().map(expression::as_text).collect();
-    Ok(if shown.is_empty() { key.to_owned() } else { format!("{key} ({})", shown.join(", ")) })
-}
-
-fn needs(job: &Value) -> Vec<String> {
-    match &job["needs"] {
-        Value::String(one) => vec![one.clone()],
-        Value::Array(many) => many.iter().map(expression::as_text).collect(),
-        _ => Vec::new(),
-    }
+    Ok(if shown.is_empty() { job.key.clone() } else { format!("{} ({})", job.key, shown.join(", ")) })
 }
 
 fn how_it_went(world: &World, id: u64, key: &str) -> &'static str {
@@ -208,8 +197,15 @@ mod tests {
         let context = Context { values: json!({ "inputs": { "shards": "[0,2]" } }), ..Context::default() };
         let legs = matrix(&json!({ "shard": "${{ fromJSON(inputs.shards) }}", "os": ["a", "b"] }), &context)
             .unwrap();
+        let job = Defined {
+            key: "run".into(),
+            definition: json!({}),
+            needs: Vec::new(),
+            prefix: String::new(),
+            given: None,
+        };
         let shown: Vec<String> =
-            legs.iter().map(|values| job_name("run", &json!({}), values, &context).unwrap()).collect();
+            legs.iter().map(|values| job_name(&job, values, &context).unwrap()).collect();
         assert_eq!(shown, ["run (0, a)", "run (0, b)", "run (2, a)", "run (2, b)"]);
         assert_eq!(matrix(&Value::Null, &context).unwrap().len(), 1);
         assert!(matrix(&json!({ "shard": "x" }), &context).is_err());

@@ -97,9 +97,21 @@ impl Display {
 
 /// Writes data: the only thing that goes to stdout. A reader that has gone away is no error.
 pub(super) fn stdout(text: &str) -> anyhow::Result<()> {
+    if actions::is_step() { to_stdout(actions::inert(text).as_bytes()) } else { to_stdout(text.as_bytes()) }
+}
+
+/// The same for JSON.
+pub(super) fn json(json: &str) -> anyhow::Result<()> {
+    if actions::is_step() {
+        to_stdout(&actions::inert_json(json.as_bytes()))
+    } else {
+        to_stdout(json.as_bytes())
+    }
+}
+
+fn to_stdout(bytes: &[u8]) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    let text = if actions::is_step() { &actions::inert(text) } else { text };
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }

@@ -66,7 +66,7 @@ impl Output {
             file.write_all(json.as_bytes()).context("cannot write the summary")?;
             put_in_place(file, &dir.path.join("summary.json"))?;
             match format {
-                Format::Json => display::stdout(&json)?,
+                Format::Json => display::json(&json)?,
                 Format::Text => {
                     let cwd = std::env::current_dir().unwrap_or_default();
                     let mut text = format!("{}\nresponses  {}\n", render_table(&summary), path.display());

@@ -49,7 +49,7 @@ async fn run_local(args: RunArgs, batch_id: &BatchId, display: &Display) -> anyh
     let report = display.follow(&progress, work).await?;
     let totals = report.totals;
     match args.format {
-        Format::Json => display::stdout(&format!("{}\n", serde_json::to_string_pretty(&totals)?))?,
+        Format::Json => display::json(&format!("{}\n", serde_json::to_string_pretty(&totals)?))?,
         Format::Text => {
             let requests = totals.answered + totals.failed + totals.not_run;
             let counts = format!("{} of {requests} answered, {} failed", totals.answered, totals.failed);

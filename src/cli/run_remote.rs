@@ -54,7 +54,7 @@ pub(super) async fn run(args: &RunArgs, display: &Display) -> anyhow::Result<Exi
         dedupe: limits.dedupe,
         keep_raw: limits.keep_raw,
         checkpoint_every: checkpoint_every(&env)?,
-        secrets: env.likely_secrets(),
+        secrets: env.secrets().collect(),
     };
     let progress = Arc::new(Progress::default());
     let work = runner::run_leg(&host, &home, &env, &options, &progress, &notify, stop);
@@ -123,7 +123,7 @@ fn summary(collection: Collection, host: &Host) -> Summary {
 
 fn print_totals(format: Format, totals: &Totals) -> anyhow::Result<()> {
     match format {
-        Format::Json => display::stdout(&format!("{}\n", serde_json::to_string_pretty(totals)?)),
+        Format::Json => display::json(&format!("{}\n", serde_json::to_string_pretty(totals)?)),
         Format::Text => {
             let requests = totals.answered + totals.failed + totals.not_run;
             let counts = format!("{} of {requests} answered, {} failed", totals.answered, totals.failed);

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use serde::Deserialize;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
@@ -59,7 +58,7 @@ impl Shard {
         exchange.claim_journal(batch_id, batch_sha256)?;
         let mut journal = Journal::open(&exchange.journal_path(batch_id, options.shard)?)?;
         if let Some(rows) = &options.earlier_rows {
-            take_in(rows, &batch, options.shard, &mut journal)?;
+            batch.each_answer(rows, |_, line| journal.append(line).map(drop))?;
         }
         let mut ledger = Ledger::new(&batch.manifest, options.shard, &target);
         recall(exchange, batch_id, &journal, &mut ledger, temporary.path())?;
@@ -175,38 +174,6 @@ fn fetch(
 fn share_of_budget(target: &RunnerTarget, budget_usd: Option<f64>, sharers: u32) -> Option<f64> {
     let budget = [target.budget_usd, budget_usd].into_iter().flatten().reduce(f64::min);
     budget.map(|budget| budget / f64::from(sharers.max(1)))
-}
-
-/// Puts rows of earlier runs, which came from elsewhere, into the journal. Those that answer another request than the one
-/// that stands in the batch are left out.
-fn take_in(rows: &Path, batch: &OpenBatch, shard: u32, journal: &mut Journal) -> anyhow::Result<()> {
-    #[derive(Deserialize)]
-    struct Key {
-        index: u64,
-        request_sha256: Digest,
-    }
-    let shards = u64::from(batch.manifest.shards.max(1));
-    let mut asked: Vec<u128> = Vec::new();
-    let mut lines = batch.lines()?;
-    while let Some(line) = lines.next_line()? {
-        if line.index % shards == u64::from(shard) {
-            asked.push(line.sha256().half());
-        }
-    }
-    let cannot_read = "cannot read the rows of earlier runs";
-    let mut reader = BufReader::with_capacity(1 << 16, File::open(rows).context(cannot_read)?);
-    let mut line = Vec::new();
-    while reader.read_until(b'\n', &mut line).context(cannot_read)? > 0 {
-        let fits = serde_json::from_slice::<Key>(&line).is_ok_and(|key| {
-            let place = usize::try_from(key.index / shards).ok().and_then(|place| asked.get(place));
-            key.index % shards == u64::from(shard) && place == Some(&key.request_sha256.half())
-        });
-        if fits && line.ends_with(b"\n") {
-            journal.append(&line)?;
-        }
-        line.clear();
-    }
-    Ok(())
 }
 
 /// Reads what earlier runs have left: on the results branch, and in the journal.

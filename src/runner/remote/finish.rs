@@ -1,9 +1,12 @@
 //! The last job of a run with many legs: their artifacts become one commit on the results branch.
 
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::super::batch::OpenBatch;
 use super::leg::open_exchange;
 use super::settlement::survey;
 use super::{FETCH_PATIENCE, Host, Level, Notify, blocking, earlier, handover};
@@ -52,6 +55,11 @@ pub async fn finish(host: &Host, notify: &Notify) -> anyhow::Result<Option<Finis
         let limits = archive::Limits::default();
         let batch = archive::unpack(&archive_path, &id, Some(digest), &limits, &batch_dir)?;
         store.claim_journal(&id, digest)?;
+        let batch = OpenBatch::open(&batch_dir, batch);
+        for rows in files.values() {
+            keep_answers(&batch, rows)?;
+        }
+        let batch = batch.manifest;
         let further = files.values().map(std::path::PathBuf::as_path);
         let manifest = survey(&store, &batch, digest, further, run_url)?;
         let rows: Vec<(u32, &Path)> = files.iter().map(|(shard, rows)| (*shard, rows.as_path())).collect();
@@ -70,4 +78,13 @@ pub async fn finish(host: &Host, notify: &Notify) -> anyhow::Result<Option<Finis
     })
     .await?;
     Ok(Some(Finished { manifest, exchange, _temporary: temporary }))
+}
+
+/// Takes everything out of a file of rows that answers no request of the batch.
+fn keep_answers(batch: &OpenBatch, rows: &Path) -> anyhow::Result<()> {
+    let kept = rows.with_extension("kept");
+    let mut out = BufWriter::new(File::create(&kept)?);
+    batch.each_answer(rows, |_, line| Ok(out.write_all(line)?))?;
+    out.flush()?;
+    Ok(std::fs::rename(&kept, rows)?)
 }

@@ -77,6 +77,9 @@ pub async fn run_leg(
             format!("this run serves {:?}: let the matrix come from `inputs.shards`", host.inputs.shards);
         return Err(Failure::config(message).hint(hint).into());
     };
+    if host.senders.is_empty() {
+        home.policy.check_sender("")?;
+    }
     for sender in &host.senders {
         home.policy.check_sender(sender)?;
     }
@@ -105,9 +108,13 @@ pub async fn run_leg(
         run = calls => run?,
         never = checkpoints.keep() => match never {},
     };
-    let kept = last_checkpoint(host, &shard, &run, &mut checkpoints, stop).await;
-    if kept == Kept::Branch && shard.manifest().shards > 1 {
-        write_manifest(host, &exchange, shard.manifest(), notify).await;
+    let kept = last_checkpoint(host, &exchange, &shard, &run, &mut checkpoints, stop.clone()).await;
+    if kept == Kept::Branch && shard.manifest().shards > 1 && !*stop.borrow() {
+        let target = shard.results(&run).target;
+        tokio::select! {
+            () = write_manifest(host, &exchange, shard.manifest(), target, notify) => {}
+            () = soon_after_a_signal(stop) => {}
+        }
     }
     Ok(LegReport { run, kept, exchange, _temporary: temporary })
 }
@@ -209,6 +216,7 @@ async fn earlier_rows(
 
 async fn last_checkpoint(
     host: &Host,
+    exchange: &LocalExchange,
     shard: &Shard,
     run: &RunReport,
     checkpoints: &mut Checkpoints,
@@ -216,8 +224,11 @@ async fn last_checkpoint(
 ) -> Kept {
     let mut manifest = shard.results(run);
     manifest.run_url = Some(host.run_url());
+    let earlier = exchange.results_manifest(&host.inputs.batch_id).ok().flatten();
+    // A run that had nothing to do has nothing to tell.
+    let is_told = run.called == 0 && earlier.is_some_and(|earlier| earlier.totals == manifest.totals);
     // The only leg of a batch has the last word on it.
-    let manifest = (manifest.shards <= 1).then_some(manifest);
+    let manifest = (manifest.shards <= 1 && !is_told).then_some(manifest);
     let patience = if *stop.borrow() { SIGNAL_PATIENCE } else { LAST_PATIENCE };
     let in_time = tokio::select! {
         kept = checkpoints.last(manifest, Instant::now() + patience) => Some(kept),
@@ -239,7 +250,13 @@ async fn soon_after_a_signal(mut stop: watch::Receiver<bool>) {
 
 /// Writes the manifest of the whole batch where this leg was the last: every request has a row now. Pushes are serial, so
 /// the last one sees all.
-async fn write_manifest(host: &Host, exchange: &Arc<LocalExchange>, batch: &BatchManifest, notify: &Notify) {
+async fn write_manifest(
+    host: &Host,
+    exchange: &Arc<LocalExchange>,
+    batch: &BatchManifest,
+    target: String,
+    notify: &Notify,
+) {
     let (exchange, remote, batch) = (Arc::clone(exchange), host.own_remote(), batch.clone());
     let (digest, run_url) = (host.inputs.batch_sha256, host.run_url());
     let written = blocking(move || {
@@ -248,7 +265,8 @@ async fn write_manifest(host: &Host, exchange: &Arc<LocalExchange>, batch: &Batc
         if exchange.rows_published(id)? < batch.requests {
             return Ok(());
         }
-        let manifest = survey(&exchange, &batch, digest, std::iter::empty(), run_url)?;
+        let mut manifest = survey(&exchange, &batch, digest, std::iter::empty(), run_url)?;
+        manifest.target = target;
         if manifest.totals.not_run == 0 {
             exchange.publish_to(&remote, id, 0, None, Some(&manifest), LAST_PATIENCE)?;
         }

@@ -56,7 +56,7 @@ pub(super) fn dispatcher(
     env: &Env,
     display: &Display,
 ) -> anyhow::Result<Dispatcher> {
-    let mut view = LocalExchange::open(exchange.path())?;
+    let mut view = LocalExchange::open(exchange.shown())?;
     if let RemoteResults::Branch(prefix) = results {
         view = view.with_results_prefix(prefix);
     }

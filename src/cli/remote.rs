@@ -1,6 +1,7 @@
 //! A batch that runs on a runner repository: started, watched, collected.
 
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -8,6 +9,8 @@ use tokio::sync::watch;
 use super::args::Format;
 use super::display::{self, Display};
 use crate::dispatcher::{self, Begun, Collection, Dispatcher, Record, RemoteProgress, Wanted, Watched};
+use crate::exchange::LocalExchange;
+use crate::github::Run;
 use crate::model::{Exit, Failure, RemoteResults, RemoteTarget};
 
 /// How long a second Ctrl-C is waited for.
@@ -22,6 +25,8 @@ pub(super) struct RemoteBatch<'t> {
     pub(super) record: Record,
     /// Whether a run may be going on.
     running: bool,
+    /// Whether it was left alone while it was going on.
+    left: bool,
 }
 
 impl<'t> RemoteBatch<'t> {
@@ -46,7 +51,7 @@ impl<'t> RemoteBatch<'t> {
                 display.note(&format!("batch `{}` has nothing left to run: {url}", record.batch_id));
             }
         }
-        Ok(Self { dispatcher, target: wanted.target, record, running: begun != Begun::Settled })
+        Ok(Self { dispatcher, target: wanted.target, record, running: begun != Begun::Settled, left: false })
     }
 
     /// A batch that was started before.
@@ -56,7 +61,7 @@ impl<'t> RemoteBatch<'t> {
         record: Record,
         running: bool,
     ) -> Self {
-        Self { dispatcher, target, record, running }
+        Self { dispatcher, target, record, running, left: false }
     }
 
     /// Prints which run has the batch.
@@ -79,29 +84,46 @@ impl<'t> RemoteBatch<'t> {
         display: &Display,
         interrupts: &watch::Receiver<u32>,
     ) -> anyhow::Result<()> {
-        let Some((run_id, _)) = self.record.latest_run().filter(|_| self.running) else {
-            return self.dispatcher.take_in(&mut self.record, true).await;
-        };
-        let rhythm = (self.target.poll_interval, self.target.timeout);
-        let progress = RemoteProgress::default();
-        let watch = self.dispatcher.watch(&self.record, run_id, rhythm, &progress, interrupts.clone());
-        match display.follow_remote(&progress, Box::pin(watch)).await? {
-            Watched::Completed(run) => {
-                self.dispatcher.take_in(&mut self.record, true).await?;
-                if run.conclusion.as_deref() != Some("success") {
-                    for line in self.dispatcher.explain_failure(&self.record, &run).await {
-                        display.note(&line);
+        let watched = match self.record.latest_run().filter(|_| self.running) {
+            None => None,
+            Some((run_id, _)) => {
+                let rhythm = (self.target.poll_interval, self.target.timeout);
+                let progress = RemoteProgress::default();
+                let watch =
+                    self.dispatcher.watch(&self.record, run_id, rhythm, &progress, interrupts.clone());
+                match display.follow_remote(&progress, Box::pin(watch)).await? {
+                    Watched::Interrupted => {
+                        return Err(self.leave(run_id, display, interrupts.clone()).await);
                     }
+                    Watched::TimedOut => {
+                        self.left = true;
+                        let waited = self.target.timeout.as_secs();
+                        let note = format!("the run goes on after {waited} s; {}", self.how_to_collect());
+                        display.note(&note);
+                        None
+                    }
+                    Watched::Completed(run) => Some(run),
                 }
-                Ok(())
             }
-            Watched::TimedOut => {
-                let waited = self.target.timeout.as_secs();
-                display.note(&format!("the run goes on after {waited} s; {}", self.how_to_collect()));
-                self.dispatcher.take_in(&mut self.record, true).await
-            }
-            Watched::Interrupted => Err(self.leave(run_id, display, interrupts.clone()).await),
+        };
+        let interrupted = Failure::new(Exit::Incomplete, "interrupted before the results were here");
+        let interrupted = interrupted.hint(self.how_to_collect());
+        let mut interrupts = interrupts.clone();
+        tokio::select! {
+            taken = self.take_in(watched, display) => taken,
+            _ = interrupts.wait_for(|count| *count > 0) => Err(interrupted.into()),
         }
+    }
+
+    /// Brings the results here, and tells why a run did not succeed.
+    async fn take_in(&mut self, ended: Option<Box<Run>>, display: &Display) -> anyhow::Result<()> {
+        self.dispatcher.take_in(&mut self.record, true).await?;
+        if let Some(run) = ended.filter(|run| run.conclusion.as_deref() != Some("success")) {
+            for line in self.dispatcher.explain_failure(&self.record, &run).await {
+                display.note(&line);
+            }
+        }
+        Ok(())
     }
 
     /// Leaves the run alone, or cancels it when the user insists.
@@ -126,7 +148,16 @@ impl<'t> RemoteBatch<'t> {
     }
 
     fn how_to_collect(&self) -> String {
-        format!("`run-evals collect {}` collects what it answers", self.record.batch_id)
+        format!("`run-evals collect {}{}` collects what it answers", self.record.batch_id, self.exchange())
+    }
+
+    /// The option that names the exchange, where it needs one.
+    fn exchange(&self) -> String {
+        let path = self.dispatcher.exchange.shown();
+        if path == Path::new(LocalExchange::DEFAULT_PATH) {
+            return String::new();
+        }
+        format!(" --exchange {}", path.display())
     }
 
     /// Writes the responses; what is not needed any more is deleted once everything is there.
@@ -149,7 +180,10 @@ impl<'t> RemoteBatch<'t> {
             if let Some(stop) = collection.summary.stopped {
                 display.note(&format!("stopped early: {}", stop.describe()));
             }
-            display.note(&format!("to call what is missing: `run-evals dispatch --resume {id}`"));
+            if !self.left {
+                let exchange = self.exchange();
+                display.note(&format!("to call what is missing: `run-evals dispatch --resume {id}{exchange}`"));
+            }
             return Ok(collection);
         }
         self.dispatcher.exchange.delete_batch(id)?;

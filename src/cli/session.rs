@@ -273,7 +273,26 @@ impl<'d> Session<'d> {
         exchange: &LocalExchange,
         batches: Vec<HandedOver<'s>>,
     ) -> anyhow::Result<Vec<Begun<'s>>> {
-        let mut client = None;
+        let new: Vec<BatchId> =
+            batches.iter().filter(|batch| batch.is_new).map(|batch| batch.id.clone()).collect();
+        let begun = self.begin_all(exchange, batches).await;
+        if begun.is_err() {
+            // What was not started leaves nothing behind.
+            for id in new {
+                if dispatcher::Record::read(exchange, &id)?.is_none() {
+                    exchange.delete_batch(&id)?;
+                }
+            }
+        }
+        begun
+    }
+
+    async fn begin_all<'s>(
+        &'s self,
+        exchange: &LocalExchange,
+        batches: Vec<HandedOver<'s>>,
+    ) -> anyhow::Result<Vec<Begun<'s>>> {
+        let mut client: Option<crate::github::Client> = None;
         let mut begun = Vec::new();
         for batch in batches {
             let target = match batch.target {
@@ -283,28 +302,12 @@ impl<'d> Session<'d> {
                 }
                 Target::Remote(target) => target,
             };
-            let remote = match &client {
-                Some(client) => {
-                    self.begin_there(exchange, &batch, target, crate::github::Client::clone(client)).await
-                }
-                None => match github::client(&self.github, &self.env, self.display) {
-                    Ok(new) => {
-                        client = Some(new.clone());
-                        self.begin_there(exchange, &batch, target, new).await
-                    }
-                    Err(error) => Err(error),
-                },
+            let client = match &client {
+                Some(client) => client.clone(),
+                None => client.insert(github::client(&self.github, &self.env, self.display)?).clone(),
             };
-            match remote {
-                Ok(remote) => begun.push(Begun::There(Box::new(remote))),
-                Err(error) => {
-                    // Nothing was started, so nothing is left behind either.
-                    if batch.is_new && dispatcher::Record::read(exchange, &batch.id)?.is_none() {
-                        exchange.delete_batch(&batch.id)?;
-                    }
-                    return Err(error);
-                }
-            }
+            let remote = self.begin_there(exchange, &batch, target, client).await?;
+            begun.push(Begun::There(Box::new(remote)));
         }
         Ok(begun)
     }

@@ -117,6 +117,11 @@ impl LocalExchange {
         self.repository.dir()
     }
 
+    /// Its path as the user named it.
+    pub fn shown(&self) -> &Path {
+        &self.shown
+    }
+
     /// Hands a batch over on the orphan branch `eval-batch/<id>`; another batch with that id is an error (exit 3).
     pub fn put_batch(&self, id: &BatchId, archive: &Path, digest: Digest) -> anyhow::Result<Put> {
         let branch = handover_branch(id);

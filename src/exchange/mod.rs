@@ -15,6 +15,6 @@ mod tests;
 
 pub use journal::{ShardLock, whole_lines};
 pub use local::{LocalExchange, Put, handover_branch};
-pub use remote::PublishError;
+pub use remote::{Needs, PublishError};
 pub use results::Publication;
 pub use rows::{compress_rows, decompress_rows};

@@ -16,6 +16,15 @@ const INCOMING: &str = "incoming";
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
+/// Which branches a batch needs over there.
+#[derive(Debug, Clone, Copy)]
+pub struct Needs {
+    /// One for its results.
+    pub results: bool,
+    /// One for itself.
+    pub hand_over: bool,
+}
+
 /// Why results are not on the results branch.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
@@ -40,19 +49,59 @@ impl LocalExchange {
         with_patience(remote, patience, fetch)
     }
 
+    /// Refuses a repository (exit 3) in which a branch has the name of a folder that the results, or also the batch, need,
+    /// and one in which another batch has its results under this id.
+    pub fn check_remote(
+        &self,
+        remote: &Remote,
+        id: &BatchId,
+        digest: Digest,
+        needs: Needs,
+        patience: Duration,
+    ) -> anyhow::Result<()> {
+        let results = self.results_branch(id);
+        let mut folders = Vec::new();
+        folders.extend(needs.results.then_some(self.results_prefix.as_str()));
+        folders.extend(needs.hand_over.then_some(HANDOVER));
+        let mut names: Vec<&str> = folders.iter().copied().flat_map(folder_names).collect();
+        names.extend(needs.results.then_some(results.as_str()));
+        let there = with_patience(remote, patience, || self.repository.remote_branches(remote, &names))?;
+        for folder in folders {
+            if folder_names(folder).any(|name| there.iter().any(|there| there == name)) {
+                return Err(in_the_way(remote, folder).into());
+            }
+        }
+        if there.contains(&results) {
+            // Looked at under another name: it may be somebody else's.
+            let incoming = Self::open(self.path())?.with_results_prefix(INCOMING);
+            let to = incoming.results_branch(id);
+            let owner = with_patience(remote, patience, || self.repository.fetch(remote, &results, &to))
+                .and_then(|_| incoming.results_batch(id));
+            self.repository.delete_branch(&to)?;
+            if let Some(owner) = owner?.filter(|owner| *owner != digest) {
+                let message = format!(
+                    "the results on `{results}` of `{}` are of another batch: its digest is {owner}, not {digest}",
+                    remote.url()
+                );
+                return Err(Failure::config(message).hint("choose another `--batch-id`").into());
+            }
+        }
+        Ok(())
+    }
+
     /// Hands the batch over on the branch `eval-batch/<id>` of the runner repository; another batch with that id over
-    /// there is an error (exit 3).
+    /// there is an error (exit 3). Whether the branch was made: the same batch may lie there already.
     pub fn push_batch(
         &self,
         remote: &Remote,
         id: &BatchId,
         digest: Digest,
         patience: Duration,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<bool> {
         let branch = handover_branch(id);
         let push = || self.repository.push(remote, &branch, true);
         match with_patience(remote, patience, push)? {
-            Pushed::Done => Ok(()),
+            Pushed::Done => Ok(true),
             Pushed::InTheWay => Err(in_the_way(remote, HANDOVER).into()),
             Pushed::Refused(words) => Err(Failure::config(format!(
                 "`{}` refuses the branch `{branch}`:\n{words}",
@@ -67,7 +116,7 @@ impl LocalExchange {
                 let digest_there = if there { self.stored_digest(&incoming)? } else { None };
                 self.repository.delete_branch(&incoming)?;
                 match digest_there {
-                    Some(there) => Ok(must_match(id, there, digest)?),
+                    Some(there) => Ok(must_match(id, there, digest).map(|()| false)?),
                     None => anyhow::bail!("the branch `{branch}` of `{}` comes and goes", remote.url()),
                 }
             }
@@ -236,8 +285,18 @@ fn explain(remote: &Remote, error: anyhow::Error) -> anyhow::Error {
     }
 }
 
+/// A folder of branches and the folders that it lies in: no branch may have such a name.
+fn folder_names(folder: &str) -> impl Iterator<Item = &str> {
+    folder.match_indices('/').map(|(at, _)| at).chain([folder.len()]).map(|end| &folder[..end])
+}
+
 fn in_the_way(remote: &Remote, folder: &str) -> Failure {
-    let name = folder.split('/').next().unwrap_or(folder);
-    Failure::config(format!("a branch of `{}` is in the way of every branch `{folder}/…`", remote.url()))
-        .hint(format!("rename the branch `{name}` there, or choose another `results_branch`"))
+    let names: Vec<String> = folder_names(folder).map(|name| format!("`{name}`")).collect();
+    let names = names.join(" or ");
+    let message = format!("a branch {names} of `{}` is in the way of every branch `{folder}/…`", remote.url());
+    Failure::config(message).hint(if folder == HANDOVER {
+        "rename that branch there, or use another `--handover`"
+    } else {
+        "rename that branch there, or choose another `results_branch`"
+    })
 }

@@ -171,6 +171,20 @@ impl Repository {
         if error.stderr.contains("couldn't find remote ref") { Ok(false) } else { Err(error.into()) }
     }
 
+    /// Which of these branches are over there.
+    ///
+    /// A failure of git itself is a [`GitError`].
+    pub fn remote_branches(&self, remote: &Remote, names: &[&str]) -> anyhow::Result<Vec<String>> {
+        let mut list = command_in(self.dir(), "ls-remote")?;
+        remote.authenticate(&mut list);
+        list.args(["--heads", "--", &remote.url]);
+        list.args(names.iter().map(|name| format!("refs/heads/{name}")));
+        let answer = String::from_utf8_lossy(&run(list, "ls-remote")?).into_owned();
+        let listed = answer.lines().filter_map(|line| line.split_once("\trefs/heads/")).map(|(_, name)| name);
+        // A pattern also fits the end of a longer name.
+        Ok(listed.filter(|name| names.contains(name)).map(ToOwned::to_owned).collect())
+    }
+
     /// Brings a branch to the other side, where it must not exist yet (`new`) or lie behind.
     pub fn push(&self, remote: &Remote, branch: &str, new: bool) -> anyhow::Result<Pushed> {
         let name = format!("refs/heads/{branch}");

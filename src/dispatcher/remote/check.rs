@@ -1,7 +1,10 @@
 //! Whether a runner repository can take a dispatch: told before anything is sent there.
 
-use super::Dispatcher;
+use super::start::Wanted;
+use super::{Dispatcher, PATIENCE};
 use crate::config::WorkflowInputs;
+use crate::exchange::Needs;
+use crate::git::Remote;
 use crate::github::{ApiError, RepositoryInfo};
 use crate::model::{DISPATCH_INPUTS, Failure, RemoteResults, RemoteTarget, printable};
 
@@ -62,6 +65,21 @@ impl Dispatcher {
         Err(Failure::config(message).hint(
             "make it private, keep results off the branches with `results_artifact: true`, or say `--allow-public`",
         ))
+    }
+
+    /// Checks that the branches of a batch can be made over there, and are not those of another batch.
+    pub(super) async fn check_branches(
+        &self,
+        remote: &Remote,
+        wanted: &Wanted<'_>,
+        hand_over: bool,
+    ) -> anyhow::Result<()> {
+        let needs = Needs { results: matches!(wanted.target.results, RemoteResults::Branch(_)), hand_over };
+        if !needs.results && !needs.hand_over {
+            return Ok(());
+        }
+        let (remote, id, digest) = (remote.clone(), wanted.id.clone(), wanted.sha256);
+        self.with_exchange(move |exchange| exchange.check_remote(&remote, &id, digest, needs, PATIENCE)).await
     }
 }
 

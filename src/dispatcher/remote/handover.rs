@@ -42,6 +42,14 @@ pub struct ActionsRun {
     pub artifacts: Option<ResultsService>,
 }
 
+/// A batch where the runner will look for it.
+#[derive(Debug)]
+pub(super) struct Brought {
+    pub(super) hand_over: HandOver,
+    /// Whether a branch was made for it.
+    pub(super) is_new_branch: bool,
+}
+
 impl Dispatcher {
     /// Which way a batch of this size takes to a repository.
     pub(super) fn choose_hand_over(&self, archive_bytes: u64, repo: &str) -> Result<HandOverChoice, Failure> {
@@ -80,13 +88,15 @@ impl Dispatcher {
         remote: Remote,
         id: &BatchId,
         digest: Digest,
-    ) -> anyhow::Result<HandOver> {
+    ) -> anyhow::Result<Brought> {
         let batch = id.clone();
-        match choice {
+        let mut is_new_branch = false;
+        let hand_over = match choice {
             HandOverChoice::Auto | HandOverChoice::Branch => {
-                self.with_exchange(move |exchange| exchange.push_batch(&remote, &batch, digest, PATIENCE))
+                is_new_branch = self
+                    .with_exchange(move |exchange| exchange.push_batch(&remote, &batch, digest, PATIENCE))
                     .await?;
-                Ok(HandOver::Branch { repo: repo.to_owned(), branch: handover_branch(id) })
+                HandOver::Branch { repo: repo.to_owned(), branch: handover_branch(id) }
             }
             HandOverChoice::Inline => {
                 let archive = self.with_exchange(move |exchange| {
@@ -95,7 +105,7 @@ impl Dispatcher {
                     exchange.get_batch(&batch, &archive)?;
                     Ok(std::fs::read(archive)?)
                 });
-                Ok(HandOver::Inline(base64::engine::general_purpose::STANDARD.encode(archive.await?)))
+                HandOver::Inline(base64::engine::general_purpose::STANDARD.encode(archive.await?))
             }
             HandOverChoice::Artifact => {
                 let actions = self.actions.as_ref().context("not in a workflow run")?;
@@ -112,8 +122,9 @@ impl Dispatcher {
                 // A second dispatch of one batch from one run finds the name taken.
                 let name = format!("batch-{id}-{:08x}", fastrand::u32(..));
                 service.upload(&name, &zip, Some(RETENTION_DAYS)).await?;
-                Ok(HandOver::Artifact { repo: actions.repo.clone(), run_id: actions.run_id, name })
+                HandOver::Artifact { repo: actions.repo.clone(), run_id: actions.run_id, name }
             }
-        }
+        };
+        Ok(Brought { hand_over, is_new_branch })
     }
 }

@@ -158,6 +158,17 @@ impl Record {
         Ok(())
     }
 
+    /// Forgets a batch that was never started.
+    pub(super) fn delete(&self, exchange: &LocalExchange) -> anyhow::Result<()> {
+        let path = path(exchange, &self.batch_id);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot delete `{}`", path.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The title that GitHub gives to the run of a start.
     pub fn run_title(&self, dispatch: &Dispatch) -> String {
         format!("eval {} {}", self.batch_id, dispatch.id)

@@ -22,7 +22,7 @@ impl Dispatcher {
     /// its branch was refused.
     pub async fn take_in(&self, record: &mut Record, at_the_end: bool) -> anyhow::Result<()> {
         if let RemoteResults::Branch(_) = record.results {
-            self.fetch_branch(record).await?;
+            self.fetch_branch(record, PATIENCE).await?;
             if !at_the_end || self.unsettled(record).await?.is_empty() {
                 return Ok(());
             }
@@ -31,11 +31,11 @@ impl Dispatcher {
     }
 
     /// Makes the results branch here what it is there; tells how many rows it has.
-    pub(super) async fn fetch_branch(&self, record: &Record) -> anyhow::Result<u64> {
+    pub(super) async fn fetch_branch(&self, record: &Record, patience: Duration) -> anyhow::Result<u64> {
         let remote = self.remote(&record.repo, &record.clone_url).await?;
         let (id, expected) = (record.batch_id.clone(), record.batch_sha256);
         self.with_exchange(move |exchange| {
-            exchange.fetch_results(&remote, &id, PATIENCE)?;
+            exchange.fetch_results(&remote, &id, patience)?;
             if let Some(manifest) = exchange.results_manifest(&id)?
                 && manifest.batch_sha256 != expected
             {

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::record::{Dispatch, Record, lock};
 use super::{Dispatcher, HandOverChoice};
+use crate::exchange::handover_branch;
+use crate::git::Remote;
 use crate::github::{ApiError, Dispatched, Polled, Run};
 use crate::model::{
     BatchId, Digest, DispatchId, DispatchInputs, Exit, Failure, HandOver, RemoteTarget, RunnerOptions,
@@ -16,6 +18,8 @@ use crate::model::{
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 /// A start is repeated once when no run appears; the runner makes even a double start harmless.
 const STARTS: usize = 2;
+/// How long git is repeated to take back what was not started.
+const TAKE_BACK_PATIENCE: Duration = Duration::from_secs(20);
 /// Clocks differ, and a title is unique.
 const CLOCK_SKEW: Duration = Duration::from_hours(24);
 
@@ -80,10 +84,33 @@ impl Dispatcher {
         let choice = self.choose_hand_over(wanted.archive_bytes, &target.repo)?;
         self.check_visibility(&runner, target, choice == HandOverChoice::Branch)?;
         let remote = self.remote(&target.repo, &runner.info.clone_url).await?;
-        let hand_over = self.bring(choice, &target.repo, remote, &wanted.id, wanted.sha256).await?;
-        record.hand_over = format!("{hand_over:?}");
-        self.start(&mut record, &hand_over, &shards).await?;
+        self.check_branches(&remote, wanted, choice == HandOverChoice::Branch).await?;
+        let brought = self.bring(choice, &target.repo, remote.clone(), &wanted.id, wanted.sha256).await?;
+        record.hand_over = format!("{:?}", brought.hand_over);
+        if let Err(error) = self.start(&mut record, &brought.hand_over, &shards).await {
+            if record.dispatches.is_empty() {
+                self.take_back(&record, brought.is_new_branch.then_some(remote)).await;
+            }
+            return Err(error);
+        }
         Ok((record, Begun::Started))
+    }
+
+    /// Leaves nothing behind of a batch that was not started.
+    async fn take_back(&self, record: &Record, branch_at: Option<Remote>) {
+        if let Err(error) = record.delete(&self.exchange) {
+            tracing::debug!("{error:#}");
+        }
+        if let Some(remote) = branch_at {
+            let id = record.batch_id.clone();
+            let deleted = self
+                .with_exchange(move |exchange| exchange.delete_remote_batch(&remote, &id, TAKE_BACK_PATIENCE))
+                .await;
+            if let Err(error) = deleted {
+                let branch = handover_branch(&record.batch_id);
+                (self.tell)(&format!("the branch `{branch}` of `{}` stays there: {error:#}", record.repo));
+            }
+        }
     }
 
     /// Whether the run of the newest start is going on; looks for it if its answer was lost.

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::Dispatcher;
 use super::record::Record;
-use crate::github::{Job, Polled, Run};
+use crate::github::{Etag, Job, Polled, Run};
 use crate::model::{RemoteResults, printable};
 
 const FIRST_POLL: Duration = Duration::from_secs(5);
@@ -62,6 +62,7 @@ pub enum Watched {
 /// What is known of a run while it is watched.
 struct Sight {
     started: Instant,
+    etag: Option<Etag>,
     /// How long it took until the first job was at work, once one is.
     queued: Option<Duration>,
     run: Option<Run>,
@@ -80,33 +81,30 @@ impl Dispatcher {
         mut stop: watch::Receiver<u32>,
     ) -> anyhow::Result<Watched> {
         progress.total.store(record.requests, Ordering::Relaxed);
-        let mut sight =
-            Sight { started: Instant::now(), queued: None, run: None, jobs: Vec::new(), fetched: None };
+        let mut sight = Sight {
+            started: Instant::now(),
+            etag: None,
+            queued: None,
+            run: None,
+            jobs: Vec::new(),
+            fetched: None,
+        };
         let until = sight.started + timeout;
         let mut interval = poll_interval.unwrap_or(FIRST_POLL);
-        let mut etag = None;
         loop {
-            match self.client.run(&record.repo, run_id, etag.as_ref()).await {
-                Ok(Polled::Changed(run, tag)) => {
-                    etag = tag;
-                    if run.is_over() {
-                        return Ok(Watched::Completed(Box::new(run)));
-                    }
-                    if is_in_progress(&run) {
-                        sight.jobs = self.client.jobs(&record.repo, run_id).await.unwrap_or_default();
-                        sight.queued = queue_time(&run, &sight.jobs).or(sight.queued);
-                    }
-                    sight.run = Some(run);
-                }
-                Ok(Polled::Unchanged) => {}
-                Err(error) if error.is_not_found() && sight.started.elapsed() < APPEARS_WITHIN => {}
-                // The run goes on whether we see it or not; the limit of the waiting holds for this too.
-                Err(error) if error.is_passing() => {
-                    (self.tell)(&format!("cannot see the run at the moment: {}", error.into_failure()));
-                }
-                Err(error) => return Err(error.into_failure().into()),
+            // The client is patient with GitHub; whoever waits here may be less so.
+            let over = tokio::select! {
+                over = self.look(record, run_id, &mut sight) => over?,
+                () = tokio::time::sleep_until(until.into()) => return Ok(Watched::TimedOut),
+                _ = stop.wait_for(|asked| *asked > 0) => return Ok(Watched::Interrupted),
+            };
+            if let Some(run) = over {
+                return Ok(Watched::Completed(run));
             }
-            self.count_rows(record, &mut sight, progress).await;
+            tokio::select! {
+                () = self.count_rows(record, &mut sight, progress) => {}
+                _ = stop.wait_for(|asked| *asked > 0) => return Ok(Watched::Interrupted),
+            }
             progress.say(sight.describe());
             let left = until.saturating_duration_since(Instant::now());
             let wait = if poll_interval.is_some() {
@@ -127,6 +125,36 @@ impl Dispatcher {
         }
     }
 
+    /// Looks at the run once; gives it if it is over.
+    async fn look(
+        &self,
+        record: &Record,
+        run_id: u64,
+        sight: &mut Sight,
+    ) -> anyhow::Result<Option<Box<Run>>> {
+        match self.client.run(&record.repo, run_id, sight.etag.as_ref()).await {
+            Ok(Polled::Changed(run, etag)) => {
+                sight.etag = etag;
+                if run.is_over() {
+                    return Ok(Some(Box::new(run)));
+                }
+                if is_in_progress(&run) {
+                    sight.jobs = self.client.jobs(&record.repo, run_id).await.unwrap_or_default();
+                    sight.queued = queue_time(&run, &sight.jobs).or(sight.queued);
+                }
+                sight.run = Some(run);
+            }
+            Ok(Polled::Unchanged) => {}
+            Err(error) if error.is_not_found() && sight.started.elapsed() < APPEARS_WITHIN => {}
+            // The run goes on whether we see it or not; the limit of the waiting holds for this too.
+            Err(error) if error.is_passing() => {
+                (self.tell)(&format!("cannot see the run at the moment: {}", error.into_failure()));
+            }
+            Err(error) => return Err(error.into_failure().into()),
+        }
+        Ok(None)
+    }
+
     /// Counts what is on the results branch, now and then. Only shown, so that a failure is no more than a note.
     async fn count_rows(&self, record: &Record, sight: &mut Sight, progress: &RemoteProgress) {
         let branch = matches!(record.results, RemoteResults::Branch(_));
@@ -135,7 +163,7 @@ impl Dispatcher {
             return;
         }
         sight.fetched = Some(Instant::now());
-        match self.fetch_branch(record).await {
+        match self.fetch_branch(record, Duration::ZERO).await {
             Ok(rows) => progress.answered.store(rows.min(record.requests), Ordering::Relaxed),
             Err(error) => tracing::debug!("cannot count the rows: {error:#}"),
         }

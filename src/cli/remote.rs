@@ -182,7 +182,8 @@ impl<'t> RemoteBatch<'t> {
             }
             if !self.left {
                 let exchange = self.exchange();
-                display.note(&format!("to call what is missing: `run-evals dispatch --resume {id}{exchange}`"));
+                display
+                    .note(&format!("to call what is missing: `run-evals dispatch --resume {id}{exchange}`"));
             }
             return Ok(collection);
         }

@@ -293,7 +293,8 @@ fn folder_names(folder: &str) -> impl Iterator<Item = &str> {
 fn in_the_way(remote: &Remote, folder: &str) -> Failure {
     let names: Vec<String> = folder_names(folder).map(|name| format!("`{name}`")).collect();
     let names = names.join(" or ");
-    let message = format!("a branch {names} of `{}` is in the way of every branch `{folder}/…`", remote.url());
+    let message =
+        format!("a branch {names} of `{}` is in the way of every branch `{folder}/…`", remote.url());
     Failure::config(message).hint(if folder == HANDOVER {
         "rename that branch there, or use another `--handover`"
     } else {

@@ -1,6 +1,11 @@
 //! The acceptance tests: real counterparts, as `.ci/acceptance` installs and starts them.
 
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "tests: they panic to fail, and print figures")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::format_collect,
+    clippy::print_stderr,
+    reason = "tests: they panic to fail, and print figures"
+)]
 
 mod act;
 mod docker;

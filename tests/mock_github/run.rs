@@ -67,6 +67,8 @@ pub(crate) struct Run {
     pub(crate) started_at: Timestamp,
     /// When anything of it changed.
     pub(crate) updated_at: Timestamp,
+    /// When there is a machine for it.
+    pub(crate) machine_at: Instant,
     /// What is to go wrong with it.
     pub(crate) faults: Vec<What>,
     /// All jobs of all attempts.

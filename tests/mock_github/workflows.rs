@@ -207,6 +207,7 @@ fn create(
         inputs,
         workflow,
         group,
+        machine_at: Instant::now(),
         visible_at: Instant::now() + invisible.unwrap_or_default(),
         created_at: now,
         started_at: now,

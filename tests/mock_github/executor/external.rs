@@ -26,8 +26,14 @@ pub(super) async fn run(world: &Arc<World>, id: u64) -> &'static str {
 
 async fn try_run(world: &Arc<World>, id: u64) -> Result<&'static str, String> {
     let program = world.options.executor.as_ref().ok_or("there is no `--executor`")?;
+    let machine_at = world.lock().runs.get(&id).map(|run| run.machine_at).ok_or("the run is gone")?;
+    tokio::select! {
+        () = tokio::time::sleep_until(machine_at.into()) => {}
+        () = stopped(world, id) => return Ok("cancelled"),
+    }
     let job = world.lock().new_id();
     world.change(id, |run| {
+        run.status = "in_progress";
         let attempt = run.attempt;
         let mut queued = leg::queued(job, "workflow", "workflow", attempt, &Value::Null);
         queued.status = "in_progress";

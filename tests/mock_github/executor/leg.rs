@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio::sync::SemaphorePermit;
 
 use super::console::Console;
 use super::environment::{self, Machine};
@@ -55,27 +56,6 @@ pub(super) fn queued(id: u64, key: &str, name: &str, attempt: u64, definition: &
     }
 }
 
-/// One queued job for a run that never gets a machine.
-pub(super) fn queue_only(world: &World, run: u64) {
-    let id = world.lock().new_id();
-    world.change(run, |run| {
-        let key =
-            run.workflow["jobs"].as_object().and_then(|jobs| jobs.keys().next().cloned()).unwrap_or_default();
-        let definition = run.workflow["jobs"][&key].clone();
-        let attempt = run.attempt;
-        run.jobs.push(queued(id, &key, &key, attempt, &definition));
-    });
-}
-
-/// Ends the jobs that are still queued.
-pub(super) fn cancel_queued(world: &World, run: u64) {
-    world.change(run, |run| {
-        for job in run.jobs.iter_mut().filter(|job| job.status == "queued") {
-            conclude(job, "cancelled");
-        }
-    });
-}
-
 /// A job whose condition does not hold.
 pub(super) fn skip(world: &World, run: u64, key: &str) {
     let id = world.lock().new_id();
@@ -91,12 +71,13 @@ pub(super) fn skip(world: &World, run: u64, key: &str) {
 /// Runs a leg to its end.
 pub(super) async fn run(world: &Arc<World>, leg: Leg) {
     let machine = tokio::select! {
-        permit = world.machines.acquire() => permit,
+        permit = machine(world, leg.run) => permit,
         () = stopped(world, leg.run) => {
             change(world, &leg, |job| conclude(job, "cancelled"));
             return;
         }
     };
+    world.change(leg.run, |run| run.status = "in_progress");
     change(world, &leg, |job| {
         job.status = "in_progress";
         job.started_at = Some(Timestamp::now());
@@ -114,6 +95,13 @@ pub(super) async fn run(world: &Arc<World>, leg: Leg) {
         job.pid = None;
         conclude(job, conclusion);
     });
+}
+
+/// A machine, when there is one.
+async fn machine(world: &World, run: u64) -> Option<SemaphorePermit<'_>> {
+    let at = world.lock().runs.get(&run).map(|run| run.machine_at)?;
+    tokio::time::sleep_until(at.into()).await;
+    world.machines.acquire().await.ok()
 }
 
 async fn on_machine(world: &Arc<World>, leg: &Leg) -> Result<&'static str, String> {

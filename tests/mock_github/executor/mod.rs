@@ -13,7 +13,7 @@ mod plan;
 mod process;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
@@ -21,6 +21,9 @@ use crate::faults::moment;
 use crate::run::{Run, Stop};
 use crate::wire::What;
 use crate::world::{State, World};
+
+/// Longer than any test.
+const NEVER: Duration = Duration::from_hours(24);
 
 /// Starts a run that was just created.
 pub(crate) fn start(world: &Arc<World>, run: u64) {
@@ -34,6 +37,7 @@ pub(crate) fn rerun(world: &Arc<World>, run: u64, only_failed: bool) {
         run.status = "queued";
         run.conclusion = None;
         run.started_at = Timestamp::now();
+        run.machine_at = Instant::now();
         run.stop.send_replace(Stop::No);
     });
     tokio::spawn(drive(Arc::clone(world), run, only_failed));
@@ -74,25 +78,13 @@ async fn conclude(world: &Arc<World>, id: u64, only_failed: bool) -> &'static st
     for fault in faults {
         match fault {
             What::StartupFailure => return "startup_failure",
-            What::NeverStarts => {
-                leg::queue_only(world, id);
-                stopped(world, id).await;
-                leg::cancel_queued(world, id);
-                return "cancelled";
-            }
-            What::SlowQueue { seconds } => {
-                let wait = tokio::time::sleep(Duration::from_secs_f64(seconds));
-                tokio::select! {
-                    () = wait => {}
-                    () = stopped(world, id) => return "cancelled",
-                }
-            }
+            What::NeverStarts => wait_for_machine(world, id, NEVER),
+            What::SlowQueue { seconds } => wait_for_machine(world, id, Duration::from_secs_f64(seconds)),
             What::RunCancelled { when } => watchers.stop_at(world, id, when, Stop::Cancelled),
             What::RunTimesOut { when } => watchers.stop_at(world, id, when, Stop::TimedOut),
             _ => {}
         }
     }
-    world.change(id, |run| run.status = "in_progress");
     if world.options.executor.is_some() {
         return external::run(world, id).await;
     }
@@ -103,6 +95,11 @@ async fn conclude(world: &Arc<World>, id: u64, only_failed: bool) -> &'static st
             "startup_failure"
         }
     }
+}
+
+/// Leaves the jobs of a run in the queue for so long.
+fn wait_for_machine(world: &World, id: u64, wait: Duration) {
+    quietly(world, id, |run| run.machine_at = Instant::now() + wait);
 }
 
 /// The conclusion of the jobs together.

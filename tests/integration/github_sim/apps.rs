@@ -18,7 +18,7 @@ fn an_app_gets_a_token_for_what_it_is_installed_on() {
     let sim = Sim::new("exit 0");
     let permissions = BTreeMap::from([("actions".to_owned(), "write".to_owned())]);
     let grants = BTreeMap::from([(REPO.to_owned(), permissions)]);
-    let key = sim.github.app(&NewApp { id: 42, grants, token_seconds: Some(2) });
+    let key = sim.github.app(&NewApp { id: 42, grants, token_seconds: Some(4) });
     let now = jiff::Timestamp::now().as_second();
     let app = sim.client_of(&jwt(&key, &json!({ "iat": now - 60, "exp": now + 500, "iss": 42 })));
     let installation = app.get(&format!("/repos/{REPO}/installation"));

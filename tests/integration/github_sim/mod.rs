@@ -9,7 +9,7 @@ mod git;
 mod jobs;
 mod stops;
 
-use crate::support::github::{MockGithub, RunView};
+use crate::support::github::{MockGithub, RunView, What, When};
 use client::Client;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt as _;
@@ -68,6 +68,17 @@ impl Sim {
     fn wait_for_file(&self, name: &str) {
         let path = self.dir.path().join(name);
         self.github.until(|_| path.exists());
+    }
+
+    /// The moment at which there are so many faults, the first of which is usually the one that waits for it.
+    fn at_fault(&self, number: usize) -> When {
+        let url = format!("{}/faults", self.github.urls().control_url);
+        When::Counter { url, pointer: format!("/{}/id", number - 1), at_least: 1 }
+    }
+
+    /// One more fault, of which nobody notices anything.
+    fn add_harmless_fault(&self) {
+        self.github.fault(What::ArtifactExpired { name: "none".to_owned() });
     }
 
     fn write(&self, name: &str, text: &str) {

@@ -3,13 +3,13 @@
 use serde_json::json;
 
 use super::{REPO, Sim};
-use crate::support::github::{What, When};
+use crate::support::github::{RunView, What};
 
 const STUBBORN: &str = r#"
 trap 'echo "got INT" >> "$TEST_DIR/signals"; echo interrupted' INT
 trap 'echo "got TERM" >> "$TEST_DIR/signals"; exit 9' TERM
-touch "$TEST_DIR/started"
-echo "$RUNNER_TEMP" > "$TEST_DIR/temp"
+echo "$RUNNER_TEMP" > "$TEST_DIR/new"
+mv "$TEST_DIR/new" "$TEST_DIR/started"
 for i in $(seq 1000); do sleep 0.05; done
 "#;
 
@@ -51,10 +51,10 @@ fn who_does_not_listen_is_killed_with_all_children() {
 #[test]
 fn a_run_can_be_cancelled_or_run_out_of_time_by_itself() {
     let sim = Sim::with(STUBBORN, &["--second-ms", "10"]);
-    sim.github.fault(What::RunCancelled { when: When::Seconds { seconds: 0.3 } });
-    assert_eq!(sim.finished(sim.dispatch("b1", 1)).conclusion.as_deref(), Some("cancelled"));
-    sim.github.fault(What::RunTimesOut { when: When::Seconds { seconds: 0.3 } });
-    let run = sim.finished(sim.dispatch("b2", 1));
+    sim.github.fault(What::RunCancelled { when: sim.at_fault(2) });
+    assert_eq!(stopped_once_started(&sim, "b1").conclusion.as_deref(), Some("cancelled"));
+    sim.github.fault(What::RunTimesOut { when: sim.at_fault(4) });
+    let run = stopped_once_started(&sim, "b2");
     assert_eq!(run.conclusion.as_deref(), Some("timed_out"));
     assert!(run.jobs[0].log.contains("exceeded the maximum execution time"));
 }
@@ -62,19 +62,27 @@ fn a_run_can_be_cancelled_or_run_out_of_time_by_itself() {
 #[test]
 fn a_leg_is_killed_or_its_machine_lost() {
     let sim = Sim::new(STUBBORN);
-    let at_once = || When::Seconds { seconds: 0.2 };
-    sim.github.fault(What::LegKilled { leg: Some(0), when: at_once(), machine_lost: false });
-    let run = sim.finished(sim.dispatch("b1", 1));
+    sim.github.fault(What::LegKilled { leg: Some(0), when: sim.at_fault(2), machine_lost: false });
+    let run = stopped_once_started(&sim, "b1");
     assert_eq!(run.conclusion.as_deref(), Some("failure"));
     assert!(run.jobs[0].log.contains("##[error]Docker run failed with exit code 137"));
-    let temp = sim.read("temp").trim().to_owned();
+    let temp = sim.read("started").trim().to_owned();
     assert!(std::path::Path::new(&temp).exists());
-    sim.github.fault(What::LegKilled { leg: None, when: at_once(), machine_lost: true });
-    let run = sim.finished(sim.dispatch("b2", 1));
+    sim.github.fault(What::LegKilled { leg: None, when: sim.at_fault(4), machine_lost: true });
+    let run = stopped_once_started(&sim, "b2");
     assert_eq!(run.conclusion.as_deref(), Some("failure"));
     assert!(run.jobs[0].annotations[0].1.starts_with("The hosted runner lost communication"));
-    let lost = sim.read("temp").trim().to_owned();
+    let lost = sim.read("started").trim().to_owned();
     assert!(lost != temp && !std::path::Path::new(&lost).exists());
+}
+
+/// A run whose fault strikes when its script has started.
+fn stopped_once_started(sim: &Sim, batch: &str) -> RunView {
+    let _ = std::fs::remove_file(sim.dir.path().join("started"));
+    let run = sim.dispatch(batch, 1);
+    sim.wait_for_file("started");
+    sim.add_harmless_fault();
+    sim.finished(run)
 }
 
 #[test]

@@ -6,30 +6,28 @@ use super::stage::{Stage, batch, errors, exit_codes, inline, only_job};
 
 #[test]
 fn a_lost_machine_costs_what_came_after_the_last_checkpoint() {
-    let stage = Stage::new(&["--latency-ms", "100"]);
-    stage.targets(&stage.llm.base_url(), "    max_concurrency: 4\n");
-    let when = When::Pushes { count: 4 };
+    let stage = Stage::with_checkpoints(&["--latency-ms", "100"]);
+    let when = When::Pushes { count: 3 };
     stage.github.fault(What::LegKilled { leg: Some(0), when, machine_lost: true });
-    let run = stage.run(&inline(&batch(80, 1), 1));
+    let run = stage.run(&inline(&batch(240, 1), 1));
     assert_eq!(run.conclusion.as_deref(), Some("failure"));
     let kept = stage.rows().len() as u64;
     let called = stage.llm.counter("requests");
-    assert!(kept > 0 && called < 80, "{kept} kept, {called} called");
+    assert!(kept > 0 && called < 240, "{kept} kept, {called} called");
 
     let run = stage.rerun(run.id);
     let job = run.jobs.iter().find(|job| job.attempt == 2).unwrap();
     assert_eq!(job.exit_code, Some(0), "{}", job.log);
-    assert_eq!(stage.llm.counter("requests"), called + 80 - kept);
-    assert_eq!(stage.json("results/manifest.json")["totals"]["answered"], 80);
+    assert_eq!(stage.llm.counter("requests"), called + 240 - kept);
+    assert_eq!(stage.json("results/manifest.json")["totals"]["answered"], 240);
 }
 
 #[test]
 fn a_leg_that_left_artifacts_is_resumed_from_them() {
-    let stage = Stage::new(&["--latency-ms", "100"]);
-    stage.targets(&stage.llm.base_url(), "    max_concurrency: 4\n");
-    let when = When::Artifacts { count: 3 };
+    let stage = Stage::with_checkpoints(&["--latency-ms", "100"]);
+    let when = When::Artifacts { count: 2 };
     stage.github.fault(What::LegKilled { leg: Some(0), when, machine_lost: true });
-    let mut inputs = inline(&batch(60, 1), 1);
+    let mut inputs = inline(&batch(240, 1), 1);
     inputs.results = run_evals::model::RemoteResults::Artifact;
     let run = stage.run(&inputs);
     assert_eq!(run.conclusion.as_deref(), Some("failure"));
@@ -38,14 +36,14 @@ fn a_leg_that_left_artifacts_is_resumed_from_them() {
     let run = stage.rerun(run.id);
     let job = run.jobs.iter().find(|job| job.attempt == 2).unwrap();
     assert_eq!(job.exit_code, Some(0), "{}", job.log);
-    assert_eq!(job.outputs["answered"], "60");
-    let twice = stage.llm.counter("requests") - 60;
+    assert_eq!(job.outputs["answered"], "240");
+    let twice = stage.llm.counter("requests") - 240;
     assert!(twice < called, "{twice} of {called} were called again");
 }
 
 #[test]
 fn a_cancelled_job_keeps_what_it_has() {
-    let stage = Stage::new(&["--latency-ms", "300"]);
+    let stage = Stage::with_checkpoints(&["--latency-ms", "300"]);
     stage.targets(&stage.llm.base_url(), "    max_concurrency: 2\n");
     let when = When::Pushes { count: 2 };
     stage.github.fault(What::RunCancelled { when });
@@ -91,8 +89,7 @@ fn limits_are_shared_by_the_legs() {
 
 #[test]
 fn a_host_that_is_down_for_a_while_loses_nothing() {
-    let stage = Stage::new(&["--latency-ms", "50"]);
-    stage.targets(&stage.llm.base_url(), "    max_concurrency: 4\n");
+    let stage = Stage::with_checkpoints(&["--latency-ms", "50"]);
     let answer =
         crate::support::github::Wrong::Status { status: 502, body: String::new(), headers: [].into() };
     let what = What::Answer { route: "GIT git-receive-pack".to_owned(), after: false, answer };

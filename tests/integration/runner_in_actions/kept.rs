@@ -27,22 +27,21 @@ fn a_refused_branch_is_replaced_by_artifacts_before_the_first_call() {
 
 #[test]
 fn rows_that_are_refused_half_way_become_artifacts_too() {
-    let stage = Stage::new(&["--latency-ms", "100"]);
-    stage.targets(&stage.llm.base_url(), "    max_concurrency: 4\n");
+    let stage = Stage::with_checkpoints(&["--latency-ms", "100"]);
     stage.github.add_fault(&scanning(2));
-    let run = stage.run(&inline(&batch(60, 1), 1));
+    let run = stage.run(&inline(&batch(200, 1), 1));
     let job = only_job(&run);
     assert_eq!(job.exit_code, Some(0), "{}", job.log);
     assert!(!run.artifacts.is_empty());
-    assert_eq!(job.outputs["answered"], "60");
-    assert_eq!(stage.llm.counter("requests"), 60);
+    assert_eq!(job.outputs["answered"], "200");
+    assert_eq!(stage.llm.counter("requests"), 200);
     let pushed = stage.rows().len();
-    assert!(pushed > 0 && pushed < 60, "{pushed}");
+    assert!(pushed > 0 && pushed < 200, "{pushed}");
 }
 
 #[test]
 fn a_branch_that_is_moved_by_others_is_pushed_to_all_the_same() {
-    let stage = Stage::new(&["--latency-ms", "50"]);
+    let stage = Stage::with_checkpoints(&["--latency-ms", "50"]);
     let what = What::RefMoved { branch: "eval-results/".to_owned() };
     let moved = stage.github.add_fault(&Fault { what, times: Some(6), skip: 0 });
     let run = stage.run(&inline(&batch(30, 2), 2));
@@ -100,15 +99,14 @@ fn step(stage: &Stage, workspace: &Workspace, inputs: &DispatchInputs) -> Output
 
 #[test]
 fn without_an_artifact_service_the_last_rows_are_left_in_the_workspace() {
-    let stage = Stage::new(&["--latency-ms", "100"]);
-    stage.targets(&stage.llm.base_url(), "    max_concurrency: 4\n");
+    let stage = Stage::with_checkpoints(&["--latency-ms", "100"]);
     stage.github.add_fault(&scanning(2));
     let workspace = Workspace::new();
-    let output = step(&stage, &workspace, &inline(&batch(40, 1), 1)).expect(5);
+    let output = step(&stage, &workspace, &inline(&batch(200, 1), 1)).expect(5);
     assert!(output.stderr.contains("::error title=run-evals::the last rows of shard 0"), "{}", output.stderr);
     let left = workspace.rows("run-evals-results/eval-results-b1-000-1-0001.jsonl");
-    assert_eq!(stage.rows().len() + left.len(), 40);
-    assert_eq!(stage.llm.counter("requests"), 40);
+    assert_eq!(stage.rows().len() + left.len(), 200);
+    assert_eq!(stage.llm.counter("requests"), 200);
 }
 
 #[test]

@@ -19,16 +19,27 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// A repository whose target `llm` is a server with these options.
+    /// A repository whose target `llm` is a server with these options. Runs end before their first checkpoint.
     pub(super) fn new(llm: &[&str]) -> Self {
+        Self::with_machine(llm, &[])
+    }
+
+    /// The same with a checkpoint every moment, and four calls at once so that there is time for some.
+    pub(super) fn with_checkpoints(llm: &[&str]) -> Self {
+        let stage = Self::with_machine(llm, &[("RUN_EVALS_CHECKPOINT_SECONDS", "0.3")]);
+        stage.targets(&stage.llm.base_url(), "    max_concurrency: 4\n");
+        stage
+    }
+
+    fn with_machine(llm: &[&str], machine: &[(&str, &str)]) -> Self {
         let llm = MockLlm::start(llm);
         let github = MockGithub::start();
-        let machine = [("RUN_EVALS_CHECKPOINT_SECONDS".to_owned(), "0.3".to_owned())];
+        let machine = machine.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         github.repo(&NewRepo {
             full_name: REPO.to_owned(),
             private: true,
             secrets: [("OPENAI_API_KEY".to_owned(), KEY.to_owned())].into(),
-            machine_env: machine.into(),
+            machine_env: machine.collect(),
             ..NewRepo::default()
         });
         let workflow = include_str!("../../../workflows/run-evals.yml");
@@ -172,7 +183,7 @@ pub(super) fn inline(archive: &[u8], legs: u32) -> DispatchInputs {
 
 /// The legs of a run, without the job that gathers them.
 pub(super) fn legs(run: &RunView) -> Vec<&JobView> {
-    run.jobs.iter().filter(|job| job.name.starts_with("run (")).collect()
+    run.jobs.iter().filter(|job| job.name.starts_with("shard ")).collect()
 }
 
 pub(super) fn only_job(run: &RunView) -> &JobView {

@@ -127,8 +127,8 @@ fn another_batch_than_the_one_that_was_said() {
 #[test]
 fn a_bomb_and_a_foreign_repository() {
     let stage = Stage::new(&[]);
-    let bomb =
-        Forgery::of(&[request(&json!({}))]).file(&format!("files/{}", Digest::of(b"x")), &vec![0; 40 << 20]);
+    let zeros = vec![0; 40 << 20];
+    let bomb = Forgery::of(&[request(&json!({}))]).file(&format!("files/{}", Digest::of(&zeros)), &zeros);
     let message = stage.refused(&inline(&bomb.pack(), 1));
     assert!(message.contains("the batch `b1`"), "{message}");
 

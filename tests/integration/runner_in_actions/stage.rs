@@ -196,19 +196,19 @@ pub(super) fn exit_codes(run: &RunView) -> Vec<Option<i32>> {
     legs(run).iter().map(|job| job.exit_code).collect()
 }
 
-/// The error annotations of a job.
+/// The error annotations that the program itself made.
 pub(super) fn errors(job: &JobView) -> Vec<String> {
     annotations(job, "failure")
 }
 
-/// The warning annotations of a job.
+/// The warning annotations that the program itself made.
 pub(super) fn warnings(job: &JobView) -> Vec<String> {
     annotations(job, "warning")
 }
 
 fn annotations(job: &JobView, level: &str) -> Vec<String> {
     let text = |(found, text): &(String, String)| {
-        (found == level).then(|| text.strip_prefix("run-evals: ").unwrap_or(text).to_owned())
+        text.strip_prefix("run-evals: ").filter(|_| found == level).map(ToOwned::to_owned)
     };
     job.annotations.iter().filter_map(text).collect()
 }

@@ -2,5 +2,7 @@
 
 mod losing;
 mod round_trip;
+mod scene;
 mod stage;
 mod starting;
+mod telling;

@@ -64,12 +64,26 @@ impl Stage {
 
     /// The dispatcher's target `cloud`, with these further lines.
     pub(crate) fn target(&self, more: &str) {
-        let more: String = more.lines().map(|line| format!("    {}\n", line.trim())).collect();
-        let text = format!(
-            "targets:\n  - name: cloud\n    provider: github-actions\n    repo: {REPO}\n    workflow: run-evals.yml\n    \
-             target: llm\n    poll_interval: 1s\n    timeout: 90s\n{more}"
-        );
-        self.workspace.write("targets.yaml", text);
+        Self::write_target(&self.workspace, REPO, more);
+    }
+
+    /// The same for any workspace and repository; a line replaces one with the same key.
+    pub(crate) fn write_target(workspace: &Workspace, repo: &str, more: &str) {
+        let mut lines = vec![
+            "provider: github-actions".to_owned(),
+            format!("repo: {repo}"),
+            "workflow: run-evals.yml".to_owned(),
+            "target: llm".to_owned(),
+            "poll_interval: 1s".to_owned(),
+            "timeout: 90s".to_owned(),
+        ];
+        for line in more.lines().map(str::trim) {
+            let key = line.split(':').next().unwrap_or_default();
+            lines.retain(|known| known.split(':').next() != Some(key));
+            lines.push(line.to_owned());
+        }
+        let lines: String = lines.iter().map(|line| format!("    {line}\n")).collect();
+        workspace.write("targets.yaml", format!("targets:\n  - name: cloud\n{lines}"));
     }
 
     /// The arguments of a dispatch of `requests.jsonl` as the batch `b1` to the directory `out`.

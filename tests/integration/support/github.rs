@@ -262,8 +262,9 @@ impl Drop for MockGithub {
 }
 
 /// The workflow that users copy to their runner repository.
-fn workflow() -> Vec<u8> {
-    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("workflows/run-evals.yml")).unwrap()
+pub(crate) fn workflow() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("workflows/run-evals.yml");
+    std::fs::read_to_string(path).unwrap()
 }
 
 /// `cargo test` builds the examples, a narrower command does not: it is built here, which takes no time if it is fresh.

@@ -1,0 +1,155 @@
+//! A runner repository of a test's own, on a simulated GitHub that the tests share, and what a dispatcher's user reads.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::stage::{Stage, runner_targets};
+use crate::support::github::{MockGithub, NewRepo, RunView, workflow};
+use crate::support::{Output, Workspace, git};
+
+/// Where nobody listens: what is refused never calls a model.
+const NO_LLM: &str = "http://127.0.0.1:9/v1";
+
+/// What a token of a dispatcher may do.
+pub(crate) const ALL: [(&str, &str); 2] = [("actions", "write"), ("contents", "write")];
+
+/// A repository that nobody else uses, and a directory to dispatch from.
+pub(crate) struct Scene {
+    pub(crate) github: Arc<MockGithub>,
+    pub(crate) repo: String,
+    pub(crate) workspace: Workspace,
+}
+
+impl Scene {
+    /// A private runner repository `acme/<name>` where everything is right.
+    pub(crate) fn new(name: &str) -> Self {
+        let scene = Self::empty(name, &NewRepo { private: true, ..NewRepo::default() }, &ALL);
+        scene.put(".github/workflows/run-evals.yml", workflow());
+        scene.put("targets.yaml", runner_targets(NO_LLM, ""));
+        scene
+    }
+
+    /// A repository without any file, and a token with these permissions there.
+    pub(crate) fn empty(name: &str, like: &NewRepo, permissions: &[(&str, &str)]) -> Self {
+        let github = shared();
+        let repo = format!("acme/{name}");
+        let secrets = BTreeMap::from([("OPENAI_API_KEY".to_owned(), super::stage::KEY.to_owned())]);
+        github.repo(&NewRepo { full_name: repo.clone(), secrets, ..like.clone() });
+        let token = format!("github_pat_{name}");
+        github.token(&token, "dispatcher", &repo, permissions);
+        let workspace = Workspace::new()
+            .env("GITHUB_API_URL", &github.urls().api_url)
+            .env("GH_ENTERPRISE_TOKEN", &token);
+        let scene = Self { github, repo, workspace };
+        scene.target("");
+        scene.workspace.write_requests(2);
+        scene
+    }
+
+    /// The same with another variable.
+    pub(crate) fn env(self, name: &str, value: &str) -> Self {
+        Self { workspace: self.workspace.env(name, value), ..self }
+    }
+
+    /// The dispatcher's target `cloud`, with these further lines.
+    pub(crate) fn target(&self, more: &str) {
+        Stage::write_target(&self.workspace, &self.repo, more);
+    }
+
+    /// Commits a file on `main` of the repository.
+    pub(crate) fn put(&self, path: &str, content: impl AsRef<[u8]>) {
+        self.github.put_file(&self.repo, path, content);
+    }
+
+    /// The runs of the repository.
+    pub(crate) fn runs(&self) -> Vec<RunView> {
+        self.github.runs().into_iter().filter(|run| run.repo == self.repo).collect()
+    }
+
+    /// What a dispatch that cannot be started tells; it leaves nothing behind, here or there.
+    pub(crate) fn refused(&self, more: &[&str]) -> String {
+        self.fails(&Stage::args(more))
+    }
+
+    /// The same for any command.
+    pub(crate) fn fails(&self, args: &[&str]) -> String {
+        let before = (self.here(), self.there());
+        let output = self.workspace.run(args);
+        assert_eq!(output.stdout, "", "stdout is for data");
+        assert_eq!((self.here(), self.there()), before, "left behind");
+        assert!(!self.workspace.path("out").exists());
+        self.told(&output)
+    }
+
+    /// What a dispatch tells whose run did not succeed; nothing is answered.
+    pub(crate) fn run_fails(&self, more: &[&str]) -> String {
+        let output = self.workspace.run(&Stage::args(more)).expect(5);
+        let rows = self.workspace.rows("out/responses.jsonl");
+        assert_eq!(rows.len(), 2);
+        assert!(rows.iter().all(|row| row["error"]["kind"] == "not_run"), "{rows:?}");
+        assert_eq!(self.runs().len(), 1);
+        self.told(&output)
+    }
+
+    /// The exit code and all of stderr, without what differs from run to run.
+    pub(crate) fn told(&self, output: &Output) -> String {
+        let address = self.github.urls().server_url.trim_start_matches("http://").to_owned();
+        let root = self.workspace.root().to_str().unwrap().to_owned();
+        let text = output.stderr.replace(&address, "[github]").replace(&root, "[dir]");
+        let code = output.code.map_or("none".to_owned(), |code| code.to_string());
+        let text: String = text.split_inclusive('\n').map(comparable).collect();
+        format!("exit {code}\n{text}")
+    }
+
+    /// The branches and the records of the exchange here.
+    fn here(&self) -> Vec<String> {
+        let exchange = self.workspace.path(".run-evals/exchange.git");
+        if !exchange.exists() {
+            return Vec::new();
+        }
+        let branches = git(&self.workspace, &["for-each-ref", "--format=%(refname) %(objectname)"], b"");
+        let records = std::fs::read_dir(exchange.join("dispatch")).into_iter().flatten();
+        let records = records.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let records = records.filter(|name| name.ends_with(".json"));
+        branches.lines().map(ToOwned::to_owned).chain(records).collect()
+    }
+
+    /// The branches and the number of runs over there.
+    fn there(&self) -> (String, usize) {
+        let branches = self.github.git(&self.repo, &["for-each-ref", "--format=%(refname) %(objectname)"]);
+        (branches, self.runs().len())
+    }
+}
+
+/// A line without digests, run numbers and times.
+fn comparable(line: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some(at) = rest.find(|c: char| c.is_ascii_alphanumeric()) {
+        let (before, from) = rest.split_at(at);
+        let word = &from[..from.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(from.len())];
+        out.push_str(before);
+        let is_hex = word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
+        out.push_str(match word.len() {
+            64 if is_hex => "[sha256]",
+            40 if is_hex => "[commit]",
+            _ if is_number && before.ends_with('/') => "[run]",
+            _ => word,
+        });
+        rest = &from[word.len()..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The server that all tests share which run at the same time.
+fn shared() -> Arc<MockGithub> {
+    static SHARED: Mutex<Weak<MockGithub>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.upgrade().unwrap_or_else(|| {
+        let github = Arc::new(MockGithub::start());
+        *shared = Arc::downgrade(&github);
+        github
+    })
+}

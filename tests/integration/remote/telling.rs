@@ -1,0 +1,519 @@
+//! What is wrong on the way to GitHub: the whole message of each, and nothing started, here or there.
+
+use std::os::unix::fs::symlink;
+
+use insta::assert_snapshot;
+
+use super::scene::{ALL, Scene};
+use super::stage::Stage;
+use crate::support::github::{NewRepo, workflow};
+
+const WORKFLOW: &str = ".github/workflows/run-evals.yml";
+
+/// A private repository with a token that has these permissions.
+fn permitted(name: &str, permissions: &[(&str, &str)]) -> Scene {
+    let scene = Scene::empty(name, &NewRepo { private: true, ..NewRepo::default() }, permissions);
+    scene.put(WORKFLOW, workflow());
+    scene
+}
+
+/// What a dispatch tells with this workflow file.
+fn with_workflow(name: &str, text: &str) -> String {
+    let scene = Scene::new(name);
+    scene.put(WORKFLOW, text);
+    scene.refused(&[])
+}
+
+/// A directory for `PATH` with git and nothing else.
+fn only_git(scene: &Scene) -> String {
+    let folder = scene.workspace.path("bin");
+    std::fs::create_dir(&folder).unwrap();
+    let path = std::env::var_os("PATH").unwrap();
+    let git = std::env::split_paths(&path).map(|folder| folder.join("git")).find(|git| git.is_file());
+    symlink(git.unwrap(), folder.join("git")).unwrap();
+    folder.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn no_token() {
+    let scene = Scene::new("no-token").env("GH_ENTERPRISE_TOKEN", "");
+    let path = only_git(&scene);
+    let scene = scene.env("PATH", &path);
+    assert_snapshot!(scene.refused(&[]), @r"
+    exit 3
+    error: no GitHub token for `[github]`: no `--token-file`, no `token` input, no `GH_ENTERPRISE_TOKEN`, no `GITHUB_ENTERPRISE_TOKEN`, and `gh` is not installed
+
+    hint: set `GH_ENTERPRISE_TOKEN`, or sign in with `gh auth login --hostname [github]`
+    ");
+    let scene = scene.env("GH_TOKEN", "github_pat_for_github_com");
+    assert_snapshot!(scene.refused(&[]), @r"
+    exit 3
+    error: no GitHub token for `[github]`: no `--token-file`, no `token` input, no `GH_ENTERPRISE_TOKEN`, no `GITHUB_ENTERPRISE_TOKEN`, and `gh` is not installed; `GH_TOKEN` and `GITHUB_TOKEN` are for github.com only
+
+    hint: set `GH_ENTERPRISE_TOKEN`, or sign in with `gh auth login --hostname [github]`
+    ");
+}
+
+#[test]
+fn a_wrong_token() {
+    let scene = Scene::new("wrong-token").env("GH_ENTERPRISE_TOKEN", "github_pat_wrong");
+    assert_snapshot!(scene.refused(&[]), @r"
+    exit 1
+    error: cannot read the repository `acme/wrong-token`: GitHub answered 401: Bad credentials
+
+    hint: the token is wrong, has expired or was revoked: make a new one; on GitHub Enterprise Server it must be a token of that server
+    ");
+}
+
+#[test]
+fn a_token_file_that_is_not_there() {
+    assert_snapshot!(Scene::new("token-file").refused(&["--token-file", "gone"]), @r"
+    exit 3
+    error: cannot read the token file `gone`: No such file or directory (os error 2)
+
+    hint: `--token-file` names a file that holds nothing but the token
+    ");
+}
+
+#[test]
+fn a_repository_that_cannot_be_seen() {
+    let scene = Scene::new("seen");
+    scene.target("repo: acme/unseen");
+    assert_snapshot!(scene.refused(&[]), @r"
+    exit 3
+    error: cannot read the repository `acme/unseen`: GitHub answered 404: Not Found
+
+    hint: check the name; GitHub also says this of what the token may not see: a fine-grained token needs access to `acme/unseen` with the repository permission `Metadata: read`
+    ");
+}
+
+#[test]
+fn a_workflow_that_is_not_there() {
+    let scene = Scene::new("no-workflow");
+    scene.target("workflow: evals.yml");
+    assert_snapshot!(scene.refused(&[]), @r"
+    exit 3
+    error: cannot read the workflow `evals.yml` of `acme/no-workflow`: GitHub answered 404: Not Found
+
+    hint: the file `.github/workflows/evals.yml` must exist on the default branch of `acme/no-workflow` (copy `workflows/run-evals.yml` there), and the token must see the repository: a fine-grained token needs access to `acme/no-workflow` with the repository permission `Actions: read`
+    ");
+}
+
+#[test]
+fn a_workflow_that_is_not_on_the_ref() {
+    let scene = Scene::empty("not-on-ref", &NewRepo { private: true, ..NewRepo::default() }, &ALL);
+    scene.github.put_file_on(&scene.repo, "old", "README.md", "nothing yet");
+    scene.put(WORKFLOW, workflow());
+    scene.target("ref: old");
+    assert_snapshot!(scene.refused(&[]), @r"
+    exit 3
+    error: there is no `.github/workflows/run-evals.yml` on `old` of `acme/not-on-ref`
+
+    hint: the workflow must be on the default branch and on the `ref` of the target; a commit id is no ref
+    ");
+}
+
+#[test]
+fn a_ref_that_does_not_exist() {
+    let scene = Scene::new("no-ref");
+    scene.target("ref: nowhere");
+    assert_snapshot!(scene.refused(&[]), @r"
+    exit 3
+    error: there is no `.github/workflows/run-evals.yml` on `nowhere` of `acme/no-ref`
+
+    hint: the workflow must be on the default branch and on the `ref` of the target; a commit id is no ref
+    ");
+}
+
+#[test]
+fn a_ref_that_is_a_commit() {
+    // The file can be read at a commit, but a workflow cannot be started there: the batch is on its branch by then.
+    let scene = Scene::new("commit");
+    let commit = scene.github.git(&scene.repo, &["rev-parse", "main"]);
+    scene.target(&format!("ref: {commit}"));
+    assert_snapshot!(scene.refused(&["--handover", "branch"]), @r"
+    exit 3
+    error: cannot start the workflow `run-evals.yml` of `acme/commit`: GitHub answered 422: No ref found for: [commit]
+
+    hint: `ref` must be a branch or a tag of `acme/commit`; a commit's SHA is not accepted
+    ");
+    let pushes = scene.github.pushes();
+    let pushed: Vec<_> = pushes.iter().filter(|push| push.repo == scene.repo).collect();
+    assert_eq!(pushed.len(), 2, "there and back: {pushed:?}");
+}
+
+#[test]
+fn a_disabled_workflow() {
+    let scene = Scene::new("disabled");
+    scene.github.set_workflow_state(&scene.repo, "run-evals.yml", "disabled_manually");
+    assert_snapshot!(scene.refused(&[]), @r"
+    exit 3
+    error: the workflow `run-evals.yml` of `acme/disabled` is not active: `disabled_manually`
+
+    hint: enable it: `gh workflow enable run-evals.yml --repo acme/disabled`
+    ");
+    scene.github.set_workflow_state(&scene.repo, "run-evals.yml", "disabled_inactivity");
+    assert_snapshot!(scene.refused(&[]), @r"
+    exit 3
+    error: the workflow `run-evals.yml` of `acme/disabled` is not active: `disabled_inactivity`
+
+    hint: enable it: `gh workflow enable run-evals.yml --repo acme/disabled`
+    ");
+}
+
+#[test]
+fn a_workflow_without_the_trigger() {
+    let text = "on: push\njobs:\n  run:\n    runs-on: ubuntu-latest\n    steps: []\n";
+    assert_snapshot!(with_workflow("no-trigger", text), @r"
+    exit 3
+    error: `.github/workflows/run-evals.yml` of `acme/no-trigger` cannot be dispatched: it has no `workflow_dispatch` trigger
+
+    hint: copy `workflows/run-evals.yml` of this version of run-evals to the runner repository again
+    ");
+}
+
+#[test]
+fn a_workflow_of_an_older_version() {
+    let text = workflow().replace("      runner_options:", "      options:");
+    assert_snapshot!(with_workflow("older", &text), @r"
+    exit 3
+    error: `.github/workflows/run-evals.yml` of `acme/older` does not declare the inputs `runner_options`
+
+    hint: copy `workflows/run-evals.yml` of this version of run-evals to the runner repository again
+    ");
+}
+
+#[test]
+fn a_workflow_that_wants_more() {
+    let more = "    inputs:\n      ticket:\n        type: string\n        required: true\n";
+    let text = workflow().replacen("    inputs:\n", more, 1);
+    assert_snapshot!(with_workflow("more", &text), @r"
+    exit 3
+    error: `.github/workflows/run-evals.yml` of `acme/more` requires inputs that run-evals does not send: `ticket`
+
+    hint: give them a `default`, or leave them out
+    ");
+}
+
+#[test]
+fn a_workflow_that_is_no_yaml() {
+    assert_snapshot!(with_workflow("no-yaml", "on: [\n"), @r"
+    exit 3
+    error: invalid YAML: while parsing a node, did not find expected node content
+      --> acme/no-yaml/.github/workflows/run-evals.yml:1:5
+       |
+     1 | on: [
+       |     ^
+    ");
+}
+
+#[test]
+fn an_archived_repository() {
+    let archived = NewRepo { private: true, archived: true, ..NewRepo::default() };
+    let scene = Scene::empty("archived", &archived, &ALL);
+    scene.put(WORKFLOW, workflow());
+    assert_snapshot!(scene.refused(&[]), @r"
+    exit 3
+    error: `acme/archived` is archived: no workflow runs there
+
+    hint: unarchive it in its settings, or name another `repo`
+    ");
+}
+
+#[test]
+fn a_public_repository() {
+    let scene = Scene::empty("public", &NewRepo::default(), &ALL);
+    scene.put(WORKFLOW, workflow());
+    assert_snapshot!(scene.refused(&[]), @r"
+    exit 3
+    error: `acme/public` is public: everybody could read the answers on its branches
+
+    hint: make it private, keep results off the branches with `results_artifact: true`, or say `--allow-public`
+    ");
+    assert_snapshot!(scene.refused(&["--handover", "branch"]), @r"
+    exit 3
+    error: `acme/public` is public: everybody could read the prompts and answers on its branches
+
+    hint: make it private, keep results off the branches with `results_artifact: true`, or say `--allow-public`
+    ");
+    scene.target("results_artifact: true");
+    assert_snapshot!(scene.refused(&["--handover", "branch"]), @r"
+    exit 3
+    error: `acme/public` is public: everybody could read the prompts on its branches
+
+    hint: make it private, keep results off the branches with `results_artifact: true`, or say `--allow-public`
+    ");
+}
+
+#[test]
+fn a_token_that_may_not_start_runs() {
+    let scene = permitted("no-actions", &[("actions", "read"), ("contents", "write")]);
+    assert_snapshot!(scene.refused(&[]), @r"
+    exit 1
+    error: cannot start the workflow `run-evals.yml` of `acme/no-actions`: GitHub answered 403: Resource not accessible by personal access token
+
+    hint: a fine-grained token needs access to `acme/no-actions` with the repository permission `actions=write`
+    ");
+    assert_snapshot!(scene.refused(&["--handover", "branch"]), @r"
+    exit 1
+    error: cannot start the workflow `run-evals.yml` of `acme/no-actions`: GitHub answered 403: Resource not accessible by personal access token
+
+    hint: a fine-grained token needs access to `acme/no-actions` with the repository permission `actions=write`
+    ");
+}
+
+#[test]
+fn a_token_that_may_not_see_workflows() {
+    assert_snapshot!(permitted("nothing", &[("contents", "write")]).refused(&[]), @r"
+    exit 1
+    error: cannot read the workflow `run-evals.yml` of `acme/nothing`: GitHub answered 403: Resource not accessible by personal access token
+
+    hint: a fine-grained token needs access to `acme/nothing` with the repository permission `actions=read`
+    ");
+}
+
+#[test]
+fn a_token_that_may_not_push() {
+    let scene = permitted("no-push", &[("actions", "write"), ("contents", "read")]);
+    assert_snapshot!(scene.refused(&["--handover", "branch"]), @r"
+    exit 1
+    error: the token may not do this with git at `http://[github]/acme/no-push.git`
+
+    hint: it needs `Contents: read and write` there (fine-grained token or App), the scope `repo` (classic token), or `permissions: contents: write` (GITHUB_TOKEN, its own repository only)
+    ");
+}
+
+#[test]
+fn a_token_that_may_not_read() {
+    assert_snapshot!(permitted("no-contents", &[("actions", "write")]).refused(&[]), @r"
+    exit 1
+    error: cannot read `.github/workflows/run-evals.yml` of `acme/no-contents`: GitHub answered 403: Resource not accessible by personal access token
+
+    hint: a fine-grained token needs access to `acme/no-contents` with the repository permission `contents=read`
+    ");
+}
+
+#[test]
+fn a_batch_that_does_not_fit_inline() {
+    let scene = Scene::new("large");
+    let text: String = std::iter::repeat_with(|| fastrand::alphanumeric()).take(90_000).collect();
+    let line = serde_json::json!({"id": "a", "messages": [{"role": "user", "content": text}]});
+    scene.workspace.write("requests.jsonl", format!("{line}\n"));
+    let told = scene.refused(&["--handover", "inline"]);
+    let characters = told.split(' ').find(|word| word.len() == 5 && word.parse::<u32>().is_ok()).unwrap();
+    assert_snapshot!(told.replace(characters, "[many]"), @r"
+    exit 2
+    error: the batch has [many] characters, more than the 60000 that fit inline
+
+    hint: use `--handover branch`, or leave the choice to `auto`
+    ");
+}
+
+#[test]
+fn an_artifact_from_a_laptop() {
+    assert_snapshot!(Scene::new("laptop").refused(&["--handover", "artifact"]), @r"
+    exit 2
+    error: artifacts can be made only by a step of a workflow on github.com that uses the action
+
+    hint: use `--handover branch`, or leave the choice to `auto`
+    ");
+}
+
+#[test]
+fn a_batch_that_is_not_known() {
+    let scene = Scene::new("unknown");
+    assert_snapshot!(scene.fails(&["dispatch", "--resume", "b7"]), @r"
+    exit 3
+    error: there is no exchange at `.run-evals/exchange.git`
+
+    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path
+    ");
+    assert_snapshot!(scene.fails(&["collect", "b7"]), @r"
+    exit 3
+    error: there is no exchange at `.run-evals/exchange.git`
+
+    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path; `--target NAME` finds a batch that another machine dispatched
+    ");
+    assert_snapshot!(scene.fails(&["collect", "b7", "--target", "cloud"]), @r"
+    exit 3
+    error: `acme/unknown` has neither the batch `b7` nor its finished results
+
+    hint: a batch that travels inline or as an artifact can be collected before it is finished only where it was dispatched; wait for its run to end, and check the batch id and the target
+    ");
+    assert_snapshot!(scene.fails(&["dispatch", "--resume", "b7"]), @r"
+    exit 3
+    error: batch `b7` was not dispatched to a runner repository from here
+
+    hint: a batch of the local exchange is resumed by its own command with `--batch-id`; one that was dispatched from another machine by the same command as there, with `--batch-id`
+    ");
+    assert_snapshot!(scene.fails(&["collect", "b7"]), @r"
+    exit 3
+    error: there is no batch `b7` in the exchange `.run-evals/exchange.git`
+
+    hint: it has no batch at all: `--exchange` names another path; `--target NAME` finds a batch that another machine dispatched
+    ");
+    assert_snapshot!(scene.fails(&["collect", "b7", "--target", "clowd"]), @r"
+    exit 3
+    error: no target `clowd` in `targets.yaml`
+
+    hint: did you mean `cloud`? its targets: `cloud`
+    ");
+}
+
+#[test]
+fn an_id_that_another_batch_has() {
+    let scene = Scene::new("taken");
+    scene.put("targets.yaml", "targets:\n  - name: llm\n    provider: mock\n");
+    scene.workspace.run(&Stage::args_to("first", &["--handover", "branch"])).expect(0);
+    scene.workspace.write_requests(3);
+    // Here, where its results are.
+    assert_snapshot!(scene.refused(&[]), @r"
+    exit 3
+    error: another batch has the id `b1` already: its digest is [sha256], the new one's is [sha256]
+
+    hint: choose another `--batch-id`, or leave it out to get a new one
+    ");
+    // There, from a machine that knows nothing of it.
+    let elsewhere = ["--exchange", "other.git"];
+    assert_snapshot!(scene.refused(&elsewhere), @r"
+    exit 3
+    error: the results on `eval-results/b1` of `http://[github]/acme/taken.git` are of another batch: its digest is [sha256], not [sha256]
+
+    hint: choose another `--batch-id`
+    ");
+    // There, before it has any result.
+    scene.github.git(&scene.repo, &["branch", "-D", "eval-results/b1"]);
+    let other = scene.workspace.path(".run-evals/exchange.git");
+    let url = format!("file://{}", scene.github.git_dir(&scene.repo).display());
+    let _ = (other, url);
+}
+
+#[test]
+fn a_branch_in_the_way() {
+    let scene = Scene::new("in-the-way");
+    scene.github.git(&scene.repo, &["branch", "eval-batch", "main"]);
+    assert_snapshot!(scene.refused(&["--handover", "branch"]), @r"
+    exit 3
+    error: a branch `eval-batch` of `http://[github]/acme/in-the-way.git` is in the way of every branch `eval-batch/…`
+
+    hint: rename that branch there, or use another `--handover`
+    ");
+    scene.github.git(&scene.repo, &["branch", "eval-results", "main"]);
+    assert_snapshot!(scene.refused(&[]), @r"
+    exit 3
+    error: a branch `eval-results` of `http://[github]/acme/in-the-way.git` is in the way of every branch `eval-results/…`
+
+    hint: rename that branch there, or choose another `results_branch`
+    ");
+    scene.github.git(&scene.repo, &["branch", "team", "main"]);
+    scene.target("results_branch: team/evals");
+    assert_snapshot!(scene.refused(&[]), @r"
+    exit 3
+    error: a branch `team` or `team/evals` of `http://[github]/acme/in-the-way.git` is in the way of every branch `team/evals/…`
+
+    hint: rename that branch there, or choose another `results_branch`
+    ");
+}
+
+#[test]
+fn a_runner_repository_without_targets() {
+    let scene = permitted("no-targets", &ALL);
+    assert_snapshot!(scene.run_fails(&[]), @r"
+    exit 5
+    batch `b1` runs in one job: http://[github]/acme/no-targets/actions/runs/[run]
+    the run ended with `failure`: http://[github]/acme/no-targets/actions/runs/[run]
+    job `shard 0`, step `Run agentv/run-evals@v1`: failure
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | error: there is no `targets.yaml` on the default branch of `acme/no-targets`
+      | 
+      | hint: add one with the models that batches may use; keys in it are references such as `${{ OPENAI_API_KEY }}`
+      | ##[error]there is no `targets.yaml` on the default branch of `acme/no-targets`
+      | 
+      | hint: add one with the models that batches may use; keys in it are references such as `${{ OPENAI_API_KEY }}`
+      | ##[error]Process completed with exit code 3.
+    to call what is missing: `run-evals dispatch --resume b1`
+    ");
+}
+
+#[test]
+fn a_runner_target_that_is_not_known() {
+    let scene = Scene::new("no-target");
+    scene.target("target: gpt");
+    assert_snapshot!(scene.run_fails(&[]), @r"
+    exit 5
+    batch `b1` runs in one job: http://[github]/acme/no-target/actions/runs/[run]
+    the run ended with `failure`: http://[github]/acme/no-target/actions/runs/[run]
+    job `shard 0`, step `Run agentv/run-evals@v1`: failure
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | ::add-mask::***
+      | error: no target `gpt` in `acme/no-target: targets.yaml`
+      | 
+      | hint: `--target` chooses one; its targets: `llm`
+      | ##[error]no target `gpt` in `acme/no-target: targets.yaml`
+      | 
+      | hint: `--target` chooses one; its targets: `llm`
+      | ##[error]Process completed with exit code 3.
+    to call what is missing: `run-evals dispatch --resume b1`
+    ");
+}
+
+#[test]
+fn an_address_of_the_api_that_is_none() {
+    let scene = Scene::new("address");
+    let at = |url: &str| scene.refused(&["--github-api-url", url]);
+    assert_snapshot!(at("github"), @r"
+    exit 3
+    error: the address of GitHub's API is not a URL
+
+    hint: such as `https://api.github.com`, or `https://<host>/api/v3` on GitHub Enterprise Server
+    ");
+    assert_snapshot!(at("https://github.com"), @r"
+    exit 3
+    error: no GitHub token for `github.com`: no `--token-file`, no `token` input, no `GH_TOKEN`, no `GITHUB_TOKEN`, and `gh auth token --hostname github.com` has none
+
+    hint: set `GH_TOKEN`, or sign in with `gh auth login --hostname github.com`
+    ");
+    assert_snapshot!(at("ftp://127.0.0.1"), @r"
+    exit 3
+    error: the address of GitHub's API is not an `http` or `https` URL
+
+    hint: such as `https://api.github.com`, or `https://<host>/api/v3` on GitHub Enterprise Server
+    ");
+    // Nobody listens there.
+    assert_snapshot!(at("http://127.0.0.1:9"), @r"
+    exit 1
+    cannot reach `127.0.0.1:9`: Connection refused (os error 111); trying again in 902 ms
+    cannot reach `127.0.0.1:9`: Connection refused (os error 111); trying again in 1 s
+    cannot reach `127.0.0.1:9`: Connection refused (os error 111); trying again in 3 s
+    cannot reach `127.0.0.1:9`: Connection refused (os error 111); trying again in 7 s
+    cannot reach `127.0.0.1:9`: Connection refused (os error 111); trying again in 12 s
+    cannot reach `127.0.0.1:9`: Connection refused (os error 111); trying again in 25 s
+    cannot reach `127.0.0.1:9`: Connection refused (os error 111); trying again in 24 s
+    error: cannot reach `127.0.0.1:9`: Connection refused (os error 111)
+
+    hint: check the network, `HTTPS_PROXY` and `NO_PROXY`, and `--github-api-url` (now `127.0.0.1:9`)
+    ");
+}

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a bench panics where its own set-up fails")]
 
 #[path = "../fanout/measure.rs"]
+#[expect(dead_code, reason = "shared with the other bench, which uses all of it")]
 mod measure;
 #[path = "../../tests/integration/support/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "shared with the tests, which use all of it")]

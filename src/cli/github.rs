@@ -8,7 +8,9 @@ use super::display::Display;
 use crate::config::Env;
 use crate::dispatcher::{ActionsRun, Dispatcher};
 use crate::exchange::LocalExchange;
-use crate::github::{AppKey, Auth, Client, ClientOptions, ResultsService, TokenSources, find_token};
+use crate::github::{
+    AppKey, Auth, Client, ClientOptions, ResultsService, TokenSources, check_api_url, find_token,
+};
 use crate::model::{Exit, Failure, RemoteResults, RunnerOptions, Secret};
 
 /// Where the private key of a GitHub App may stand.
@@ -16,6 +18,8 @@ const APP_KEY: &str = "RUN_EVALS_APP_KEY";
 
 /// A client with the credentials that the command line, the environment or `gh` gives.
 pub(super) fn client(args: &GithubArgs, env: &Env, display: &Display) -> anyhow::Result<Client> {
+    // Before a token is looked for: which one depends on the host.
+    check_api_url(&args.github_api_url)?;
     let auth = if let Some(id) = &args.app_id {
         Auth::App(AppKey::new(id, &app_key(args, env)?)?)
     } else {

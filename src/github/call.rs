@@ -1,5 +1,6 @@
 //! One request: sent with a token, repeated where that is safe, its limits waited for.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -25,6 +26,8 @@ pub(super) const RAW: &str = "application/vnd.github.raw+json";
 const LARGEST_ANSWER: usize = 32 << 20;
 /// A whole call may not take longer, however steadily the bytes trickle.
 const LONGEST_CALL: Duration = Duration::from_mins(5);
+/// How often a host is tried that has never answered.
+const FIRST_TRIES: u32 = 3;
 /// How often a moved repository is followed.
 const MOST_MOVES: u32 = 3;
 
@@ -118,6 +121,9 @@ impl Client {
         let (mut failed, mut limited, mut moved) = (0, 0, 0);
         loop {
             let tried = tokio::time::timeout(LONGEST_CALL, once(&octocrab, &call)).await;
+            if matches!(&tried, Ok(Ok(_))) {
+                self.inner.reached.store(true, Ordering::Relaxed);
+            }
             let (trouble, wait) = match tried.unwrap_or_else(|_| Err(TransportError::endless())) {
                 Ok(answer) if is_trouble(answer.status) => {
                     if !self.may_repeat(&call, failed) {
@@ -144,7 +150,10 @@ impl Client {
                 }
                 Err(error) => {
                     let reported = ApiError::transport(&self.host(), &error);
-                    if !error.repeatable || !self.may_repeat(&call, failed) {
+                    let gives_up = !error.sent
+                        && failed + 1 >= FIRST_TRIES
+                        && !self.inner.reached.load(Ordering::Relaxed);
+                    if !error.repeatable || gives_up || !self.may_repeat(&call, failed) {
                         return Err(reported);
                     }
                     (reported.to_string(), None)

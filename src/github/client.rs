@@ -50,6 +50,8 @@ pub(super) struct Inner {
     pub(super) patience: Patience,
     notify: Option<Notify>,
     identity: Identity,
+    /// Whether the host has ever answered; a wrong address is not worth the patience of a bad moment.
+    pub(super) reached: AtomicBool,
     /// Old servers do not know that a dispatch can be answered with its run.
     pub(super) no_run_details: AtomicBool,
 }
@@ -86,6 +88,7 @@ impl Client {
             patience,
             notify: options.notify,
             identity,
+            reached: AtomicBool::new(false),
             no_run_details: AtomicBool::new(false),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -163,6 +166,11 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("base", &self.inner.base.as_str()).finish_non_exhaustive()
     }
+}
+
+/// Refuses what cannot be the address of GitHub's API.
+pub fn check_api_url(text: &str) -> Result<(), Failure> {
+    parse_api_url(text).map(|_| ())
 }
 
 fn parse_api_url(text: &str) -> Result<Url, Failure> {

@@ -26,7 +26,7 @@ mod transport;
 
 pub use app::AppKey;
 pub use artifacts::Artifact;
-pub use client::{Auth, Client, ClientOptions, Notify};
+pub use client::{Auth, Client, ClientOptions, Notify, check_api_url};
 pub use dispatch::Dispatched;
 pub use error::ApiError;
 pub use patience::Patience;

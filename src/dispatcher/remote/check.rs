@@ -38,7 +38,10 @@ impl Dispatcher {
         let text = self.client.file(repo, &found.path, &git_ref).await.map_err(ApiError::into_failure)?;
         let Some(text) = text else {
             let message = format!("there is no `{}` on `{git_ref}` of `{repo}`", printable(&found.path));
-            let hint = "the workflow must be on the default branch and on the `ref` of the target; a commit id is no ref";
+            let hint = format!(
+                "`{git_ref}` must be a branch or a tag with the workflow on it; the default branch, `{}`, needs it as well",
+                printable(&info.default_branch)
+            );
             return Err(Failure::config(message).hint(hint).into());
         };
         check_inputs(&String::from_utf8_lossy(&text), &found.path, repo)?;
@@ -52,19 +55,19 @@ impl Dispatcher {
         target: &RemoteTarget,
         branch_hand_over: bool,
     ) -> Result<(), Failure> {
+        const PROMPTS: &str = "hand the batch over in another way with `--handover`";
+        const ANSWERS: &str = "keep the results off the branches with `results_artifact: true`";
         if repo.info.private || self.allow_public {
             return Ok(());
         }
-        let what = match (branch_hand_over, &target.results) {
-            (true, RemoteResults::Branch(_)) => "prompts and answers",
-            (true, RemoteResults::Artifact) => "prompts",
-            (false, RemoteResults::Branch(_)) => "answers",
+        let (what, ways) = match (branch_hand_over, &target.results) {
+            (true, RemoteResults::Branch(_)) => ("prompts and answers", format!("{PROMPTS} and {ANSWERS}")),
+            (true, RemoteResults::Artifact) => ("prompts", PROMPTS.to_owned()),
+            (false, RemoteResults::Branch(_)) => ("answers", ANSWERS.to_owned()),
             (false, RemoteResults::Artifact) => return Ok(()),
         };
         let message = format!("`{}` is public: everybody could read the {what} on its branches", target.repo);
-        Err(Failure::config(message).hint(
-            "make it private, keep results off the branches with `results_artifact: true`, or say `--allow-public`",
-        ))
+        Err(Failure::config(message).hint(format!("make it private, {ways}, or say `--allow-public`")))
     }
 
     /// Checks that the branches of a batch can be made over there, and are not those of another batch.

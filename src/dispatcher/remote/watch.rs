@@ -17,8 +17,9 @@ const LONGEST_POLL: Duration = Duration::from_secs(30);
 const APPEARS_WITHIN: Duration = Duration::from_secs(90);
 /// How often the results branch is looked at, at most.
 const FETCH_EVERY: Duration = Duration::from_secs(20);
-/// How many lines of the log of a failed job are shown.
+/// How many lines of the log of a failed job are shown, and how many are read: not all of them tell anything.
 const LOG_LINES: usize = 20;
+const LOG_LINES_READ: usize = 200;
 /// How many failed jobs are told of.
 const JOBS_TOLD: usize = 3;
 
@@ -91,6 +92,8 @@ impl Dispatcher {
         };
         let until = sight.started + timeout;
         let mut interval = poll_interval.unwrap_or(FIRST_POLL);
+        // Git costs more than a look that shows no change, so a short interval is not taken by its word.
+        let fetch_every = FETCH_EVERY.min(interval * 4);
         loop {
             // The client is patient with GitHub; whoever waits here may be less so.
             let over = tokio::select! {
@@ -102,7 +105,7 @@ impl Dispatcher {
                 return Ok(Watched::Completed(run));
             }
             tokio::select! {
-                () = self.count_rows(record, &mut sight, progress) => {}
+                () = self.count_rows(record, &mut sight, fetch_every, progress) => {}
                 _ = stop.wait_for(|asked| *asked > 0) => return Ok(Watched::Interrupted),
             }
             progress.say(sight.describe());
@@ -156,9 +159,15 @@ impl Dispatcher {
     }
 
     /// Counts what is on the results branch, now and then. Only shown, so that a failure is no more than a note.
-    async fn count_rows(&self, record: &Record, sight: &mut Sight, progress: &RemoteProgress) {
+    async fn count_rows(
+        &self,
+        record: &Record,
+        sight: &mut Sight,
+        every: Duration,
+        progress: &RemoteProgress,
+    ) {
         let branch = matches!(record.results, RemoteResults::Branch(_));
-        let due = sight.fetched.is_none_or(|at| at.elapsed() >= FETCH_EVERY);
+        let due = sight.fetched.is_none_or(|at| at.elapsed() >= every);
         if !branch || !due || !sight.run.as_ref().is_some_and(is_in_progress) {
             return;
         }
@@ -187,8 +196,8 @@ impl Dispatcher {
             let step = step.map(|step| format!(", step `{}`", printable(&step.name))).unwrap_or_default();
             let how = printable(job.conclusion.as_deref().unwrap_or("no conclusion"));
             lines.push(format!("job `{}`{step}: {how}", printable(&job.name)));
-            match self.client.job_log_tail(&record.repo, job.id, LOG_LINES).await {
-                Ok(log) => lines.extend(log.iter().map(|line| format!("  | {}", printable(line)))),
+            match self.client.job_log_tail(&record.repo, job.id, LOG_LINES_READ).await {
+                Ok(log) => lines.extend(telling(&log).iter().map(|line| format!("  | {}", printable(line)))),
                 Err(error) => tracing::debug!("no log of job {}: {}", job.id, error.into_failure()),
             }
         }
@@ -218,6 +227,28 @@ impl Sight {
     }
 }
 
+/// The last lines of a log that tell something: nothing that GitHub folds, no masks, and an error once, though the runner
+/// also annotates it.
+fn telling(log: &[String]) -> Vec<&str> {
+    let mut seen = std::collections::HashSet::new();
+    let mut lines: Vec<&str> = Vec::new();
+    let mut group = None;
+    for line in log {
+        let text = line.trim();
+        if text.starts_with("##[group]") {
+            group = Some(lines.len());
+        } else if text.starts_with("##[endgroup]") {
+            lines.truncate(group.take().unwrap_or(lines.len()));
+            continue;
+        }
+        let bare = text.strip_prefix("##[error]").or_else(|| text.strip_prefix("error: ")).unwrap_or(text);
+        if !bare.is_empty() && !bare.starts_with("::add-mask::") && seen.insert(bare) {
+            lines.push(line);
+        }
+    }
+    lines.split_off(lines.len().saturating_sub(LOG_LINES))
+}
+
 fn queue_time(run: &Run, jobs: &[Job]) -> Option<Duration> {
     let first = jobs.iter().filter_map(|job| job.started_at).min()?;
     Duration::try_from(first.duration_since(run.run_started_at.or(run.created_at)?)).ok()
@@ -229,4 +260,30 @@ fn is_in_progress(run: &Run) -> bool {
 
 fn failed(conclusion: Option<&str>) -> bool {
     !matches!(conclusion, None | Some("success" | "skipped" | "neutral"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_told_without_what_tells_nothing() {
+        let mut log: Vec<String> = (0..30).map(|number| format!("line {number}")).collect();
+        let end = [
+            "##[group]Run the action",
+            "with:",
+            "##[endgroup]",
+            "::add-mask::***",
+            "error: no key",
+            "",
+            "hint: x",
+            "##[error]no key",
+            "hint: x",
+            "##[error]exit 3",
+        ];
+        log.extend(end.map(ToOwned::to_owned));
+        let told = telling(&log);
+        assert_eq!(told.len(), LOG_LINES);
+        assert_eq!(told[17..], ["error: no key", "hint: x", "##[error]exit 3"]);
+    }
 }

@@ -47,6 +47,14 @@ impl Home {
 
     /// The target that a batch names.
     pub(super) fn target(&self, name: &str, env: &Env) -> anyhow::Result<RunnerTarget> {
+        if !self.targets.names().any(|known| known == name) {
+            let message =
+                format!("`{}` has no target `{}` in its `targets.yaml`", self.repo, printable(name));
+            let names: Vec<String> = self.targets.names().map(|name| format!("`{name}`")).collect();
+            let hint =
+                format!("let `target` of the dispatcher's target name one of these: {}", names.join(", "));
+            return Err(Failure::config(message).hint(hint).into());
+        }
         let target = match self.targets.resolve(name, env)? {
             Target::Runner(target) => *target,
             Target::Remote(target) => {

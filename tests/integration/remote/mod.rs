@@ -1,8 +1,13 @@
 //! Dispatcher and runner across a simulated GitHub.
 
+mod collecting;
+mod credentials;
 mod losing;
+mod other_ref;
+mod refusing;
 mod round_trip;
 mod scene;
 mod stage;
 mod starting;
 mod telling;
+mod watching;

@@ -37,9 +37,8 @@ impl Scene {
         github.repo(&NewRepo { full_name: repo.clone(), secrets, ..like.clone() });
         let token = format!("github_pat_{name}");
         github.token(&token, "dispatcher", &repo, permissions);
-        let workspace = Workspace::new()
-            .env("GITHUB_API_URL", &github.urls().api_url)
-            .env("GH_ENTERPRISE_TOKEN", &token);
+        let workspace =
+            Workspace::new().env("GITHUB_API_URL", &github.urls().api_url).env("GH_ENTERPRISE_TOKEN", &token);
         let scene = Self { github, repo, workspace };
         scene.target("");
         scene.workspace.write_requests(2);
@@ -110,7 +109,8 @@ impl Scene {
         let branches = git(&self.workspace, &["for-each-ref", "--format=%(refname) %(objectname)"], b"");
         let records = std::fs::read_dir(exchange.join("dispatch")).into_iter().flatten();
         let records = records.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let records = records.filter(|name| name.ends_with(".json"));
+        let records =
+            records.filter(|name| std::path::Path::new(name).extension().is_some_and(|end| end == "json"));
         branches.lines().map(ToOwned::to_owned).chain(records).collect()
     }
 

@@ -33,8 +33,12 @@ impl Stage {
 
     /// A model with these options, and a runner whose machines have these variables.
     pub(crate) fn with(options: &[&str], machine_env: &[(&str, &str)]) -> Self {
+        Self::on(MockGithub::start(), options, machine_env)
+    }
+
+    /// The same on this GitHub.
+    pub(crate) fn on(github: MockGithub, options: &[&str], machine_env: &[(&str, &str)]) -> Self {
         let llm = MockLlm::start(options);
-        let github = MockGithub::start();
         let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         github.runner_repo_on(REPO, &[("OPENAI_API_KEY", KEY)], machine_env.iter().map(pair).collect());
         github.put_file(REPO, "targets.yaml", runner_targets(&llm.base_url(), ""));
@@ -43,6 +47,11 @@ impl Stage {
         let stage = Self { github, llm, workspace };
         stage.target("");
         stage
+    }
+
+    /// The same with another variable for the dispatcher.
+    pub(crate) fn env(self, name: &str, value: &str) -> Self {
+        Self { workspace: self.workspace.env(name, value), ..self }
     }
 
     /// The runner's own target `llm`, with these further lines.

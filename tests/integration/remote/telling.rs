@@ -1,12 +1,13 @@
 //! What is wrong on the way to GitHub: the whole message of each, and nothing started, here or there.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 
 use insta::assert_snapshot;
 
 use super::scene::{ALL, Scene};
 use super::stage::Stage;
-use crate::support::github::{NewRepo, workflow};
+use crate::support::github::{NewApp, NewRepo, workflow};
 
 const WORKFLOW: &str = ".github/workflows/run-evals.yml";
 
@@ -109,7 +110,7 @@ fn a_workflow_that_is_not_on_the_ref() {
     exit 3
     error: there is no `.github/workflows/run-evals.yml` on `old` of `acme/not-on-ref`
 
-    hint: the workflow must be on the default branch and on the `ref` of the target; a commit id is no ref
+    hint: `old` must be a branch or a tag with the workflow on it; the default branch, `main`, needs it as well
     ");
 }
 
@@ -121,7 +122,7 @@ fn a_ref_that_does_not_exist() {
     exit 3
     error: there is no `.github/workflows/run-evals.yml` on `nowhere` of `acme/no-ref`
 
-    hint: the workflow must be on the default branch and on the `ref` of the target; a commit id is no ref
+    hint: `nowhere` must be a branch or a tag with the workflow on it; the default branch, `main`, needs it as well
     ");
 }
 
@@ -228,20 +229,20 @@ fn a_public_repository() {
     exit 3
     error: `acme/public` is public: everybody could read the answers on its branches
 
-    hint: make it private, keep results off the branches with `results_artifact: true`, or say `--allow-public`
+    hint: make it private, keep the results off the branches with `results_artifact: true`, or say `--allow-public`
     ");
     assert_snapshot!(scene.refused(&["--handover", "branch"]), @r"
     exit 3
     error: `acme/public` is public: everybody could read the prompts and answers on its branches
 
-    hint: make it private, keep results off the branches with `results_artifact: true`, or say `--allow-public`
+    hint: make it private, hand the batch over in another way with `--handover` and keep the results off the branches with `results_artifact: true`, or say `--allow-public`
     ");
     scene.target("results_artifact: true");
     assert_snapshot!(scene.refused(&["--handover", "branch"]), @r"
     exit 3
     error: `acme/public` is public: everybody could read the prompts on its branches
 
-    hint: make it private, keep results off the branches with `results_artifact: true`, or say `--allow-public`
+    hint: make it private, hand the batch over in another way with `--handover`, or say `--allow-public`
     ");
 }
 
@@ -296,7 +297,7 @@ fn a_token_that_may_not_read() {
 #[test]
 fn a_batch_that_does_not_fit_inline() {
     let scene = Scene::new("large");
-    let text: String = std::iter::repeat_with(|| fastrand::alphanumeric()).take(90_000).collect();
+    let text: String = std::iter::repeat_with(fastrand::alphanumeric).take(90_000).collect();
     let line = serde_json::json!({"id": "a", "messages": [{"role": "user", "content": text}]});
     scene.workspace.write("requests.jsonl", format!("{line}\n"));
     let told = scene.refused(&["--handover", "inline"]);
@@ -381,11 +382,26 @@ fn an_id_that_another_batch_has() {
 
     hint: choose another `--batch-id`
     ");
-    // There, before it has any result.
-    scene.github.git(&scene.repo, &["branch", "-D", "eval-results/b1"]);
-    let other = scene.workspace.path(".run-evals/exchange.git");
-    let url = format!("file://{}", scene.github.git_dir(&scene.repo).display());
-    let _ = (other, url);
+}
+
+#[test]
+fn an_id_that_another_batch_has_on_its_way() {
+    // Its run fails before it has any result, so that only the batch itself is there.
+    let scene = permitted("on-its-way", &ALL);
+    scene.workspace.run(&Stage::args_to("first", &["--handover", "branch"])).expect(5);
+    scene.workspace.write_requests(3);
+    assert_snapshot!(scene.refused(&["--handover", "branch"]), @r"
+    exit 3
+    error: another batch has the id `b1` already: its digest is [sha256], the new one's is [sha256]
+
+    hint: choose another `--batch-id`, or leave it out to get a new one
+    ");
+    assert_snapshot!(scene.refused(&["--handover", "branch", "--exchange", "other.git"]), @r"
+    exit 3
+    error: another batch has the id `b1` already: its digest is [sha256], the new one's is [sha256]
+
+    hint: choose another `--batch-id`, or leave it out to get a new one
+    ");
 }
 
 #[test]
@@ -416,71 +432,6 @@ fn a_branch_in_the_way() {
 }
 
 #[test]
-fn a_runner_repository_without_targets() {
-    let scene = permitted("no-targets", &ALL);
-    assert_snapshot!(scene.run_fails(&[]), @r"
-    exit 5
-    batch `b1` runs in one job: http://[github]/acme/no-targets/actions/runs/[run]
-    the run ended with `failure`: http://[github]/acme/no-targets/actions/runs/[run]
-    job `shard 0`, step `Run agentv/run-evals@v1`: failure
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | error: there is no `targets.yaml` on the default branch of `acme/no-targets`
-      | 
-      | hint: add one with the models that batches may use; keys in it are references such as `${{ OPENAI_API_KEY }}`
-      | ##[error]there is no `targets.yaml` on the default branch of `acme/no-targets`
-      | 
-      | hint: add one with the models that batches may use; keys in it are references such as `${{ OPENAI_API_KEY }}`
-      | ##[error]Process completed with exit code 3.
-    to call what is missing: `run-evals dispatch --resume b1`
-    ");
-}
-
-#[test]
-fn a_runner_target_that_is_not_known() {
-    let scene = Scene::new("no-target");
-    scene.target("target: gpt");
-    assert_snapshot!(scene.run_fails(&[]), @r"
-    exit 5
-    batch `b1` runs in one job: http://[github]/acme/no-target/actions/runs/[run]
-    the run ended with `failure`: http://[github]/acme/no-target/actions/runs/[run]
-    job `shard 0`, step `Run agentv/run-evals@v1`: failure
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | ::add-mask::***
-      | error: no target `gpt` in `acme/no-target: targets.yaml`
-      | 
-      | hint: `--target` chooses one; its targets: `llm`
-      | ##[error]no target `gpt` in `acme/no-target: targets.yaml`
-      | 
-      | hint: `--target` chooses one; its targets: `llm`
-      | ##[error]Process completed with exit code 3.
-    to call what is missing: `run-evals dispatch --resume b1`
-    ");
-}
-
-#[test]
 fn an_address_of_the_api_that_is_none() {
     let scene = Scene::new("address");
     let at = |url: &str| scene.refused(&["--github-api-url", url]);
@@ -492,9 +443,9 @@ fn an_address_of_the_api_that_is_none() {
     ");
     assert_snapshot!(at("https://github.com"), @r"
     exit 3
-    error: no GitHub token for `github.com`: no `--token-file`, no `token` input, no `GH_TOKEN`, no `GITHUB_TOKEN`, and `gh auth token --hostname github.com` has none
+    error: the address of GitHub's API is not `github.com`
 
-    hint: set `GH_TOKEN`, or sign in with `gh auth login --hostname github.com`
+    hint: such as `https://api.github.com`, or `https://<host>/api/v3` on GitHub Enterprise Server
     ");
     assert_snapshot!(at("ftp://127.0.0.1"), @r"
     exit 3
@@ -503,17 +454,69 @@ fn an_address_of_the_api_that_is_none() {
     hint: such as `https://api.github.com`, or `https://<host>/api/v3` on GitHub Enterprise Server
     ");
     // Nobody listens there.
-    assert_snapshot!(at("http://127.0.0.1:9"), @r"
+    let told = at("http://127.0.0.1:9");
+    let waits = told.split_inclusive('\n').map(|line| match line.split_once("again in ") {
+        Some((before, _)) => format!("{before}again in [time]\n"),
+        None => line.to_owned(),
+    });
+    assert_snapshot!(waits.collect::<String>(), @r"
     exit 1
-    cannot reach `127.0.0.1:9`: Connection refused (os error 111); trying again in 902 ms
-    cannot reach `127.0.0.1:9`: Connection refused (os error 111); trying again in 1 s
-    cannot reach `127.0.0.1:9`: Connection refused (os error 111); trying again in 3 s
-    cannot reach `127.0.0.1:9`: Connection refused (os error 111); trying again in 7 s
-    cannot reach `127.0.0.1:9`: Connection refused (os error 111); trying again in 12 s
-    cannot reach `127.0.0.1:9`: Connection refused (os error 111); trying again in 25 s
-    cannot reach `127.0.0.1:9`: Connection refused (os error 111); trying again in 24 s
+    cannot reach `127.0.0.1:9`: Connection refused (os error 111); trying again in [time]
+    cannot reach `127.0.0.1:9`: Connection refused (os error 111); trying again in [time]
     error: cannot reach `127.0.0.1:9`: Connection refused (os error 111)
 
     hint: check the network, `HTTPS_PROXY` and `NO_PROXY`, and `--github-api-url` (now `127.0.0.1:9`)
+    ");
+}
+
+#[test]
+fn an_app_that_cannot_be_used() {
+    let scene = Scene::new("app");
+    let all = || ALL.map(|(name, level)| (name.to_owned(), level.to_owned())).into();
+    let installed = BTreeMap::from([(scene.repo.clone(), all())]);
+    scene.github.app(&NewApp { id: 71, grants: installed, ..NewApp::default() });
+    let key = scene.github.app(&NewApp { id: 72, ..NewApp::default() });
+    scene.workspace.write("72.pem", key);
+    scene
+        .workspace
+        .write("no.pem", "-----BEGIN RSA PRIVATE KEY-----\nno key\n-----END RSA PRIVATE KEY-----\n");
+    let with = |args: &[&str]| scene.refused(args);
+    assert_snapshot!(with(&["--app-id", "71"]), @r"
+    exit 2
+    error: `--app-id` needs the App's private key
+
+    hint: name its file with `--app-key-file`, or put the key into the variable `RUN_EVALS_APP_KEY`
+    ");
+    assert_snapshot!(with(&["--app-id", "71", "--app-key-file", "gone.pem"]), @r"
+    exit 3
+    error: cannot read the App's private key `gone.pem`: No such file or directory (os error 2)
+
+    hint: `--app-key-file` names the `.pem` file that GitHub made for the App
+    ");
+    assert_snapshot!(with(&["--app-id", "71", "--app-key-file", "no.pem"]), @r"
+    exit 3
+    error: the private key of the GitHub App cannot be read
+
+    hint: it is the RSA key in PEM format that GitHub gave out for the App, from `-----BEGIN RSA PRIVATE KEY-----` to the end
+    ");
+    assert_snapshot!(with(&["--app-id", "Iv1.abc", "--app-key-file", "72.pem"]), @r"
+    exit 3
+    error: `Iv1.abc` is no id of a GitHub App
+
+    hint: the App ID is the number on the App's settings page, not its client id
+    ");
+    // Another App's key.
+    assert_snapshot!(with(&["--app-id", "71", "--app-key-file", "72.pem"]), @r"
+    exit 1
+    error: cannot find the installation of the GitHub App 71 in `acme/app`: GitHub answered 401: A JSON web token could not be decoded
+
+    hint: check that `--app-id` and the key belong to the same GitHub App, and that this machine's clock is right
+    ");
+    // Not installed.
+    assert_snapshot!(with(&["--app-id", "72", "--app-key-file", "72.pem"]), @r"
+    exit 3
+    error: cannot find the installation of the GitHub App 72 in `acme/app`: GitHub answered 404: Not Found
+
+    hint: install the GitHub App on `acme/app`: its settings, Install App, choose the repository
     ");
 }

@@ -1,0 +1,157 @@
+//! What a dispatcher's user reads when the runner repository refuses a batch: the failing job and step and why, exit code 5,
+//! and every request as a row that was not run.
+
+use insta::assert_snapshot;
+
+use super::scene::{ALL, Scene};
+use crate::support::github::{NewRepo, workflow};
+
+/// What is told under this policy.
+fn policy(name: &str, text: &str) -> String {
+    let scene = Scene::new(name);
+    scene.put(".run-evals.yml", text);
+    scene.run_fails(&[])
+}
+
+#[test]
+fn a_runner_repository_without_targets() {
+    let scene = Scene::empty("no-targets", &NewRepo { private: true, ..NewRepo::default() }, &ALL);
+    scene.put(".github/workflows/run-evals.yml", workflow());
+    assert_snapshot!(scene.run_fails(&[]), @r"
+    exit 5
+    batch `b1` runs in one job: http://[github]/acme/no-targets/actions/runs/[run]
+    the run ended with `failure`: http://[github]/acme/no-targets/actions/runs/[run]
+    job `shard 0`, step `Run agentv/run-evals@v1`: failure
+      | error: there is no `targets.yaml` on the default branch of `acme/no-targets`
+      | hint: add one with the models that batches may use; keys in it are references such as `${{ OPENAI_API_KEY }}`
+      | ##[error]Docker run failed with exit code 3
+    to call what is missing: `run-evals dispatch --resume b1`
+    ");
+}
+
+#[test]
+fn a_target_that_the_runner_does_not_have() {
+    let scene = Scene::new("no-target");
+    scene.target("target: gpt");
+    assert_snapshot!(scene.run_fails(&[]), @r"
+    exit 5
+    batch `b1` runs in one job: http://[github]/acme/no-target/actions/runs/[run]
+    the run ended with `failure`: http://[github]/acme/no-target/actions/runs/[run]
+    job `shard 0`, step `Run agentv/run-evals@v1`: failure
+      | error: `acme/no-target` has no target `gpt` in its `targets.yaml`
+      | hint: let `target` of the dispatcher's target name one of these: `llm`
+      | ##[error]Docker run failed with exit code 3
+    to call what is missing: `run-evals dispatch --resume b1`
+    ");
+}
+
+#[test]
+fn a_key_that_the_runner_does_not_have() {
+    let scene = Scene::new("no-key");
+    scene.put(
+        "targets.yaml",
+        "targets:\n  - name: llm\n    provider: openai\n    model: gpt-5-mini\n    api_key: ${{ OTHER_API_KEY }}\n",
+    );
+    assert_snapshot!(scene.run_fails(&[]), @r"
+    exit 5
+    batch `b1` runs in one job: http://[github]/acme/no-key/actions/runs/[run]
+    the run ended with `failure`: http://[github]/acme/no-key/actions/runs/[run]
+    job `shard 0`, step `Run agentv/run-evals@v1`: failure
+      | error: target `llm`: `api_key` needs the environment variable `OTHER_API_KEY`, which is not set
+      |   --> acme/no-key: targets.yaml:5:14
+      |    |
+      |  5 |     api_key: ${{ OTHER_API_KEY }}
+      |    |              ^^^^^^^^^^^^^^^^^^^^
+      | hint: `export OTHER_API_KEY=…`, put it into `.env`, or pass it in the `env:` of the workflow's step
+      | ##[error]Docker run failed with exit code 3
+    to call what is missing: `run-evals dispatch --resume b1`
+    ");
+}
+
+#[test]
+fn a_sender_who_may_not() {
+    assert_snapshot!(policy("sender", "allowed_senders: [alice]\n"), @r"
+    exit 5
+    batch `b1` runs in one job: http://[github]/acme/sender/actions/runs/[run]
+    the run ended with `failure`: http://[github]/acme/sender/actions/runs/[run]
+    job `shard 0`, step `Run agentv/run-evals@v1`: failure
+      | error: `dispatcher` may not start runs here
+      | hint: `allowed_senders` in `.run-evals.yml` of the runner repository allows `alice`
+      | ##[error]Docker run failed with exit code 3
+    to call what is missing: `run-evals dispatch --resume b1`
+    ");
+}
+
+#[test]
+fn a_target_that_may_not_be_used() {
+    assert_snapshot!(policy("target", "allowed_targets: [small]\n"), @r"
+    exit 5
+    batch `b1` runs in one job: http://[github]/acme/target/actions/runs/[run]
+    the run ended with `failure`: http://[github]/acme/target/actions/runs/[run]
+    job `shard 0`, step `Run agentv/run-evals@v1`: failure
+      | error: the target `llm` may not be used by batches
+      | hint: `allowed_targets` in `.run-evals.yml` of the runner repository allows `small`
+      | ##[error]Docker run failed with exit code 3
+    to call what is missing: `run-evals dispatch --resume b1`
+    ");
+}
+
+#[test]
+fn a_model_that_may_not_be_used() {
+    assert_snapshot!(policy("model", "allowed_models: [gpt-5-mini]\n"), @r"
+    exit 5
+    batch `b1` runs in one job: http://[github]/acme/model/actions/runs/[run]
+    the run ended with `failure`: http://[github]/acme/model/actions/runs/[run]
+    job `shard 0`, step `Run agentv/run-evals@v1`: failure
+      | error: the model `mock-model` may not be used by batches
+      | hint: `allowed_models` in `.run-evals.yml` of the runner repository allows `gpt-5-mini`
+      | ##[error]Docker run failed with exit code 3
+    to call what is missing: `run-evals dispatch --resume b1`
+    ");
+}
+
+#[test]
+fn more_requests_than_allowed() {
+    assert_snapshot!(policy("requests", "max_requests: 1\n"), @r"
+    exit 5
+    batch `b1` runs in one job: http://[github]/acme/requests/actions/runs/[run]
+    the run ended with `failure`: http://[github]/acme/requests/actions/runs/[run]
+    job `shard 0`, step `Run agentv/run-evals@v1`: failure
+      | error: the batch has 2 requests, and 1 are allowed
+      | hint: split it, or raise `max_requests` in `.run-evals.yml` of the runner repository
+      | ##[error]Docker run failed with exit code 3
+    to call what is missing: `run-evals dispatch --resume b1`
+    ");
+}
+
+#[test]
+fn a_budget_without_a_price() {
+    assert_snapshot!(policy("budget", "max_budget_usd: 1.5\n"), @r"
+    exit 5
+    batch `b1` runs in one job: http://[github]/acme/budget/actions/runs/[run]
+    the run ended with `failure`: http://[github]/acme/budget/actions/runs/[run]
+    job `shard 0`, step `Run agentv/run-evals@v1`: failure
+      | error: `max_budget_usd` of the policy needs a `price` in target `llm`
+      | hint: add `price: { input_per_mtok: …, output_per_mtok: … }` to the target in the runner repository
+      | ##[error]Docker run failed with exit code 3
+    to call what is missing: `run-evals dispatch --resume b1`
+    ");
+}
+
+#[test]
+fn a_policy_that_cannot_be_read() {
+    assert_snapshot!(policy("policy", "allowed_sender: [alice]\n"), @r"
+    exit 5
+    batch `b1` runs in one job: http://[github]/acme/policy/actions/runs/[run]
+    the run ended with `failure`: http://[github]/acme/policy/actions/runs/[run]
+    job `shard 0`, step `Run agentv/run-evals@v1`: failure
+      | error: unknown key `allowed_sender`
+      |   --> acme/policy: .run-evals.yml:1:1
+      |    |
+      |  1 | allowed_sender: [alice]
+      |    | ^^^^^^^^^^^^^^
+      | hint: did you mean `allowed_senders`? legal in a policy: `allowed_targets`, `allowed_models`, `max_requests`, `max_budget_usd`, `allowed_senders`
+      | ##[error]Docker run failed with exit code 3
+    to call what is missing: `run-evals dispatch --resume b1`
+    ");
+}

@@ -3,7 +3,7 @@
 //! `cargo bench --bench remote [-- large | minutes N]` runs the released binary against a simulated GitHub that starts the
 //! real runner for each leg. A missed goal is printed, not an error.
 
-#![expect(clippy::unwrap_used, reason = "a bench panics where its own set-up fails")]
+#![expect(clippy::unwrap_used, clippy::format_collect, reason = "a bench panics where its own set-up fails")]
 
 #[path = "../fanout/measure.rs"]
 #[expect(dead_code, reason = "shared with the other bench, which uses all of it")]

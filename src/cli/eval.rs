@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use super::args::{DispatchArgs, EvalArgs};
 use super::display::Display;
 use super::output::Output;
-use super::session::{self, Input, Session};
-use super::{inputs, resume};
+use super::session::{Input, Session};
+use super::{begin, inputs, resume};
 use crate::model::{Exit, Failure};
 
 /// Where `eval` puts its files unless told otherwise.
@@ -19,13 +19,12 @@ pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Ex
     let chosen = args.work.output.output.map(|dir| Output::open(Some(dir))).transpose()?;
     let batches = session.hand_over(&exchange, batches)?;
     let default_dir = || PathBuf::from(DEFAULT_OUTPUT).join(batches[0].run_id.as_str());
-    let mut output = match chosen {
+    let output = match chosen {
         Some(output) => output,
         None => Output::open(Some(default_dir()))?,
     };
     let begun = session.begin(&exchange, batches).await?;
-    let summary = session.run(&exchange, begun, &mut output).await?;
-    output.finish(summary, args.work.output.format)
+    session.run(&exchange, begun, output, args.work.output.format).await
 }
 
 pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::Result<Exit> {
@@ -38,14 +37,16 @@ pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::R
         (None, None) => return Err(Failure::new(Exit::Usage, "expected a suite or `--requests FILE`").into()),
     };
     let session = Session::open(input, &args.work, display)?;
+    if args.no_wait {
+        session.can_leave()?;
+    }
     let batches = session.plan()?;
     let exchange = inputs::exchange(&args.work.batch.exchange)?;
-    let mut output = Output::open(args.work.output.output)?;
+    let output = Output::open(args.work.output.output)?;
     let batches = session.hand_over(&exchange, batches)?;
     let begun = session.begin(&exchange, batches).await?;
-    if args.no_wait && session::leave(&begun, args.work.output.format)? {
-        return Ok(Exit::Ok);
+    if args.no_wait {
+        return begin::leave(&begun, args.work.output.format);
     }
-    let summary = session.run(&exchange, begun, &mut output).await?;
-    output.finish(summary, args.work.output.format)
+    session.run(&exchange, begun, output, args.work.output.format).await
 }

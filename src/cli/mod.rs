@@ -2,6 +2,7 @@
 
 mod actions;
 mod args;
+mod begin;
 mod collect;
 mod display;
 mod eval;

@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::actions;
 use super::args::Format;
 use super::display::{self, Display};
-use crate::dispatcher::{self, Begun, Collection, Dispatcher, Record, RemoteProgress, Wanted, Watched};
+use crate::dispatcher::{
+    self, Begun, Collection, Dispatcher, Record, RemoteProgress, RunnerRepo, Wanted, Watched,
+};
 use crate::exchange::LocalExchange;
 use crate::github::Run;
-use crate::model::{Exit, Failure, RemoteResults, RemoteTarget};
+use crate::model::{BatchId, Exit, Failure, RemoteResults, RemoteTarget};
 
 /// How long a second Ctrl-C is waited for.
 const SECOND_INTERRUPT: Duration = Duration::from_secs(5);
@@ -23,10 +26,18 @@ pub(super) struct RemoteBatch<'t> {
     pub(super) dispatcher: Dispatcher,
     pub(super) target: &'t RemoteTarget,
     pub(super) record: Record,
-    /// Whether a run may be going on.
-    running: bool,
+    /// The run that may be going on.
+    running: Option<u64>,
     /// Whether it was left alone while it was going on.
     left: bool,
+}
+
+/// Which run has a batch.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct Place {
+    batch_id: BatchId,
+    run_id: Option<u64>,
+    run_url: String,
 }
 
 impl<'t> RemoteBatch<'t> {
@@ -34,24 +45,29 @@ impl<'t> RemoteBatch<'t> {
     pub(super) async fn begin(
         dispatcher: Dispatcher,
         wanted: &Wanted<'t>,
+        runner: &RunnerRepo,
         display: &Display,
     ) -> anyhow::Result<Self> {
-        let (record, begun) = dispatcher.begin(wanted).await?;
-        let url = record.latest_run().and_then(|(_, url)| url).unwrap_or_default().to_owned();
+        let (record, begun) = dispatcher.begin(wanted, runner).await?;
+        let running = match begun {
+            Begun::Started { run_id } | Begun::Attached { run_id } => Some(run_id),
+            Begun::Settled => None,
+        };
+        let url = record.run_url(running).unwrap_or_default().to_owned();
         match begun {
-            Begun::Started => {
+            Begun::Started { .. } => {
                 let legs = record.dispatches.last().map_or(0, |dispatch| dispatch.shards.len());
                 let legs = if legs == 1 { "one job".to_owned() } else { format!("{legs} jobs") };
                 display.note(&format!("batch `{}` runs in {legs}: {url}", record.batch_id));
             }
-            Begun::Attached => {
+            Begun::Attached { .. } => {
                 display.note(&format!("batch `{}` is running already: {url}", record.batch_id));
             }
             Begun::Settled => {
                 display.note(&format!("batch `{}` has nothing left to run: {url}", record.batch_id));
             }
         }
-        Ok(Self { dispatcher, target: wanted.target, record, running: begun != Begun::Settled, left: false })
+        Ok(Self { dispatcher, target: wanted.target, record, running, left: false })
     }
 
     /// A batch that was started before.
@@ -59,23 +75,16 @@ impl<'t> RemoteBatch<'t> {
         dispatcher: Dispatcher,
         target: &'t RemoteTarget,
         record: Record,
-        running: bool,
+        running: Option<u64>,
     ) -> Self {
         Self { dispatcher, target, record, running, left: false }
     }
 
-    /// Prints which run has the batch.
-    pub(super) fn print(&self, format: Format) -> anyhow::Result<()> {
-        let id = &self.record.batch_id;
-        let (run_id, url) = self.record.latest_run().unzip();
-        let url = url.flatten().unwrap_or_default();
-        display::stdout(&match format {
-            Format::Text => format!("{id} {url}\n"),
-            Format::Json => {
-                let json = serde_json::json!({ "batch_id": id, "run_id": run_id, "run_url": url });
-                format!("{}\n", serde_json::to_string_pretty(&json)?)
-            }
-        })
+    /// Which run has the batch.
+    pub(super) fn place(&self) -> Place {
+        let url = self.record.run_url(self.running).unwrap_or_default().to_owned();
+        let run_id = self.running.or_else(|| self.record.latest_run());
+        Place { batch_id: self.record.batch_id.clone(), run_id, run_url: url }
     }
 
     /// Waits for the run and brings its results here.
@@ -84,9 +93,9 @@ impl<'t> RemoteBatch<'t> {
         display: &Display,
         interrupts: &watch::Receiver<u32>,
     ) -> anyhow::Result<()> {
-        let watched = match self.record.latest_run().filter(|_| self.running) {
+        let watched = match self.running {
             None => None,
-            Some((run_id, _)) => {
+            Some(run_id) => {
                 let rhythm = (self.target.poll_interval, self.target.timeout);
                 let progress = RemoteProgress::default();
                 let watch =
@@ -134,8 +143,10 @@ impl<'t> RemoteBatch<'t> {
         mut interrupts: watch::Receiver<u32>,
     ) -> anyhow::Error {
         let seconds = SECOND_INTERRUPT.as_secs();
+        // Those that were meant for something else do not count.
+        let before = *interrupts.borrow_and_update();
         display.note(&format!("the run goes on; press Ctrl-C again within {seconds} s to cancel it"));
-        let insists = interrupts.wait_for(|count| *count > 1);
+        let insists = interrupts.wait_for(|count| *count > before);
         let cancel = matches!(tokio::time::timeout(SECOND_INTERRUPT, insists).await, Ok(Ok(_)));
         let message = if !cancel {
             "interrupted: the run goes on"
@@ -147,7 +158,7 @@ impl<'t> RemoteBatch<'t> {
         Failure::new(Exit::Incomplete, message).hint(self.how_to_collect()).into()
     }
 
-    fn how_to_collect(&self) -> String {
+    pub(super) fn how_to_collect(&self) -> String {
         format!("`run-evals collect {}{}` collects what it answers", self.record.batch_id, self.exchange())
     }
 
@@ -160,13 +171,8 @@ impl<'t> RemoteBatch<'t> {
         format!(" --exchange {}", path.display())
     }
 
-    /// Writes the responses; what is not needed any more is deleted once everything is there.
-    pub(super) async fn collect(
-        &self,
-        out: &mut dyn Write,
-        delete_results: bool,
-        display: &Display,
-    ) -> anyhow::Result<Collection> {
+    /// Writes the responses.
+    pub(super) fn collect(&self, out: &mut dyn Write, display: &Display) -> anyhow::Result<Collection> {
         let id = &self.record.batch_id;
         let mut collection = dispatcher::collect(&self.dispatcher.exchange, id, out)?;
         match self.record.results {
@@ -175,7 +181,7 @@ impl<'t> RemoteBatch<'t> {
                 collection.summary.results_branch = self.dispatcher.exchange.artifacts()?.results_branch(id);
             }
         }
-        collection.summary.run_url = self.record.latest_run().and_then(|(_, url)| url.map(ToOwned::to_owned));
+        collection.summary.run_url = self.record.run_url(self.running).map(ToOwned::to_owned);
         if collection.resumable {
             if let Some(stop) = collection.summary.stopped {
                 display.note(&format!("stopped early: {}", stop.describe()));
@@ -185,12 +191,46 @@ impl<'t> RemoteBatch<'t> {
                 display
                     .note(&format!("to call what is missing: `run-evals dispatch --resume {id}{exchange}`"));
             }
-            return Ok(collection);
-        }
-        self.dispatcher.exchange.delete_batch(id)?;
-        if let Err(error) = self.dispatcher.tidy(&self.record, delete_results, TIDY_PATIENCE).await {
-            display.warning(&format!("everything is collected, but not tidied up: {error:#}"));
         }
         Ok(collection)
     }
+
+    /// Deletes what is not needed any more, once the responses are in place.
+    pub(super) async fn tidy(
+        &self,
+        delete_results: bool,
+        display: &Display,
+        interrupts: &watch::Receiver<u32>,
+    ) {
+        let mut interrupts = interrupts.clone();
+        let tidied = async {
+            self.dispatcher.exchange.delete_batch(&self.record.batch_id)?;
+            self.dispatcher.tidy(&self.record, delete_results, TIDY_PATIENCE).await
+        };
+        let tidied = tokio::select! {
+            tidied = tidied => tidied,
+            _ = interrupts.wait_for(|count| *count > 0) => Err(anyhow::anyhow!("interrupted")),
+        };
+        if let Err(error) = tidied {
+            display.warning(&format!("everything is collected, but not tidied up: {error:#}"));
+        }
+    }
+}
+
+/// Prints where batches run, and tells Actions.
+pub(super) fn print_places(places: &[Place], format: Format) -> anyhow::Result<()> {
+    let joined = |part: fn(&Place) -> String| places.iter().map(part).collect::<Vec<_>>().join(",");
+    actions::outputs(&[
+        ("batch-id", joined(|place| place.batch_id.to_string())),
+        ("run-id", joined(|place| place.run_id.map(|id| id.to_string()).unwrap_or_default())),
+        ("run-url", joined(|place| place.run_url.clone())),
+    ])?;
+    display::stdout(&match format {
+        Format::Text => places
+            .iter()
+            .map(|place| format!("{} {}\n", place.batch_id, place.run_url))
+            .collect::<Vec<_>>()
+            .concat(),
+        Format::Json => format!("{}\n", serde_json::to_string_pretty(places)?),
+    })
 }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::args::{CollectArgs, DispatchArgs, GithubArgs, RemoteArgs};
+use super::args::{CollectArgs, DispatchArgs, Format, GithubArgs, RemoteArgs};
 use super::display::Display;
 use super::output::Output;
-use super::remote::RemoteBatch;
+use super::remote::{self, RemoteBatch};
 use super::{github, inputs, signals};
 use crate::config::Env;
 use crate::dispatcher::{Dispatcher, Record, Wanted};
@@ -28,19 +28,22 @@ pub(super) async fn resume(id: &BatchId, args: &DispatchArgs, display: &Display)
     };
     let (env, target) = surroundings(&record, work.targets.targets.as_deref(), display)?;
     let limits = &work.limits;
+    // The limits of before hold for every run of the batch, unless this command says otherwise.
+    let before = &record.options;
     let options = RunnerOptions {
-        budget_usd: limits.budget_usd,
-        max_requests: limits.max_requests,
-        max_concurrency: limits.max_concurrency,
-        dedupe: limits.dedupe,
-        keep_raw: limits.keep_raw,
-        deadline_s: limits.deadline.map(|deadline| deadline.as_secs()),
+        budget_usd: limits.budget_usd.or(before.budget_usd),
+        max_requests: limits.max_requests.or(before.max_requests),
+        max_concurrency: limits.max_concurrency.or(before.max_concurrency),
+        dedupe: limits.dedupe || before.dedupe,
+        keep_raw: limits.keep_raw || before.keep_raw,
+        deadline_s: limits.deadline.map(|deadline| deadline.as_secs()).or(before.deadline_s),
         resume_from: Vec::new(),
     };
     let Some(archive_bytes) = exchange.batch_bytes(id)? else {
-        let message = format!("batch `{id}` is collected completely: nothing is left to resume");
+        let message =
+            format!("batch `{id}` is not here: it is collected completely, or was dispatched from elsewhere");
         return Err(Failure::config(message)
-            .hint(format!("`run-evals collect {id}` collects it again"))
+            .hint(format!("`run-evals collect {id}` collects what is answered; what is missing can be called where its suite is, by the same command with `--batch-id {id}`"))
             .into());
     };
     let dispatcher = connect(&record, &exchange, (&work.github, Some(&work.remote)), options, &env, display)?;
@@ -51,16 +54,34 @@ pub(super) async fn resume(id: &BatchId, args: &DispatchArgs, display: &Display)
         archive_bytes,
         requests: record.requests,
         shards: record.shards,
+        is_new: false,
     };
-    let mut output = Output::open(work.output.output.clone())?;
-    let mut batch = RemoteBatch::begin(dispatcher, &wanted, display).await?;
+    let output = Output::open(work.output.output.clone())?;
+    let runner = dispatcher.check(&target).await?;
+    let batch = RemoteBatch::begin(dispatcher, &wanted, &runner, display).await?;
     if args.no_wait {
-        batch.print(work.output.format)?;
+        remote::print_places(&[batch.place()], work.output.format)?;
         return Ok(Exit::Ok);
     }
-    batch.wait(display, &signals::interrupts()?).await?;
-    let collection = batch.collect(&mut output, work.remote.delete_results, display).await?;
-    output.finish(Summary::new(None, vec![collection.summary]), work.output.format)
+    finish(batch, output, work.output.format, work.remote.delete_results, display).await
+}
+
+/// Waits, collects, and tidies up.
+async fn finish(
+    mut batch: RemoteBatch<'_>,
+    mut output: Output,
+    format: Format,
+    delete_results: bool,
+    display: &Display,
+) -> anyhow::Result<Exit> {
+    let interrupts = signals::interrupts()?;
+    batch.wait(display, &interrupts).await?;
+    let collection = batch.collect(&mut output, display)?;
+    let exit = output.finish(Summary::new(None, vec![collection.summary]), format)?;
+    if !collection.resumable {
+        batch.tidy(delete_results, display, &interrupts).await;
+    }
+    Ok(exit)
 }
 
 /// Waits for the run of a batch, if one is going on, and collects.
@@ -73,12 +94,11 @@ pub(super) async fn collect(
     let (env, target) = surroundings(&record, args.targets.as_deref(), display)?;
     let dispatcher =
         connect(&record, exchange, (&args.github, None), RunnerOptions::default(), &env, display)?;
-    let mut output = Output::open(args.output.output)?;
-    let running = dispatcher.is_running(&mut record).await?;
-    let mut batch = RemoteBatch::attach(dispatcher, &target, record, running);
-    batch.wait(display, &signals::interrupts()?).await?;
-    let collection = batch.collect(&mut output, args.delete_results, display).await?;
-    output.finish(Summary::new(None, vec![collection.summary]), args.output.format)
+    let output = Output::open(args.output.output)?;
+    dispatcher.refresh(&mut record).await?;
+    let running = dispatcher.running(&mut record).await?;
+    let batch = RemoteBatch::attach(dispatcher, &target, record, running);
+    finish(batch, output, args.output.format, args.delete_results, display).await
 }
 
 /// Collects a batch that was dispatched from another machine, by the name of its target.
@@ -97,6 +117,12 @@ pub(super) async fn collect_from(name: &str, args: CollectArgs, display: &Displa
     };
     let exchange = inputs::exchange(&args.exchange)?;
     let record = if let Some(record) = Record::read(&exchange, &args.batch_id)? {
+        if record.target != target.name {
+            let message = format!("batch `{}` was given to the target `{}`", record.batch_id, record.target);
+            return Err(Failure::config(message)
+                .hint("leave `--target` out, or name another `--exchange`")
+                .into());
+        }
         record
     } else {
         let client = github::client(&args.github, &env, display)?;
@@ -122,7 +148,9 @@ fn surroundings(
     };
     let known = file.and_then(|file| file.resolve(&record.target, &env).ok());
     let target = match known {
-        Some(Target::Remote(target)) if target.repo == record.repo && target.workflow == record.workflow => {
+        Some(Target::Remote(target))
+            if target.repo.eq_ignore_ascii_case(&record.repo) && target.workflow == record.workflow =>
+        {
             RemoteTarget { results: record.results.clone(), ..*target }
         }
         _ => RemoteTarget {
@@ -144,12 +172,12 @@ fn surroundings(
 fn connect(
     record: &Record,
     exchange: &LocalExchange,
-    (github_args, remote): (&GithubArgs, Option<&RemoteArgs>),
+    (github_args, remote_args): (&GithubArgs, Option<&RemoteArgs>),
     options: RunnerOptions,
     env: &Env,
     display: &Display,
 ) -> anyhow::Result<Dispatcher> {
     let at = GithubArgs { github_api_url: record.api_url.clone(), ..github_args.clone() };
     let client = github::client(&at, env, display)?;
-    github::dispatcher(client, (&at, remote), (exchange, &record.results), options, env, display)
+    github::dispatcher(client, (&at, remote_args), (exchange, &record.results), options, env, display)
 }

@@ -7,18 +7,15 @@ use std::time::Instant;
 use anyhow::Context as _;
 
 use super::args::{Format, GithubArgs, RemoteArgs, WorkArgs};
+use super::begin::{Begun, HandedOver};
 use super::display::Display;
 use super::output::Output;
-use super::remote::RemoteBatch;
-use super::{github, inputs, signals};
+use super::{inputs, signals};
 use crate::config::{Env, SuiteOptions, load_suite};
-use crate::dispatcher::{self, BatchName, PlannedBatch, Purpose, Sharding, Wanted};
-use crate::exchange::{LocalExchange, Put};
-use crate::model::{
-    BatchId, BatchManifest, Digest, Failure, RemoteTarget, RunnerOptions, RunnerTarget, Suite, SuiteTarget,
-    Target, TestCase,
-};
-use crate::report::{Summary, TargetSummary};
+use crate::dispatcher::{self, BatchName, Collection, PlannedBatch, Purpose, Sharding};
+use crate::exchange::LocalExchange;
+use crate::model::{BatchId, Exit, Failure, RunnerOptions, Suite, SuiteTarget, Target, TestCase};
+use crate::report::Summary;
 use crate::runner::{self, Progress, RunOptions};
 
 /// The target of a suite that names none.
@@ -37,13 +34,13 @@ pub(super) struct Session<'d> {
     name: Option<String>,
     work: Work,
     targets: Vec<Chosen>,
-    batch_name: BatchName,
+    pub(super) batch_name: BatchName,
     options: RunOptions,
-    remote_options: RunnerOptions,
-    github: GithubArgs,
-    remote: RemoteArgs,
-    env: Env,
-    display: &'d Display,
+    pub(super) remote_options: RunnerOptions,
+    pub(super) github: GithubArgs,
+    pub(super) remote: RemoteArgs,
+    pub(super) env: Env,
+    pub(super) display: &'d Display,
 }
 
 /// A target as it was asked for, which may be an alias, and what it leads to.
@@ -51,26 +48,6 @@ pub(super) struct Chosen {
     asked: String,
     target: Target,
     sharding: Sharding,
-}
-
-/// A batch that lies in the exchange.
-pub(super) struct HandedOver<'s> {
-    /// What all batches of the command have in common.
-    pub(super) run_id: BatchId,
-    id: BatchId,
-    sha256: Digest,
-    archive_bytes: u64,
-    manifest: BatchManifest,
-    is_new: bool,
-    target: &'s Target,
-}
-
-/// A batch on its way to its answers.
-pub(super) enum Begun<'s> {
-    /// It is run here.
-    Here(Box<HandedOver<'s>>, &'s RunnerTarget),
-    /// A runner repository has it.
-    There(Box<RemoteBatch<'s>>),
 }
 
 enum Work {
@@ -144,16 +121,30 @@ impl<'d> Session<'d> {
                 most.map_or(target.limits.max_concurrency, |most| most.min(target.limits.max_concurrency));
             runner::check_budget(target, budget_usd)?;
         }
+        let there = targets.iter().filter(|chosen| matches!(chosen.target, Target::Remote(_))).count();
+        if let Some(most) = limits.max_requests.filter(|most| there > 0 && *most < targets.len() as u64) {
+            let message = format!(
+                "`--max-requests {most}` is less than one request for each of {} targets",
+                targets.len()
+            );
+            return Err(Failure::new(Exit::Usage, message).hint("raise it, or name fewer targets").into());
+        }
+        // Runs on GitHub go on side by side: each target has its part, and those that are called from here share theirs.
+        let parts = targets.len().max(1) as u64;
+        let here = if there == 0 { parts } else { parts - there as u64 };
+        let part = |most: u64, parts_of: u64| most / parts * parts_of;
+        let part_usd = |budget: f64, parts_of: u64| budget / as_float(parts) * as_float(parts_of);
         let remote_options = RunnerOptions {
-            budget_usd: budget_usd
-                .map(|budget| budget / f64::from(u32::try_from(targets.len()).unwrap_or(1))),
-            max_requests: limits.max_requests.map(|most| most / targets.len() as u64),
+            budget_usd: budget_usd.map(|budget| part_usd(budget, 1)),
+            max_requests: limits.max_requests.map(|most| part(most, 1)),
             max_concurrency: limits.max_concurrency.or(workers),
             dedupe: limits.dedupe,
             keep_raw: limits.keep_raw,
             deadline_s: limits.deadline.map(|deadline| deadline.as_secs()),
             resume_from: Vec::new(),
         };
+        let budget_usd = budget_usd.map(|budget| if there == 0 { budget } else { part_usd(budget, here) });
+        let max_requests = limits.max_requests.map(|most| if there == 0 { most } else { part(most, here) });
         let batch_name =
             BatchName { given: batch.batch_id.clone(), one_of_several: targets.len() > 1, taken: 0 };
         Ok(Self {
@@ -163,7 +154,7 @@ impl<'d> Session<'d> {
             batch_name,
             options: RunOptions {
                 budget_usd,
-                max_requests: limits.max_requests,
+                max_requests,
                 deadline: limits.deadline,
                 secrets: env.secrets().collect(),
                 ..RunOptions::default()
@@ -176,12 +167,23 @@ impl<'d> Session<'d> {
         })
     }
 
+    /// Whether all targets are runner repositories, which go on when this command has ended.
+    pub(super) fn can_leave(&self) -> Result<(), Failure> {
+        let here = self.targets.iter().find(|chosen| matches!(chosen.target, Target::Runner(_)));
+        here.map_or(Ok(()), |chosen| {
+            let message =
+                format!("`--no-wait` is for runner repositories; `{}` is called from here", chosen.asked);
+            Err(Failure::new(Exit::Usage, message).hint("leave `--no-wait` out, or the target"))
+        })
+    }
+
     /// One batch a target.
     pub(super) fn plan(&self) -> anyhow::Result<Vec<(PlannedBatch, &Target)>> {
         self.plan_as(self.batch_name.clone())
     }
 
-    fn plan_as(&self, mut name: BatchName) -> anyhow::Result<Vec<(PlannedBatch, &Target)>> {
+    /// One batch a target, with another name.
+    pub(super) fn plan_as(&self, mut name: BatchName) -> anyhow::Result<Vec<(PlannedBatch, &Target)>> {
         let mut batches: Vec<(PlannedBatch, &Target)> = Vec::new();
         for chosen @ Chosen { target, sharding, .. } in &self.targets {
             let purpose = Purpose { target: served_by(target), label: target.name(), sharding: *sharding };
@@ -235,116 +237,14 @@ impl<'d> Session<'d> {
             .into())
     }
 
-    /// Puts the batches into the exchange, all before the first call: one that cannot be handed over is told before
-    /// another one is paid for. Only a name that was given resumes a batch that is there; a default one becomes another.
-    pub(super) fn hand_over<'s>(
-        &'s self,
-        exchange: &LocalExchange,
-        planned: Vec<(PlannedBatch, &'s Target)>,
-    ) -> anyhow::Result<Vec<HandedOver<'s>>> {
-        let mut planned = planned;
-        let mut name = self.batch_name.clone();
-        loop {
-            let mut handed_over: Vec<HandedOver> = Vec::new();
-            for (batch, target) in planned {
-                let (id, sha256) = (batch.manifest.batch_id.clone(), batch.sha256);
-                let put = exchange.put_batch(&id, &batch.archive, sha256)?;
-                tracing::debug!(batch = id.as_str(), %sha256, ?put, "the batch is handed over");
-                if put != Put::New && name.given.is_none() {
-                    break;
-                }
-                let archive_bytes = std::fs::metadata(&batch.archive)?.len();
-                let (run_id, manifest, is_new) =
-                    (batch.run_id.clone(), batch.manifest.clone(), put == Put::New);
-                handed_over.push(HandedOver { run_id, id, sha256, archive_bytes, manifest, is_new, target });
-            }
-            // The first one decides: the others have the name of the run in theirs.
-            if !handed_over.is_empty() {
-                return Ok(handed_over);
-            }
-            name.taken += 1;
-            planned = self.plan_as(name.clone())?;
-        }
-    }
-
-    /// Gives the batches of runner repositories to them, all before the first one is waited for.
-    pub(super) async fn begin<'s>(
-        &'s self,
-        exchange: &LocalExchange,
-        batches: Vec<HandedOver<'s>>,
-    ) -> anyhow::Result<Vec<Begun<'s>>> {
-        let new: Vec<BatchId> =
-            batches.iter().filter(|batch| batch.is_new).map(|batch| batch.id.clone()).collect();
-        let begun = self.begin_all(exchange, batches).await;
-        if begun.is_err() {
-            // What was not started leaves nothing behind.
-            for id in new {
-                if dispatcher::Record::read(exchange, &id)?.is_none() {
-                    exchange.delete_batch(&id)?;
-                }
-            }
-        }
-        begun
-    }
-
-    async fn begin_all<'s>(
-        &'s self,
-        exchange: &LocalExchange,
-        batches: Vec<HandedOver<'s>>,
-    ) -> anyhow::Result<Vec<Begun<'s>>> {
-        let mut client: Option<crate::github::Client> = None;
-        let mut begun = Vec::new();
-        for batch in batches {
-            let target = match batch.target {
-                Target::Runner(target) => {
-                    begun.push(Begun::Here(Box::new(batch), target));
-                    continue;
-                }
-                Target::Remote(target) => target,
-            };
-            let client = match &client {
-                Some(client) => client.clone(),
-                None => client.insert(github::client(&self.github, &self.env, self.display)?).clone(),
-            };
-            let remote = self.begin_there(exchange, &batch, target, client).await?;
-            begun.push(Begun::There(Box::new(remote)));
-        }
-        Ok(begun)
-    }
-
-    async fn begin_there<'s>(
-        &'s self,
-        exchange: &LocalExchange,
-        batch: &HandedOver<'s>,
-        target: &'s RemoteTarget,
-        client: crate::github::Client,
-    ) -> anyhow::Result<RemoteBatch<'s>> {
-        let dispatcher = github::dispatcher(
-            client,
-            (&self.github, Some(&self.remote)),
-            (exchange, &target.results),
-            self.remote_options.clone(),
-            &self.env,
-            self.display,
-        )?;
-        let wanted = Wanted {
-            target,
-            id: batch.id.clone(),
-            sha256: batch.sha256,
-            archive_bytes: batch.archive_bytes,
-            requests: batch.manifest.requests,
-            shards: batch.manifest.shards,
-        };
-        RemoteBatch::begin(dispatcher, &wanted, self.display).await
-    }
-
     /// Runs and collects the batches one after the other. Budget, requests and time are for all of them.
     pub(super) async fn run(
         &self,
         exchange: &LocalExchange,
         batches: Vec<Begun<'_>>,
-        output: &mut Output,
-    ) -> anyhow::Result<Summary> {
+        mut output: Output,
+        format: Format,
+    ) -> anyhow::Result<Exit> {
         let anywhere_else = batches.iter().any(|batch| matches!(batch, Begun::There(..)));
         let interrupts = anywhere_else.then(signals::interrupts).transpose()?;
         let stop = match &interrupts {
@@ -354,13 +254,21 @@ impl<'d> Session<'d> {
         let started = Instant::now();
         let mut options = self.options.clone();
         let mut summaries = Vec::new();
-        for batch in batches {
+        let (mut complete, mut tidy) = (Vec::new(), Vec::new());
+        let mut waiting = std::collections::VecDeque::from(batches);
+        while let Some(batch) = waiting.pop_front() {
             let (batch, target) = match (batch, &interrupts) {
                 (Begun::Here(batch, target), _) => (batch, target),
                 (Begun::There(mut batch), Some(interrupts)) => {
-                    batch.wait(self.display, interrupts).await?;
-                    let collection = batch.collect(output, self.remote.delete_results, self.display).await?;
+                    if let Err(error) = batch.wait(self.display, interrupts).await {
+                        self.tell_left(waiting.make_contiguous());
+                        return Err(error);
+                    }
+                    let collection = batch.collect(&mut output, self.display)?;
                     summaries.push(collection.summary);
+                    if !collection.resumable {
+                        tidy.push(batch);
+                    }
                     continue;
                 }
                 (Begun::There(..), None) => continue,
@@ -371,14 +279,28 @@ impl<'d> Session<'d> {
             let choose = |_: &_| Ok(target.clone());
             let work = runner::run(exchange, &id, choose, &options, &progress, stop.clone());
             let report = self.display.follow(&progress, work).await?;
-            summaries.push(self.collect(exchange, &run_id, &id, output)?);
+            let collection = self.collect(exchange, &run_id, &id, &mut output)?;
+            summaries.push(collection.summary);
+            if !collection.resumable {
+                complete.push(id);
+            }
             let spent = report.totals.cost_usd.unwrap_or(0.0);
             options.budget_usd = options.budget_usd.map(|budget| (budget - spent).max(0.0));
             options.max_requests = options.max_requests.map(|most| most.saturating_sub(report.called));
             options.deadline =
                 self.options.deadline.map(|deadline| deadline.saturating_sub(started.elapsed()));
         }
-        Ok(Summary::new(self.name.clone(), summaries))
+        let exit = output.finish(Summary::new(self.name.clone(), summaries), format)?;
+        // Only now: until the responses are in place, they can be collected again.
+        for id in complete {
+            exchange.delete_batch(&id)?;
+        }
+        if let Some(interrupts) = &interrupts {
+            for batch in tidy {
+                batch.tidy(self.remote.delete_results, self.display, interrupts).await;
+            }
+        }
+        Ok(exit)
     }
 
     fn collect(
@@ -387,7 +309,7 @@ impl<'d> Session<'d> {
         run_id: &BatchId,
         id: &BatchId,
         output: &mut Output,
-    ) -> anyhow::Result<TargetSummary> {
+    ) -> anyhow::Result<Collection> {
         let collection = dispatcher::collect(exchange, id, output)?;
         if collection.resumable {
             if let Some(stop) = collection.summary.stopped {
@@ -395,22 +317,14 @@ impl<'d> Session<'d> {
             }
             let note = format!("to call what is missing: add `--batch-id {run_id}` to the same command");
             self.display.note(&note);
-        } else {
-            exchange.delete_batch(id)?;
         }
-        Ok(collection.summary)
+        Ok(collection)
     }
 }
 
-/// Tells where the batches run on GitHub, if that is all there is to do.
-pub(super) fn leave(batches: &[Begun<'_>], format: Format) -> anyhow::Result<bool> {
-    for batch in batches {
-        match batch {
-            Begun::Here(..) => return Ok(false),
-            Begun::There(batch) => batch.print(format)?,
-        }
-    }
-    Ok(true)
+#[expect(clippy::cast_precision_loss, reason = "a handful of targets")]
+fn as_float(count: u64) -> f64 {
+    count as f64
 }
 
 /// The runner's own target for a batch.

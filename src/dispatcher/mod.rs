@@ -10,5 +10,7 @@ mod shards;
 
 pub use collect::{Collection, collect, survey_shard};
 pub use plan::{BatchName, PlannedBatch, Purpose, plan_requests, plan_suite};
-pub use remote::{ActionsRun, Begun, Dispatcher, HandOverChoice, Record, RemoteProgress, Wanted, Watched};
+pub use remote::{
+    ActionsRun, Begun, Dispatcher, HandOverChoice, Record, RemoteProgress, RunnerRepo, Wanted, Watched,
+};
 pub use shards::Sharding;

@@ -174,7 +174,7 @@ impl Draft {
         let requests_sha256 = Digest::finish(self.hasher);
         let run_id = match &name.given {
             Some(id) => id.clone(),
-            None => default_id(requests_sha256, name.taken)?,
+            None => default_id(requests_sha256, purpose.label, name.taken)?,
         };
         let batch_id =
             if name.one_of_several { id_of_target(&run_id, purpose.label)? } else { run_id.clone() };
@@ -196,8 +196,10 @@ impl Draft {
     }
 }
 
-/// `<utc yyyymmdd-hhmmss>-<8 hex of the digest of the requests>`.
-fn default_id(requests: Digest, taken: u32) -> anyhow::Result<BatchId> {
+/// `<utc yyyymmdd-hhmmss>-<8 hex of the digest of requests and target>`: the same requests often start for several
+/// targets in the same second, on machines that do not know each other.
+fn default_id(requests: Digest, target: &str, taken: u32) -> anyhow::Result<BatchId> {
+    let requests = Digest::of(format!("{requests} {target}").as_bytes());
     let time = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
     let again = if taken > 0 { format!("-{}", taken + 1) } else { String::new() };
     Ok(format!("{time}-{}{again}", &requests.to_string()[..8]).parse()?)

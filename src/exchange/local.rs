@@ -285,7 +285,8 @@ pub fn handover_branch(id: &BatchId) -> String {
     format!("{HANDOVER}/{id}")
 }
 
-pub(super) fn must_match(id: &BatchId, there: Digest, new: Digest) -> Result<(), Failure> {
+/// Refuses a batch under the id of another one.
+pub fn must_match(id: &BatchId, there: Digest, new: Digest) -> Result<(), Failure> {
     if there == new {
         return Ok(());
     }

@@ -14,7 +14,7 @@ mod rows;
 mod tests;
 
 pub use journal::{ShardLock, whole_lines};
-pub use local::{LocalExchange, Put, handover_branch};
+pub use local::{LocalExchange, Put, handover_branch, must_match};
 pub use remote::{Needs, PublishError};
 pub use results::Publication;
 pub use rows::{compress_rows, decompress_rows};

@@ -114,7 +114,7 @@ impl Remote {
         } else if refused("not found") || refused("returned error: 404") {
             Failure::new(Exit::Failure, format!("there is no repository at `{url}` that the token can see"))
                 .hint("check its name, and that the token may read it (`Contents: read`)")
-        } else if refused("unable to access") && refused("30") && refused("returned error") {
+        } else if refused("returned error: 30") {
             Failure::new(Exit::Failure, format!("`{url}` has moved"))
                 .hint("name the repository as it is called now")
         } else {

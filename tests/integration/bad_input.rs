@@ -715,7 +715,7 @@ fn an_unknown_batch() {
     assert_snapshot!(scene.refused(&["collect", "gone", "--output", "other"]), @r"
     error: there is no batch `gone` in the exchange `.run-evals/exchange.git`
 
-    hint: it has only the results of `kept`
+    hint: it has only the results of `kept`; `--target NAME` finds a batch that another machine dispatched
     ");
     assert_snapshot!(scene.refused(&["run", "--batch-id", "gone"]), @r"
     error: there is no batch `gone` in the exchange `.run-evals/exchange.git`
@@ -755,12 +755,12 @@ fn an_exchange_that_is_something_else() {
     assert_snapshot!(with(&["collect", "kept"], "folder"), @r"
     error: `folder` is not a bare git repository
 
-    hint: `--exchange` names the one that `run-evals eval` or `run-evals dispatch` made
+    hint: `--exchange` names the one that `run-evals eval` or `run-evals dispatch` made; `--target NAME` finds a batch that another machine dispatched
     ");
     assert_snapshot!(with(&["collect", "kept"], "gone.git"), @r"
     error: there is no exchange at `gone.git`
 
-    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path
+    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path; `--target NAME` finds a batch that another machine dispatched
     ");
     assert_snapshot!(with(&["run", "--batch-id", "kept"], "gone.git"), @r"
     error: there is no exchange at `gone.git`

@@ -1,10 +1,11 @@
 //! A batch that another machine dispatched, found again by what it has left in the runner repository.
 
-use super::record::{Dispatch, Record};
+use super::check::RunnerRepo;
+use super::record::Record;
 use super::{Dispatcher, PATIENCE};
 use crate::dispatcher::collect::unpack_batch;
 use crate::github::ApiError;
-use crate::model::{BatchId, DispatchId, Failure, RemoteTarget};
+use crate::model::{BatchId, Failure, RemoteTarget};
 
 impl Dispatcher {
     /// Makes a record of a batch from its branches and its runs.
@@ -32,33 +33,13 @@ impl Dispatcher {
                         dispatched; wait for its run to end, and check the batch id and the target";
             return Err(Failure::config(message).hint(hint).into());
         };
-        let git_ref = target.git_ref.clone().unwrap_or(info.default_branch);
-        let mut record = Record::new(
-            id.clone(),
-            sha256,
-            (requests, shards),
-            &self.api_url,
-            &info.clone_url,
-            &git_ref,
-            target,
-        );
+        let git_ref = target.git_ref.clone().unwrap_or_else(|| info.default_branch.clone());
+        let runner = RunnerRepo { info, git_ref };
+        let mut record = Record::new(id.clone(), sha256, (requests, shards), &self.api_url, &runner, target);
         if on_a_branch {
-            record.hand_over = format!("branch:{}/{}", target.repo, crate::exchange::handover_branch(id));
+            record.hand_over = format!("branch:{}/{}", record.repo, crate::exchange::handover_branch(id));
         }
-        let since = jiff::Timestamp::now() - std::time::Duration::from_hours(24 * 35);
-        let title = format!("eval {id} ");
-        let runs = self.client.find_runs(&target.repo, &target.workflow, &title, since).await;
-        for run in runs.map_err(ApiError::into_failure)?.into_iter().rev() {
-            let Some(id) = run.display_title.strip_prefix(&title) else { continue };
-            let Ok(id) = id.parse::<DispatchId>() else { continue };
-            record.dispatches.push(Dispatch {
-                id,
-                at: run.created_at.unwrap_or(jiff::Timestamp::UNIX_EPOCH),
-                shards: (0..shards).collect(),
-                run_id: Some(run.id),
-                run_url: Some(run.html_url),
-            });
-        }
+        self.learn_runs(&mut record).await?;
         record.write(&self.exchange)?;
         Ok(record)
     }

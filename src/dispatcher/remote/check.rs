@@ -10,7 +10,7 @@ use crate::model::{DISPATCH_INPUTS, Failure, RemoteResults, RemoteTarget, printa
 
 /// A runner repository that can take a dispatch.
 #[derive(Debug)]
-pub(super) struct RunnerRepo {
+pub struct RunnerRepo {
     pub(super) info: RepositoryInfo,
     /// The branch or tag that runs.
     pub(super) git_ref: String,
@@ -18,7 +18,7 @@ pub(super) struct RunnerRepo {
 
 impl Dispatcher {
     /// Checks that the repository is there, and that its workflow is there, enabled, and takes our inputs.
-    pub(super) async fn check(&self, target: &RemoteTarget) -> anyhow::Result<RunnerRepo> {
+    pub async fn check(&self, target: &RemoteTarget) -> anyhow::Result<RunnerRepo> {
         let (repo, workflow) = (&target.repo, &target.workflow);
         let info = self.client.repository(repo).await.map_err(ApiError::into_failure)?;
         if info.archived {

@@ -13,6 +13,8 @@ use crate::model::{BatchId, Digest, Exit, Failure, HandOver};
 
 /// The most characters of a batch that travels inline: all inputs together may have 65,535.
 const MOST_INLINE: u64 = 60_000;
+/// GitHub takes no larger file into a repository.
+const MOST_ON_A_BRANCH: u64 = 100_000_000;
 /// An artifact is of use only until the batch is collected.
 const RETENTION_DAYS: u32 = 7;
 /// The one file in a batch artifact.
@@ -59,8 +61,18 @@ impl Dispatcher {
         match self.hand_over {
             HandOverChoice::Auto if fits => Ok(HandOverChoice::Inline),
             // A run's own token cannot read the artifacts of another private repository.
-            HandOverChoice::Auto if artifacts.is_some_and(|actions| actions.repo == repo) => {
+            HandOverChoice::Auto
+                if artifacts.is_some_and(|actions| actions.repo.eq_ignore_ascii_case(repo)) =>
+            {
                 Ok(HandOverChoice::Artifact)
+            }
+            HandOverChoice::Auto | HandOverChoice::Branch if archive_bytes > MOST_ON_A_BRANCH => {
+                let message = format!(
+                    "the batch has {archive_bytes} bytes; a file on a branch has at most {MOST_ON_A_BRANCH}"
+                );
+                let hint =
+                    "split it into several batches, or dispatch from a workflow with `--handover artifact`";
+                Err(Failure::config(message).hint(hint))
             }
             HandOverChoice::Auto => Ok(HandOverChoice::Branch),
             HandOverChoice::Inline if !fits => {

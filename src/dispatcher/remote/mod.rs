@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+pub use self::check::RunnerRepo;
 pub use self::handover::{ActionsRun, HandOverChoice};
 pub use self::record::Record;
 pub use self::start::{Begun, Wanted};

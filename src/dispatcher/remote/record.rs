@@ -10,9 +10,11 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
+use super::check::RunnerRepo;
 use super::start::Wanted;
-use crate::exchange::LocalExchange;
-use crate::model::{BatchId, Digest, DispatchId, Failure, RemoteResults, RemoteTarget};
+use crate::exchange::{LocalExchange, must_match};
+use crate::github::Run;
+use crate::model::{BatchId, Digest, DispatchId, Failure, RemoteResults, RemoteTarget, RunnerOptions};
 
 const FORMAT: u32 = 1;
 const FOLDER: &str = "dispatch";
@@ -41,8 +43,12 @@ pub struct Record {
     pub workflow: String,
     /// The branch or tag that runs.
     pub git_ref: String,
-    /// Where the batch is, as the runner is told; without the batch itself where that travels inline.
+    /// Where the batch is, as the runner is told; without the batch itself where that travels inline. A branch is
+    /// remembered until it is deleted, whatever way a later start took.
     pub hand_over: String,
+    /// How far its runs may go, as it was last asked.
+    #[serde(default)]
+    pub options: RunnerOptions,
     /// Where the results go.
     pub results: RemoteResults,
     /// Every start that was asked for, oldest first.
@@ -82,8 +88,7 @@ impl Record {
         batch_sha256: Digest,
         (requests, shards): (u64, u32),
         api_url: &str,
-        clone_url: &str,
-        git_ref: &str,
+        runner: &RunnerRepo,
         target: &RemoteTarget,
     ) -> Self {
         Self {
@@ -94,11 +99,12 @@ impl Record {
             shards,
             api_url: api_url.to_owned(),
             target: target.name.clone(),
-            repo: target.repo.clone(),
-            clone_url: clone_url.to_owned(),
+            repo: runner.info.full_name.clone(),
+            clone_url: runner.info.clone_url.clone(),
             workflow: target.workflow.clone(),
-            git_ref: git_ref.to_owned(),
+            git_ref: runner.git_ref.clone(),
             hand_over: String::new(),
+            options: RunnerOptions::default(),
             results: target.results.clone(),
             dispatches: Vec::new(),
             taken: Vec::new(),
@@ -106,9 +112,9 @@ impl Record {
     }
 
     /// The record again, if it is of this batch on this runner repository.
-    pub(super) fn checked(self, wanted: &Wanted<'_>, api_url: &str) -> Result<Self, Failure> {
+    pub(super) fn checked(self, wanted: &Wanted<'_>, repo: &str, api_url: &str) -> Result<Self, Failure> {
         let target = wanted.target;
-        let elsewhere = self.repo != target.repo || self.api_url != api_url;
+        let elsewhere = !self.repo.eq_ignore_ascii_case(repo) || self.api_url != api_url;
         if elsewhere || self.workflow != target.workflow || self.results != target.results {
             let message = format!(
                 "batch `{}` was given to the workflow `{}` of `{}`, with its results in `{}`",
@@ -117,11 +123,7 @@ impl Record {
             return Err(Failure::config(message)
                 .hint("name a target that says the same, or choose another `--batch-id`"));
         }
-        if self.batch_sha256 != wanted.sha256 {
-            let message = format!("another batch has the id `{}` already", self.batch_id);
-            return Err(Failure::config(message)
-                .hint("choose another `--batch-id`, or leave it out to get a new one"));
-        }
+        must_match(&self.batch_id, self.batch_sha256, wanted.sha256)?;
         Ok(self)
     }
 
@@ -144,12 +146,44 @@ impl Record {
         Ok(Some(record))
     }
 
-    /// Writes it down; it is never seen half-written.
-    pub fn write(&self, exchange: &LocalExchange) -> anyhow::Result<()> {
+    /// Writes it down, with what another command has found out meanwhile.
+    pub fn write(&mut self, exchange: &LocalExchange) -> anyhow::Result<()> {
+        let _lock = lock_file(exchange, &format!("{}.write.lock", self.batch_id))?;
+        if let Some(there) = Self::read(exchange, &self.batch_id)? {
+            self.merge(there);
+        }
+        self.replace(exchange)
+    }
+
+    /// Takes back a start that GitHub refused.
+    pub(super) fn forget(&mut self, start: &DispatchId, exchange: &LocalExchange) -> anyhow::Result<()> {
+        let _lock = lock_file(exchange, &format!("{}.write.lock", self.batch_id))?;
+        if let Some(there) = Self::read(exchange, &self.batch_id)? {
+            self.merge(there);
+        }
+        self.dispatches.retain(|dispatch| dispatch.id != *start);
+        self.replace(exchange)
+    }
+
+    /// Adds what only the other one knows of the same batch.
+    fn merge(&mut self, there: Self) {
+        for dispatch in there.dispatches {
+            match self.dispatches.iter_mut().find(|known| known.id == dispatch.id) {
+                Some(known) if known.run_id.is_none() => *known = dispatch,
+                Some(_) => {}
+                None => self.dispatches.push(dispatch),
+            }
+        }
+        self.dispatches.sort_by_key(|dispatch| dispatch.at);
+        let new: Vec<u64> = there.taken.into_iter().filter(|id| !self.taken.contains(id)).collect();
+        self.taken.extend(new);
+    }
+
+    /// It is never seen half-written.
+    fn replace(&self, exchange: &LocalExchange) -> anyhow::Result<()> {
         let path = path(exchange, &self.batch_id);
         let cannot = || format!("cannot write `{}`", path.display());
         let folder = exchange.path().join(FOLDER);
-        fs::create_dir_all(&folder).with_context(cannot)?;
         let mut file = tempfile::NamedTempFile::new_in(&folder).with_context(cannot)?;
         serde_json::to_writer_pretty(&mut file, self).with_context(cannot)?;
         file.write_all(b"\n").with_context(cannot)?;
@@ -169,17 +203,35 @@ impl Record {
         }
     }
 
-    /// The title that GitHub gives to the run of a start.
-    pub fn run_title(&self, dispatch: &Dispatch) -> String {
-        format!("eval {} {}", self.batch_id, dispatch.id)
+    /// How the titles begin that GitHub gives to the runs of a batch; the id of the start follows.
+    pub(super) fn run_titles(id: &BatchId) -> String {
+        format!("eval {id} ")
     }
 
-    /// The newest start whose run is known.
-    pub fn latest_run(&self) -> Option<(u64, Option<&str>)> {
-        self.dispatches
-            .iter()
-            .rev()
-            .find_map(|dispatch| Some((dispatch.run_id?, dispatch.run_url.as_deref())))
+    /// Notes a run by its title: of a start that is known, or of another machine's.
+    pub(super) fn learn(&mut self, run: &Run) {
+        let titles = Self::run_titles(&self.batch_id);
+        let id = run.display_title.strip_prefix(&titles).and_then(|id| id.parse::<DispatchId>().ok());
+        let Some(id) = id else { return };
+        let (run_id, run_url) = (Some(run.id), Some(run.html_url.clone()));
+        if let Some(known) = self.dispatches.iter_mut().find(|known| known.id == id) {
+            (known.run_id, known.run_url) = (run_id, run_url);
+            return;
+        }
+        let at = run.created_at.unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+        self.dispatches.push(Dispatch { id, at, shards: (0..self.shards).collect(), run_id, run_url });
+        self.dispatches.sort_by_key(|dispatch| dispatch.at);
+    }
+
+    /// The newest run that is known.
+    pub fn latest_run(&self) -> Option<u64> {
+        self.dispatches.iter().rev().find_map(|dispatch| dispatch.run_id)
+    }
+
+    /// The page of a run, or of the newest one.
+    pub fn run_url(&self, run_id: Option<u64>) -> Option<&str> {
+        let run_id = run_id.or_else(|| self.latest_run())?;
+        self.dispatches.iter().find(|dispatch| dispatch.run_id == Some(run_id))?.run_url.as_deref()
     }
 
     /// The runs that may hold results, oldest first.
@@ -190,8 +242,12 @@ impl Record {
 
 /// Waits for the right to start runs of a batch, so that two commands on one machine do not both start one.
 pub(super) fn lock(exchange: &LocalExchange, id: &BatchId) -> anyhow::Result<RecordLock> {
+    lock_file(exchange, &format!("{id}.lock"))
+}
+
+fn lock_file(exchange: &LocalExchange, name: &str) -> anyhow::Result<RecordLock> {
     let folder = exchange.path().join(FOLDER);
-    let path = folder.join(format!("{id}.lock"));
+    let path = folder.join(name);
     let cannot = || format!("cannot lock `{}`", path.display());
     fs::create_dir_all(&folder).with_context(cannot)?;
     let file =

@@ -101,7 +101,13 @@ impl Dispatcher {
                     ));
                     continue;
                 }
-                self.take(record, shard, &artifact).await?;
+                if let Err(error) = self.take(record, shard, &artifact).await {
+                    (self.tell)(&format!(
+                        "the artifact `{}` of run {run_id} cannot be read, the others are: {error:#}",
+                        printable(&artifact.name)
+                    ));
+                    continue;
+                }
                 record.taken.push(artifact.id);
                 record.write(&self.exchange)?;
             }

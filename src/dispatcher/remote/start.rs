@@ -5,11 +5,13 @@
 
 use std::time::{Duration, Instant};
 
+use super::check::RunnerRepo;
 use super::record::{Dispatch, Record, lock};
+use super::watch::APPEARS_WITHIN;
 use super::{Dispatcher, HandOverChoice};
 use crate::exchange::handover_branch;
 use crate::git::Remote;
-use crate::github::{ApiError, Dispatched, Polled, Run};
+use crate::github::{ApiError, Dispatched, Polled};
 use crate::model::{
     BatchId, Digest, DispatchId, DispatchInputs, Exit, Failure, HandOver, RemoteTarget, RunnerOptions,
 };
@@ -20,6 +22,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(3);
 const STARTS: usize = 2;
 /// How long git is repeated to take back what was not started.
 const TAKE_BACK_PATIENCE: Duration = Duration::from_secs(20);
+/// GitHub ends every run after this.
+const LONGEST_RUN: Duration = Duration::from_hours(24 * 35);
+/// How many of the newest runs are asked whether they go on.
+const MOST_RUNS: usize = 5;
 /// Clocks differ, and a title is unique.
 const CLOCK_SKEW: Duration = Duration::from_hours(24);
 
@@ -38,42 +44,55 @@ pub struct Wanted<'t> {
     pub requests: u64,
     /// How many shards it has.
     pub shards: u32,
+    /// Whether its id was made up just now, so that nobody else can have started it.
+    pub is_new: bool,
 }
 
 /// How a batch came to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begun {
     /// A run was started.
-    Started,
+    Started {
+        /// Which one.
+        run_id: u64,
+    },
     /// An earlier start's run is still going on.
-    Attached,
+    Attached {
+        /// Which one.
+        run_id: u64,
+    },
     /// Earlier runs have left nothing to do.
     Settled,
 }
 
 impl Dispatcher {
     /// Starts a run for what earlier runs have left of a batch, unless one is going on.
-    pub async fn begin(&self, wanted: &Wanted<'_>) -> anyhow::Result<(Record, Begun)> {
-        let runner = self.check(wanted.target).await?;
+    pub async fn begin(&self, wanted: &Wanted<'_>, runner: &RunnerRepo) -> anyhow::Result<(Record, Begun)> {
         let id = wanted.id.clone();
         let _lock = self.with_exchange(move |exchange| lock(exchange, &id)).await?;
         let target = wanted.target;
         let mut record = match Record::read(&self.exchange, &wanted.id)? {
-            None => Record::new(
-                wanted.id.clone(),
-                wanted.sha256,
-                (wanted.requests, wanted.shards),
-                &self.api_url,
-                &runner.info.clone_url,
-                &runner.git_ref,
-                target,
-            ),
-            Some(record) => record.checked(wanted, &self.api_url)?,
+            None => {
+                let size = (wanted.requests, wanted.shards);
+                let (id, sha256) = (wanted.id.clone(), wanted.sha256);
+                Record::new(id, sha256, size, &self.api_url, runner, target)
+            }
+            Some(mut record) => {
+                self.refresh(&mut record).await?;
+                record.checked(wanted, &runner.info.full_name, &self.api_url)?
+            }
         };
+        record.clone_url.clone_from(&runner.info.clone_url);
+        record.git_ref.clone_from(&runner.git_ref);
+        if record.dispatches.is_empty() && !wanted.is_new {
+            // Another machine may have started it.
+            self.learn_runs(&mut record).await?;
+        }
         let shards = if record.dispatches.is_empty() {
             (0..wanted.shards).collect()
-        } else if self.is_running(&mut record).await? {
-            return Ok((record, Begun::Attached));
+        } else if let Some(run_id) = self.running(&mut record).await? {
+            record.write(&self.exchange)?;
+            return Ok((record, Begun::Attached { run_id }));
         } else {
             self.take_in(&mut record, true).await?;
             self.unsettled(&record).await?
@@ -81,19 +100,43 @@ impl Dispatcher {
         if shards.is_empty() {
             return Ok((record, Begun::Settled));
         }
-        let choice = self.choose_hand_over(wanted.archive_bytes, &target.repo)?;
-        self.check_visibility(&runner, target, choice == HandOverChoice::Branch)?;
-        let remote = self.remote(&target.repo, &runner.info.clone_url).await?;
+        let choice = self.choose_hand_over(wanted.archive_bytes, &record.repo)?;
+        self.check_visibility(runner, target, choice == HandOverChoice::Branch)?;
+        let remote = self.remote(&record.repo, &record.clone_url).await?;
         self.check_branches(&remote, wanted, choice == HandOverChoice::Branch).await?;
-        let brought = self.bring(choice, &target.repo, remote.clone(), &wanted.id, wanted.sha256).await?;
-        record.hand_over = format!("{:?}", brought.hand_over);
-        if let Err(error) = self.start(&mut record, &brought.hand_over, &shards).await {
-            if record.dispatches.is_empty() {
-                self.take_back(&record, brought.is_new_branch.then_some(remote)).await;
-            }
-            return Err(error);
+        let brought = self.bring(choice, &record.repo, remote.clone(), &wanted.id, wanted.sha256).await?;
+        if !record.hand_over.starts_with("branch:") {
+            record.hand_over = format!("{:?}", brought.hand_over);
         }
-        Ok((record, Begun::Started))
+        record.options = self.options.clone();
+        match self.start(&mut record, &brought.hand_over, &shards).await {
+            Ok(run_id) => Ok((record, Begun::Started { run_id })),
+            Err(error) => {
+                if record.dispatches.is_empty() {
+                    self.take_back(&record, brought.is_new_branch.then_some(remote)).await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// What a repository is called now, and where git finds it: it may have been renamed since.
+    pub async fn refresh(&self, record: &mut Record) -> anyhow::Result<()> {
+        let info = self.client.repository(&record.repo).await.map_err(ApiError::into_failure)?;
+        record.repo = info.full_name;
+        record.clone_url = info.clone_url;
+        Ok(())
+    }
+
+    /// Notes the runs of a batch that GitHub lists, whoever started them.
+    pub(super) async fn learn_runs(&self, record: &mut Record) -> anyhow::Result<()> {
+        let since = jiff::Timestamp::now() - LONGEST_RUN;
+        let titles = Record::run_titles(&record.batch_id);
+        let runs = self.client.find_runs(&record.repo, &record.workflow, &titles, since).await;
+        for run in runs.map_err(ApiError::into_failure)? {
+            record.learn(&run);
+        }
+        Ok(())
     }
 
     /// Leaves nothing behind of a batch that was not started.
@@ -113,24 +156,35 @@ impl Dispatcher {
         }
     }
 
-    /// Whether the run of the newest start is going on; looks for it if its answer was lost.
-    pub async fn is_running(&self, record: &mut Record) -> anyhow::Result<bool> {
-        let Some(newest) = record.dispatches.last() else { return Ok(false) };
-        let run_id = match newest.run_id {
-            Some(run_id) => Some(run_id),
-            // Its answer was never read: the process was killed, or gave up too early.
-            None => self.find(record, Duration::ZERO).await?,
-        };
-        let Some(run_id) = run_id else { return Ok(false) };
-        match self.client.run(&record.repo, run_id, None).await {
-            Ok(Polled::Changed(run, _)) => Ok(!run.is_over()),
-            Ok(Polled::Unchanged) => Ok(true),
-            Err(error) if error.is_not_found() => Ok(false),
-            Err(error) => Err(error.into_failure().into()),
+    /// The newest run of a batch that is going on; looks for those of starts whose answer was lost.
+    pub async fn running(&self, record: &mut Record) -> anyhow::Result<Option<u64>> {
+        let now = jiff::Timestamp::now();
+        let age =
+            |dispatch: &Dispatch| Duration::try_from(now.duration_since(dispatch.at)).unwrap_or_default();
+        // The answer was never read: the process was killed, or gave up too early.
+        let open = record.dispatches.iter().filter(|dispatch| dispatch.run_id.is_none());
+        if let Some(youngest) = open.map(age).min() {
+            self.find(record, self.grace.saturating_sub(youngest)).await?;
         }
+        for dispatch in record.dispatches.iter().rev().take(MOST_RUNS) {
+            let Some(run_id) = dispatch.run_id else { continue };
+            match self.client.run(&record.repo, run_id, None).await {
+                Ok(Polled::Changed(run, _)) if run.is_over() => {}
+                Ok(_) => return Ok(Some(run_id)),
+                // A run that was just made may not be readable yet.
+                Err(error) if error.is_not_found() => {
+                    if age(dispatch) < APPEARS_WITHIN {
+                        return Ok(Some(run_id));
+                    }
+                }
+                Err(error) => return Err(error.into_failure().into()),
+            }
+        }
+        Ok(None)
     }
 
-    async fn start(&self, record: &mut Record, hand_over: &HandOver, shards: &[u32]) -> anyhow::Result<()> {
+    /// Starts the workflow and gives the run.
+    async fn start(&self, record: &mut Record, hand_over: &HandOver, shards: &[u32]) -> anyhow::Result<u64> {
         for _ in 0..STARTS {
             let inputs = DispatchInputs {
                 batch_id: record.batch_id.clone(),
@@ -156,22 +210,22 @@ impl Dispatcher {
                     if let Some(dispatch) = record.dispatches.last_mut() {
                         (dispatch.run_id, dispatch.run_url) = (Some(run_id), Some(html_url));
                     }
-                    return record.write(&self.exchange);
+                    record.write(&self.exchange)?;
+                    return Ok(run_id);
                 }
                 Ok(Dispatched::Accepted) => None,
                 Ok(Dispatched::Unknown { reason }) => Some(reason),
                 Err(refused) => {
                     // No run was made.
-                    record.dispatches.pop();
-                    record.write(&self.exchange)?;
+                    record.forget(&inputs.dispatch_id, &self.exchange)?;
                     return Err(refused.into_failure().into());
                 }
             };
             if let Some(reason) = &lost {
                 (self.tell)(&format!("whether the run was started is not known ({reason}); looking for it"));
             }
-            if self.find(record, self.grace).await?.is_some() {
-                return Ok(());
+            if let Some(run_id) = self.find(record, self.grace).await? {
+                return Ok(run_id);
             }
             if lost.is_none() {
                 break;
@@ -191,26 +245,28 @@ impl Dispatcher {
         Err(Failure::new(Exit::Failure, message).hint(hint).into())
     }
 
-    /// Looks for the run of a start whose run is not known, until it appears or the time is over.
+    /// Looks for the runs of starts whose run is not known, until one appears or the time is over.
     async fn find(&self, record: &mut Record, within: Duration) -> anyhow::Result<Option<u64>> {
         let until = Instant::now() + within;
         loop {
-            let open: Vec<usize> = (0..record.dispatches.len())
-                .rev()
-                .filter(|place| record.dispatches[*place].run_id.is_none())
-                .take(STARTS)
-                .collect();
-            for place in open {
-                let dispatch = &record.dispatches[place];
-                let (title, since) = (record.run_title(dispatch), dispatch.at - CLOCK_SKEW);
-                let found = self.client.find_run(&record.repo, &record.workflow, &title, since).await;
-                let Some(Run { id, html_url, .. }) = found.map_err(ApiError::into_failure)? else {
-                    continue;
-                };
-                let dispatch = &mut record.dispatches[place];
-                (dispatch.run_id, dispatch.run_url) = (Some(id), Some(html_url));
+            let open = |record: &Record| {
+                let open = record.dispatches.iter().filter(|dispatch| dispatch.run_id.is_none());
+                open.map(|dispatch| (dispatch.id.clone(), dispatch.at)).collect::<Vec<_>>()
+            };
+            let before = open(record);
+            let Some(oldest) = before.iter().map(|(_, at)| *at).min() else { return Ok(None) };
+            let titles = Record::run_titles(&record.batch_id);
+            let since = oldest - CLOCK_SKEW;
+            let runs = self.client.find_runs(&record.repo, &record.workflow, &titles, since).await;
+            for run in runs.map_err(ApiError::into_failure)? {
+                record.learn(&run);
+            }
+            let found = record.dispatches.iter().rev().find(|dispatch| {
+                dispatch.run_id.is_some() && before.iter().any(|(id, _)| *id == dispatch.id)
+            });
+            if let Some(run_id) = found.and_then(|dispatch| dispatch.run_id) {
                 record.write(&self.exchange)?;
-                return Ok(Some(id));
+                return Ok(Some(run_id));
             }
             if Instant::now() + LOOK_EVERY >= until {
                 return Ok(None);

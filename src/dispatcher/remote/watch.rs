@@ -8,13 +8,15 @@ use tokio::sync::watch;
 
 use super::Dispatcher;
 use super::record::Record;
-use crate::github::{Etag, Job, Polled, Run};
+use crate::github::{ApiError, Etag, Job, Polled, Run};
 use crate::model::{RemoteResults, printable};
 
 const FIRST_POLL: Duration = Duration::from_secs(5);
 const LONGEST_POLL: Duration = Duration::from_secs(30);
 /// A run that was just made may not be readable yet.
-const APPEARS_WITHIN: Duration = Duration::from_secs(90);
+pub(super) const APPEARS_WITHIN: Duration = Duration::from_secs(90);
+/// How often the jobs are asked for, at most: each answer counts, and many jobs are several answers.
+const JOBS_EVERY: Duration = Duration::from_secs(30);
 /// How often the results branch is looked at, at most.
 const FETCH_EVERY: Duration = Duration::from_secs(20);
 /// How many lines of the log of a failed job are shown, and how many are read: not all of them tell anything.
@@ -68,7 +70,11 @@ struct Sight {
     queued: Option<Duration>,
     run: Option<Run>,
     jobs: Vec<Job>,
+    /// When the jobs were asked for.
+    jobs_at: Option<Instant>,
     fetched: Option<Instant>,
+    /// Until when GitHub wants no requests.
+    limited_until: Option<Instant>,
 }
 
 impl Dispatcher {
@@ -88,7 +94,9 @@ impl Dispatcher {
             queued: None,
             run: None,
             jobs: Vec::new(),
+            jobs_at: None,
             fetched: None,
+            limited_until: None,
         };
         let until = sight.started + timeout;
         let mut interval = poll_interval.unwrap_or(FIRST_POLL);
@@ -110,7 +118,11 @@ impl Dispatcher {
             }
             progress.say(sight.describe());
             let left = until.saturating_duration_since(Instant::now());
-            let wait = if poll_interval.is_some() {
+            let pause =
+                sight.limited_until.take().map(|until| until.saturating_duration_since(Instant::now()));
+            let wait = if let Some(pause) = pause {
+                pause
+            } else if poll_interval.is_some() {
                 interval
             } else {
                 interval.mul_f64(0.9 + 0.2 * fastrand::f64())
@@ -141,7 +153,9 @@ impl Dispatcher {
                 if run.is_over() {
                     return Ok(Some(Box::new(run)));
                 }
-                if is_in_progress(&run) {
+                let due = sight.jobs_at.is_none_or(|at| at.elapsed() >= JOBS_EVERY);
+                if is_in_progress(&run) && due {
+                    sight.jobs_at = Some(Instant::now());
                     sight.jobs = self.client.jobs(&record.repo, run_id).await.unwrap_or_default();
                     sight.queued = queue_time(&run, &sight.jobs).or(sight.queued);
                 }
@@ -149,6 +163,10 @@ impl Dispatcher {
             }
             Ok(Polled::Unchanged) => {}
             Err(error) if error.is_not_found() && sight.started.elapsed() < APPEARS_WITHIN => {}
+            Err(ApiError::Limited { until, wait }) => {
+                sight.limited_until = Some(Instant::now() + wait);
+                (self.tell)(&format!("{}; looking again then", ApiError::Limited { until, wait }));
+            }
             // The run goes on whether we see it or not; the limit of the waiting holds for this too.
             Err(error) if error.is_passing() => {
                 (self.tell)(&format!("cannot see the run at the moment: {}", error.into_failure()));

@@ -48,7 +48,7 @@ fn a_dispatch_that_does_not_wait() {
     // Once more, for a program.
     let output = stage.dispatch(&["--no-wait", "--format", "json"]).expect(0);
     let json: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
-    assert_eq!(json, serde_json::json!({ "batch_id": "b1", "run_id": run.id, "run_url": url }));
+    assert_eq!(json, serde_json::json!([{ "batch_id": "b1", "run_id": run.id, "run_url": url }]));
     assert!(!stage.workspace.path("out").exists());
 
     stage.workspace.run(&["collect", "b1", "--output", "out"]).expect(0);

@@ -203,7 +203,8 @@ fn a_deadline_stops_the_leg_and_the_rest_is_resumed() {
     assert!(output.stderr.contains("dispatch --resume b1"), "{}", output.stderr);
     let shown = stage.github.finished_run().jobs[0].log.clone();
     assert!(shown.contains("dispatch --resume b1"), "{shown}");
-    stage.workspace.run(&["dispatch", "--resume", "b1", "--output", "out"]).expect(0);
+    // The limits of before hold unless the command says otherwise.
+    stage.workspace.run(&["dispatch", "--resume", "b1", "--output", "out", "--deadline", "1m"]).expect(0);
     stage.all_answered(REQUESTS);
     stage.paid_once(REQUESTS);
 }

@@ -163,14 +163,15 @@ fn two_dispatchers_of_one_batch_start_one_run() {
 }
 
 #[test]
-fn a_dispatcher_on_another_machine_starts_a_second_run_that_pays_nothing() {
+fn a_dispatcher_on_another_machine_attaches_to_the_run() {
     let stage = Stage::with_llm(&["--latency-ms", "500"]);
     stage.workspace.write_requests(REQUESTS);
     let mut first = stage.spawn(&[]);
     stage.github.until(|runs| !runs.is_empty());
     let other = stage.workspace.run(&Stage::args_to("out2", &["--exchange", "other.git"])).expect(0);
     assert!(first.wait().unwrap().success(), "{}", other.stderr);
-    assert_eq!(stage.github.runs().len(), 2);
+    assert!(other.stderr.contains("is running already"), "{}", other.stderr);
+    assert_eq!(stage.github.runs().len(), 1);
     stage.all_answered(REQUESTS);
     stage.paid_once(REQUESTS);
     assert_eq!(stage.workspace.rows("out2/responses.jsonl").len(), REQUESTS);

@@ -127,10 +127,16 @@ fn another_batch_than_the_one_that_was_said() {
 #[test]
 fn a_bomb_and_a_foreign_repository() {
     let stage = Stage::new(&[]);
-    let zeros = vec![0; 40 << 20];
-    let bomb = Forgery::of(&[request(&json!({}))]).file(&format!("files/{}", Digest::of(&zeros)), &zeros);
-    let message = stage.refused(&inline(&bomb.pack(), 1));
-    assert!(message.contains("the batch `b1`"), "{message}");
+    // Too long for a dispatch, so it comes on a branch.
+    let zeros = vec![0; 100 << 20];
+    let bomb =
+        Forgery::of(&[request(&json!({}))]).file(&format!("files/{}", Digest::of(&zeros)), &zeros).pack();
+    stage.github.put_file_on(REPO, "eval-batch/b1", "batch.tar.gz", &bomb);
+    let mut inputs = inline(b"", 1);
+    inputs.batch_sha256 = Digest::of(&bomb);
+    inputs.prompts_artifact = HandOver::Branch { repo: REPO.to_owned(), branch: "eval-batch/b1".to_owned() };
+    let message = stage.refused(&inputs);
+    assert!(message.starts_with("the batch `b1` unpacks to more than 67108864 bytes"), "{message}");
 
     let mut inputs = inline(&batch(1, 1), 1);
     inputs.prompts_artifact = HandOver::Branch { repo: "evil/batches".to_owned(), branch: "b".to_owned() };

@@ -89,6 +89,15 @@ fn a_repository_that_cannot_be_seen() {
 }
 
 #[test]
+fn one_of_several_targets_that_cannot_be_seen() {
+    let scene = Scene::new("several");
+    let text = scene.workspace.read("targets.yaml").replace(&scene.repo, "acme/unseen");
+    scene.workspace.write("targets.yaml", format!("{text}  - name: here\n    provider: mock\n"));
+    let told = scene.refused(&["--target", "here"]);
+    assert!(told.contains("error: cannot read the repository `acme/unseen`"), "{told}");
+}
+
+#[test]
 fn a_workflow_that_is_not_there() {
     let scene = Scene::new("no-workflow");
     scene.target("workflow: evals.yml");

@@ -93,19 +93,27 @@ fn the_time_is_over_while_github_says_nothing() {
     stage.all_answered(REQUESTS);
 }
 
+/// A dispatch that is asked once to end.
+fn asked_once(asked: Signal) {
+    let stage = slow("7000");
+    let child = waiting(&stage);
+    let start = Instant::now();
+    signal(&child, asked);
+    let text = interrupted(&child.wait_with_output().unwrap(), start);
+    assert!(text.contains("the run goes on; press Ctrl-C again within 5 s to cancel it\n"), "{text}");
+    assert!(text.contains("error: interrupted: the run goes on\n"), "{text}");
+    assert!(!stage.workspace.path("out").exists());
+    collected(&stage);
+}
+
 #[test]
 fn one_interrupt_leaves_the_run_alone() {
-    for asked in [Signal::SIGINT, Signal::SIGTERM] {
-        let stage = slow("7000");
-        let child = waiting(&stage);
-        let start = Instant::now();
-        signal(&child, asked);
-        let text = interrupted(&child.wait_with_output().unwrap(), start);
-        assert!(text.contains("the run goes on; press Ctrl-C again within 5 s to cancel it\n"), "{text}");
-        assert!(text.contains("error: interrupted: the run goes on\n"), "{text}");
-        assert!(!stage.workspace.path("out").exists());
-        collected(&stage);
-    }
+    asked_once(Signal::SIGINT);
+}
+
+#[test]
+fn a_termination_leaves_the_run_alone() {
+    asked_once(Signal::SIGTERM);
 }
 
 #[test]

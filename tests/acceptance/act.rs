@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,6 +14,8 @@ use crate::support::{MockLlm, Workspace};
 
 const RUNNER: &str = "myorg/eval-runner";
 const KEY: &str = "sk-acceptance-5f1c8e07b3a94d26";
+/// How long a chain of workflows may take.
+const PATIENCE: Duration = Duration::from_mins(5);
 const SUITE: &str = "quickstart/suite.eval.yaml";
 /// How the dispatcher calls the runner repository; the tests add to it.
 const CLOUD: &str = "targets:
@@ -59,6 +62,15 @@ fn results_as_artifacts() {
     assert_eq!(branches, "");
 }
 
+/// A runner repository that keeps only the inputs, and calls `.github/workflows/runner.yml` for the rest.
+#[test]
+fn a_runner_that_calls_the_reusable_workflow() {
+    let chain = Chain::start();
+    chain.github.put_file(RUNNER, ".github/workflows/run-evals.yml", calling_workflow());
+    let rows = chain.eval(&format!("{CLOUD}    shards: 2\n"), &[]);
+    chain.check(&rows, "inline:", 2);
+}
+
 /// Suites and keys in one repository: the template for pull requests, edited as its comments say, runs the dispatcher in our
 /// container, too, and hands the batch over as an artifact of its own run.
 #[test]
@@ -71,8 +83,7 @@ fn a_batch_as_an_artifact_of_the_workflow_that_dispatches() {
     }
     chain.github.put_file(RUNNER, ".github/workflows/dispatch.yml", dispatch_template());
     chain.start_workflow("dispatch.yml");
-    let over = |runs: &[RunView]| runs.iter().all(|run| run.status == "completed");
-    let runs = chain.github.until(|runs| !runs.is_empty() && over(runs));
+    let runs = chain.finished_runs();
     let [dispatch, run] = &runs[..] else { panic!("{runs:#?}") };
     assert_eq!(dispatch.conclusion.as_deref(), Some("success"), "{}\n{}", log(dispatch), log(run));
     assert!(log(dispatch).contains("answered=16"), "{}", log(dispatch));
@@ -129,6 +140,19 @@ impl Chain {
         let request = request.header("content-type", "application/json").body(r#"{"ref":"main"}"#);
         let answer = runtime.block_on(request.send()).unwrap();
         assert_eq!(answer.status(), 204);
+    }
+
+    /// All runs, once they are over. A run that waits for another one is not.
+    fn finished_runs(&self) -> Vec<RunView> {
+        let start = Instant::now();
+        loop {
+            let runs = self.github.runs();
+            if runs.iter().all(|run| run.status == "completed") {
+                return runs;
+            }
+            assert!(start.elapsed() < PATIENCE, "it takes too long: {runs:#?}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 
     /// The responses that `eval` collects, by a command that has no key.
@@ -204,6 +228,25 @@ impl Chain {
         assert!(files.lines().any(|file| file == "results/manifest.json"), "{files}");
         files.lines().filter(|file| file.ends_with(".jsonl.gz")).map(str::to_owned).collect()
     }
+}
+
+/// `workflows/run-evals.yml` with its jobs replaced by the call that `.github/workflows/runner.yml` asks for.
+fn calling_workflow() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("workflows/run-evals.yml");
+    let template = std::fs::read_to_string(path).unwrap();
+    let (head, _) = template.split_once("\njobs:\n").unwrap();
+    format!(
+        "{head}
+jobs:
+  run:
+    permissions:
+      actions: read
+      contents: write
+    uses: agentv/run-evals/.github/workflows/runner.yml@v1
+    secrets:
+      OPENAI_API_KEY: ${{{{ secrets.OPENAI_API_KEY }}}}
+"
+    )
 }
 
 /// `workflows/dispatch.yml`, edited for a suite and keys in one repository.

@@ -81,7 +81,7 @@ pub struct ResultsManifest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {
-    /// `budget_usd` is spent.
+    /// `budget_usd` is spent, or what is left of it may not pay for another call.
     Budget,
     /// `max_requests` calls were made.
     MaxRequests,
@@ -99,7 +99,7 @@ impl Stop {
     /// The reason in a sentence's middle.
     pub fn describe(self) -> &'static str {
         match self {
-            Self::Budget => "the budget is spent",
+            Self::Budget => "what is left of the budget may not pay for another call",
             Self::MaxRequests => "the limit of requests is reached",
             Self::Deadline => "the deadline of the run passed",
             Self::Signal => "the run was interrupted",

@@ -200,6 +200,11 @@ pub(super) fn is_text_file(file: &Attachment) -> bool {
     matches!(Kind::of(file, &[]), Kind::Text)
 }
 
+/// Whether an attachment is a PDF.
+pub(super) fn is_pdf(file: &Attachment) -> bool {
+    matches!(Kind::of(file, &[]), Kind::Pdf)
+}
+
 /// The attachment of a request with this digest, and with this name where there is one.
 pub(super) fn find<'a>(
     files: &'a [Attachment],

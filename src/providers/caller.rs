@@ -9,18 +9,26 @@ use jiff::Timestamp;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method};
 
-use super::attachments;
 use super::base_url::{self, Address};
 use super::mock::{Mock, Question};
 use super::openai::Dialect;
 use super::vendor::Vendor;
 use super::{CallError, Reply, http};
+use super::{anthropic, attachments};
 use crate::model::{
     Block, Content, Endpoint, ErrorKind, Failure, Provider, Redactor, Request, RunnerTarget, TokenUsage,
 };
 
 /// How many output tokens a call is taken for where nothing limits them.
 const USUAL_OUTPUT_TOKENS: u64 = 512;
+/// How many output tokens a call may take where nothing limits them, for a budget.
+const ASSUMED_OUTPUT_TOKENS: u64 = 4_096;
+/// What the frame of a message may take beside its text.
+const TOKENS_PER_MESSAGE: u64 = 8;
+/// How many tokens a picture may take.
+const MOST_PICTURE_TOKENS: u64 = 4_096;
+/// A PDF is taken for one token in so many bytes, if that is more.
+const PDF_BYTES_PER_TOKEN: u64 = 8;
 /// No model answers with more: a request that allows more does not hold back all others.
 const MOST_OUTPUT_TOKENS: u64 = 1_000_000;
 /// How many tokens a picture or a PDF is taken for: its bytes say little about it.
@@ -119,6 +127,24 @@ impl Caller {
         TokenUsage { input: prompt_tokens(request), output, ..TokenUsage::default() }
     }
 
+    /// The most tokens that a request can use: each byte of text may be a token of its own, and the answer as long as
+    /// `max_tokens` allows. Where nothing limits the answer, and for pictures and PDFs, this is an assumption.
+    pub fn most_tokens(&self, request: &Request) -> TokenUsage {
+        let params = request.params.or(&self.target.params);
+        let assumed = match &self.wire {
+            Wire::Http { vendor: Vendor::Anthropic, .. } => anthropic::DEFAULT_MAX_TOKENS,
+            _ => ASSUMED_OUTPUT_TOKENS,
+        };
+        let output = params.max_tokens.unwrap_or(assumed);
+        let schema = params.response_format.as_ref().and_then(|format| serde_json::to_string(format).ok());
+        let schema = schema.map_or(0, |schema| schema.len() as u64);
+        let frames = TOKENS_PER_MESSAGE * request.messages.len() as u64;
+        let Prompt { text_bytes, pictures, pdf_bytes, pdfs } = Prompt::of(request);
+        let binary = MOST_PICTURE_TOKENS * pictures
+            + (pdf_bytes / PDF_BYTES_PER_TOKEN).max(MOST_PICTURE_TOKENS * pdfs);
+        TokenUsage { input: text_bytes + binary + frames + schema, output, ..TokenUsage::default() }
+    }
+
     async fn post(
         &self,
         vendor: Vendor,
@@ -192,26 +218,45 @@ fn headers(vendor: Vendor, endpoint: &Endpoint) -> Result<HeaderMap, Failure> {
     Ok(headers)
 }
 
-fn prompt_tokens(request: &Request) -> u64 {
-    let mut text_bytes = 0;
-    let mut binary_tokens = 0;
-    for message in &request.messages {
-        match &message.content {
-            Content::Text(text) => text_bytes += text.len() as u64,
-            Content::Blocks(blocks) => {
-                for block in blocks {
-                    match block {
-                        Block::Text { text } => text_bytes += text.len() as u64,
-                        Block::File { sha256, name } | Block::Image { sha256, name } => {
-                            match attachments::find(&request.files, sha256, name.as_deref()) {
-                                Ok(file) if attachments::is_text_file(file) => text_bytes += file.size,
-                                _ => binary_tokens += USUAL_BINARY_TOKENS,
-                            }
-                        }
+/// How much a request asks a model to read.
+#[derive(Default)]
+struct Prompt {
+    text_bytes: u64,
+    pictures: u64,
+    pdfs: u64,
+    pdf_bytes: u64,
+}
+
+impl Prompt {
+    fn of(request: &Request) -> Self {
+        let mut prompt = Self::default();
+        for message in &request.messages {
+            match &message.content {
+                Content::Text(text) => prompt.text_bytes += text.len() as u64,
+                Content::Blocks(blocks) => blocks.iter().for_each(|block| prompt.add(request, block)),
+            }
+        }
+        prompt
+    }
+
+    fn add(&mut self, request: &Request, block: &Block) {
+        match block {
+            Block::Text { text } => self.text_bytes += text.len() as u64,
+            Block::File { sha256, name } | Block::Image { sha256, name } => {
+                match attachments::find(&request.files, sha256, name.as_deref()) {
+                    Ok(file) if attachments::is_text_file(file) => self.text_bytes += file.size,
+                    Ok(file) if attachments::is_pdf(file) => {
+                        self.pdfs += 1;
+                        self.pdf_bytes += file.size;
                     }
+                    _ => self.pictures += 1,
                 }
             }
         }
     }
-    text_bytes / 4 + binary_tokens
+}
+
+fn prompt_tokens(request: &Request) -> u64 {
+    let prompt = Prompt::of(request);
+    prompt.text_bytes / 4 + USUAL_BINARY_TOKENS * (prompt.pictures + prompt.pdfs)
 }

@@ -74,7 +74,10 @@ pub(super) fn classify(fault: &Fault, status: u16, headers: &HeaderMap, now: Tim
         }
         _ => fault.message.clone(),
     };
-    Verdict::Failed(CallError { status: Some(status), ..CallError::new(kind, retry, message) })
+    let error = CallError::new(kind, retry, message);
+    // A gateway that waited in vain does not know what the machine behind it did.
+    let may_be_billed = error.may_be_billed || matches!(status, 408 | 504 | 524);
+    Verdict::Failed(CallError { status: Some(status), may_be_billed, ..error })
 }
 
 /// What an error inside a good status means: as if it had the status that it claims for itself.

@@ -101,6 +101,7 @@ fn redirect(response: &Response, url: &Url) -> CallError {
     };
     CallError {
         status: Some(status),
+        may_be_billed: false,
         ..CallError::new(
             ErrorKind::BadResponse,
             Retry::No,
@@ -123,11 +124,8 @@ fn transport_error(error: reqwest::Error, url: &Url, limit: Option<Duration>) ->
         let message = format!("no answer from `{host}`{within}");
         return CallError::new(ErrorKind::Timeout, Retry::After(None), message);
     }
-    CallError::new(
-        ErrorKind::Connection,
-        Retry::After(None),
-        format!("the connection to `{host}` broke: {cause}"),
-    )
+    let message = format!("the connection to `{host}` broke: {cause}");
+    CallError { may_be_billed: true, ..CallError::new(ErrorKind::Connection, Retry::After(None), message) }
 }
 
 fn is_wrong_address(cause: &str) -> bool {

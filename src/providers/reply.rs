@@ -43,6 +43,8 @@ pub struct CallError {
     pub retry: Retry,
     /// What the answer's headers say about limits.
     pub hints: RateHints,
+    /// Whether the vendor may have worked on the call, and charge for it.
+    pub may_be_billed: bool,
 }
 
 /// Whether the same call may be sent again.
@@ -57,7 +59,21 @@ pub enum Retry {
 impl CallError {
     /// An error without a status.
     pub(super) fn new(kind: ErrorKind, retry: Retry, message: impl AsRef<str>) -> Self {
-        Self { kind, message: tidy(message.as_ref()), status: None, retry, hints: RateHints::default() }
+        Self {
+            kind,
+            message: tidy(message.as_ref()),
+            status: None,
+            retry,
+            hints: RateHints::default(),
+            // Of what was refused nothing is charged; an answer that cannot be read is one.
+            may_be_billed: matches!(kind, ErrorKind::Timeout | ErrorKind::BadResponse),
+        }
+    }
+
+    /// The program itself failed while it made the call.
+    pub fn broken_off() -> Self {
+        let message = "the call ended unexpectedly, by a mistake in this program; its log says more";
+        Self::new(ErrorKind::BadResponse, Retry::No, message)
     }
 
     /// The request itself cannot be sent to this vendor.

@@ -23,6 +23,10 @@ pub(super) struct Job {
     pub content: Option<ContentKey>,
     /// About how many tokens a call takes.
     pub estimate: TokenUsage,
+    /// The most tokens that a call can take.
+    pub most: TokenUsage,
+    /// What the call in flight holds of the budget.
+    pub held_usd: f64,
     /// How many bytes it takes to hold it.
     pub weight: u64,
     /// How often the vendor was called.
@@ -46,6 +50,8 @@ pub(super) enum Body {
     Request(Box<Request>),
     /// Ready to be sent, again and again.
     Call(Box<Call>),
+    /// Lost with its call.
+    Gone,
 }
 
 /// An attempt that has ended.
@@ -80,7 +86,7 @@ impl Job {
         }
         match &self.body {
             Body::Call(call) => Ok(call),
-            Body::Request(_) => unreachable!("it was just encoded"),
+            Body::Request(_) | Body::Gone => Err(CallError::broken_off()),
         }
     }
 

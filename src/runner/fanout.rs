@@ -7,21 +7,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use super::batch::{Lines, OpenBatch};
+use super::budget::Budget;
 use super::call::{Body, Ended, Job, unforeseen_tokens};
+use super::calls::Calls;
 use super::journal::Journal;
 use super::ledger::{ContentKey, Ledger, Same, Twin};
-
 use super::pace::{Gate, Outcome, Pace};
 use super::progress::Progress;
 use super::twins::content_key;
 use super::waiting::WaitingRoom;
 use super::{RunOptions, retry};
-use crate::model::{ErrorInfo, ErrorKind, Redactor, Response, RetryPolicy, RunnerTarget, Stop};
+use crate::model::{ErrorInfo, ErrorKind, Redactor, Response, RetryPolicy, RunnerTarget, Stop, TokenUsage};
 use crate::providers::{CallError, Caller, Retry};
 
 /// How long calls in flight may still come back after a signal or the deadline.
@@ -56,7 +55,8 @@ struct State {
     /// The next that nobody has called yet, held back by the pace.
     fresh: Option<Job>,
     waiting: WaitingRoom,
-    tasks: JoinSet<Ended>,
+    in_flight: Calls,
+    budget: Budget,
     stopped: Option<Stop>,
     give_up_at: Option<Instant>,
     calls: u64,
@@ -79,7 +79,8 @@ impl Fanout<'_> {
             lines: Some(self.batch.lines()?),
             fresh: None,
             waiting: WaitingRoom::default(),
-            tasks: JoinSet::new(),
+            in_flight: Calls::default(),
+            budget: Budget::new(self.options.budget_usd, self.target.price),
             stopped: None,
             give_up_at: None,
             calls: 0,
@@ -97,11 +98,11 @@ impl Fanout<'_> {
             // Answers are on disk before the next calls are made: a kill costs the calls in flight, not more.
             self.write(&mut state)?;
             let wake = self.start_calls(&mut state)?;
-            self.progress.in_flight.set(state.tasks.len());
+            self.progress.in_flight.set(state.in_flight.len());
             self.progress.waiting.set(state.waiting.len());
             self.progress.learned_per_minute.set(state.pace.learned_per_minute());
             let nothing_left = state.fresh.is_none() && state.lines.is_none() && state.waiting.is_empty();
-            if state.tasks.is_empty() && (nothing_left || state.stopped.is_some()) {
+            if state.in_flight.is_empty() && (nothing_left || state.stopped.is_some()) {
                 break;
             }
             let ended = tokio::select! {
@@ -116,22 +117,20 @@ impl Fanout<'_> {
                     continue;
                 }
                 () = sleep_until(state.give_up_at), if state.give_up_at.is_some() => {
-                    state.tasks.abort_all();
+                    state.in_flight.abort();
                     // What has come back just now is kept.
-                    while let Some(ended) = state.tasks.try_join_next() {
-                        if let Ok(ended) = ended {
-                            self.ended(&mut state, ended)?;
-                        }
+                    while let Some(ended) = state.in_flight.try_next() {
+                        self.ended(&mut state, ended)?;
                     }
                     break;
                 }
-                Some(ended) = state.tasks.join_next(), if !state.tasks.is_empty() => ended,
+                Some(ended) = state.in_flight.next(), if !state.in_flight.is_empty() => ended,
                 () = sleep_until(wake), if wake.is_some() => continue,
             };
             let mut next = Some(ended);
             while let Some(ended) = next {
-                self.ended(&mut state, ended.context("a call ended unexpectedly")?)?;
-                next = state.tasks.try_join_next();
+                self.ended(&mut state, ended)?;
+                next = state.in_flight.try_next();
             }
         }
         self.leave(&mut state)?;
@@ -146,23 +145,24 @@ impl Fanout<'_> {
                 state.stop(Stop::Refused);
                 break;
             }
-            let again = state.waiting.ready(now).map(|job| job.estimate);
+            let again = state.waiting.ready(now).map(|job| (job.estimate, job.most));
             if again.is_none() && state.fresh.is_none() {
                 state.fresh = self.next_fresh(state)?;
             }
-            let Some(estimate) = again.or_else(|| state.fresh.as_ref().map(|job| job.estimate)) else {
+            let fresh = || state.fresh.as_ref().map(|job| (job.estimate, job.most));
+            let Some((estimate, most)) = again.or_else(fresh) else {
                 return Ok(state.waiting.next_ready());
             };
             if again.is_none() && self.options.max_requests.is_some_and(|most| state.calls >= most) {
-                if state.tasks.is_empty() && state.waiting.is_empty() {
+                if state.in_flight.is_empty() && state.waiting.is_empty() {
                     state.stopped = Some(Stop::MaxRequests);
                 }
                 return Ok(state.waiting.next_ready());
             }
-            if self.is_over_budget(state) {
+            if state.budget.refuses(self.ledger.spent_usd(), most) {
                 // Calls in flight may turn out cheaper than feared: the run ends when none is left.
-                if state.tasks.is_empty() {
-                    state.stopped = Some(Stop::Budget);
+                if state.in_flight.is_empty() {
+                    self.stop_for_the_budget(state, most);
                 }
                 break;
             }
@@ -172,12 +172,14 @@ impl Fanout<'_> {
                 Gate::Open => {}
             }
             let job = if again.is_some() { state.waiting.pop() } else { state.fresh.take() };
-            if let Some(job) = job {
-                let under_way = self.ledger.settled() + state.tasks.len() as u64;
+            if let Some(mut job) = job {
+                job.held_usd = state.budget.hold(job.most);
+                let under_way = self.ledger.settled() + state.in_flight.len() as u64;
                 let tokens = job.estimate.input.saturating_add(job.estimate.output);
                 state.pace.started(now, tokens, self.requests.saturating_sub(under_way + 1));
                 state.calls += u64::from(job.attempts == 0);
-                state.tasks.spawn(job.attempt(Arc::clone(&state.caller), Arc::clone(&state.files)));
+                let (caller, files) = (Arc::clone(&state.caller), Arc::clone(&state.files));
+                state.in_flight.start(job, |job| job.attempt(caller, files));
             }
         }
         Ok(None)
@@ -201,6 +203,7 @@ impl Fanout<'_> {
             let request = line.parse()?;
             let (index, request_sha256) = (line.index, line.sha256());
             let estimate = state.caller.estimated_tokens(&request);
+            let most = state.caller.most_tokens(&request);
             let attached: u64 = request.files.iter().map(|file| file.size).sum();
             let weight = attached.saturating_add(line.bytes.len() as u64);
             let content = self.ledger.same().is_some().then(|| content_key(&request)).transpose()?;
@@ -220,6 +223,8 @@ impl Fanout<'_> {
                 request_sha256,
                 content,
                 estimate,
+                most,
+                held_usd: 0.0,
                 weight,
                 attempts: 0,
                 failures: 0,
@@ -233,15 +238,16 @@ impl Fanout<'_> {
         Ok(None)
     }
 
-    /// Whether one more call could cost more than there is, with what calls in flight will cost on average. What a call
-    /// costs is known from the first answer on, so the first call goes alone, until it is answered or has failed.
-    fn is_over_budget(&self, state: &State) -> bool {
-        let Some(budget) = self.options.budget_usd else { return false };
-        let in_flight = u32::try_from(state.tasks.len()).unwrap_or(u32::MAX);
-        match self.ledger.mean_cost_usd() {
-            Some(mean) => self.ledger.spent_usd() + f64::from(in_flight + 1) * mean > budget,
-            None => in_flight > 0 && self.ledger.settled() == 0 || budget <= 0.0,
-        }
+    fn stop_for_the_budget(&self, state: &mut State, most: TokenUsage) {
+        state.stopped = Some(Stop::Budget);
+        let (cost, left) = (state.budget.most(most), state.budget.left(self.ledger.spent_usd()).max(0.0));
+        let TokenUsage { input, output, .. } = most;
+        let text = format!(
+            "the next call could cost up to ${cost:.4} ({input} tokens in, {output} out), and the budget has ${left:.4} left: \
+             give `max_tokens` a smaller value, or raise the budget"
+        );
+        // Where nothing was called at all, nobody would guess why.
+        if state.calls == 0 { tracing::warn!("{text}") } else { tracing::info!("{text}") }
     }
 
     fn ended(&mut self, state: &mut State, ended: Ended) -> anyhow::Result<()> {
@@ -257,7 +263,9 @@ impl Fanout<'_> {
                     state.pace.exhausted_until(now + wait);
                 }
                 let content = job.content;
+                let (held, most) = (job.held_usd, job.most);
                 let response = job.answered(reply, took, &self.target);
+                state.budget.answered(held, most, response.cost_usd);
                 self.settle(state, &response, content)
             }
             Err(error) => {
@@ -269,6 +277,7 @@ impl Fanout<'_> {
                     Outcome::Accepted => state.refused_since = None,
                     _ => _ = state.refused_since.get_or_insert(now),
                 }
+                state.budget.failed(job.held_usd, error.may_be_billed);
                 state.count_refusals_for_good(&error, &self.target.retry);
                 let wait = retry::wait(&mut job, &error, now, &self.target.retry);
                 let info = ErrorInfo::from(error);

@@ -15,8 +15,6 @@ pub(super) struct Ledger {
     /// Failed in a way that a later call may mend; called again.
     failed_before: Bits,
     totals: Totals,
-    /// How many answers were called for and have a cost, be it nothing.
-    paid: u64,
     priced: bool,
     same: Option<HashMap<ContentKey, Same>>,
     /// With `dedupe`: where earlier runs have written their answers in the journal.
@@ -51,8 +49,6 @@ pub(super) struct Twin {
 struct Row {
     index: u64,
     #[serde(default)]
-    attempts: u32,
-    #[serde(default)]
     token_usage: Option<TokenUsage>,
     #[serde(default)]
     cost_usd: Option<f64>,
@@ -73,7 +69,6 @@ impl Ledger {
         Self {
             shard: u64::from(shard),
             shards: u64::from(manifest.shards.max(1)),
-            paid: 0,
             settled: Bits::new(requests),
             failed_before: Bits::new(requests),
             totals: Totals::default(),
@@ -88,7 +83,6 @@ impl Ledger {
         Self {
             shard: 0,
             shards: 1,
-            paid: 0,
             settled: Bits::new(manifest.requests),
             failed_before: Bits::new(manifest.requests),
             totals: Totals::default(),
@@ -118,7 +112,7 @@ impl Ledger {
             failed => {
                 self.settled.set(row.index, true);
                 self.failed_before.set(row.index, false);
-                self.count(failed.is_none(), row.attempts > 0, row.token_usage, row.cost_usd);
+                self.count(failed.is_none(), row.token_usage, row.cost_usd);
             }
         }
     }
@@ -127,7 +121,7 @@ impl Ledger {
     pub(super) fn settle(&mut self, index: u64, response: &Response) {
         self.settled.set(index, true);
         self.failed_before.set(index, false);
-        self.count(response.error.is_none(), response.attempts > 0, response.token_usage, response.cost_usd);
+        self.count(response.error.is_none(), response.token_usage, response.cost_usd);
     }
 
     /// Whether a request needs no call.
@@ -150,12 +144,6 @@ impl Ledger {
         self.totals.cost_usd.unwrap_or(0.0)
     }
 
-    /// What a paid answer cost on average; nothing where none is paid for yet.
-    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-    pub(super) fn mean_cost_usd(&self) -> Option<f64> {
-        (self.paid > 0).then(|| self.spent_usd() / self.paid as f64)
-    }
-
     /// The counts, of so many requests in all.
     pub(super) fn totals(&self, requests: u64) -> Totals {
         let failed = self.totals.failed + self.failed_before.ones();
@@ -168,13 +156,12 @@ impl Ledger {
         self.same.as_mut()
     }
 
-    fn count(&mut self, answered: bool, called: bool, usage: Option<TokenUsage>, cost: Option<f64>) {
+    fn count(&mut self, answered: bool, usage: Option<TokenUsage>, cost: Option<f64>) {
         if answered {
             self.totals.answered += 1;
         } else {
             self.totals.failed += 1;
         }
-        self.paid += u64::from(called && cost.is_some());
         self.totals.spend(usage, cost);
     }
 }
@@ -226,7 +213,6 @@ mod tests {
             settled: nothing(),
             failed_before: nothing(),
             totals: Totals::default(),
-            paid: 0,
             priced: true,
             same: None,
             answered_at: HashMap::new(),
@@ -255,7 +241,6 @@ mod tests {
         let totals = ledger.totals(5);
         assert_eq!((totals.answered, totals.failed, totals.not_run), (2, 2, 1));
         assert_eq!((totals.cost_usd, totals.tokens.input), (Some(0.5), 6));
-        assert_eq!(ledger.mean_cost_usd(), Some(0.5));
     }
 
     #[test]

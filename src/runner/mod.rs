@@ -1,12 +1,14 @@
 //! The runner role: a batch in, every answer out.
 //!
 //! `run` prepares one `shard` of a `batch`: fetched, checked, and resumed where earlier runs left it (`journal`, `ledger`).
-//! Then it calls the rest (`fanout`, one `call` at a time): as fast as the vendor allows (`pace`), repeated where that helps
+//! Then it calls the rest (`fanout`, one `call` at a time, several among the `calls` in flight, within the `budget`): as fast as the vendor allows (`pace`), repeated where that helps
 //! (`retry`, `waiting`), identical ones once (`twins`), every answer in the journal the moment it arrives. Then it publishes
 //! the new rows. `remote` is the same as a leg of a workflow run on GitHub.
 
 mod batch;
+mod budget;
 mod call;
+mod calls;
 mod fanout;
 mod journal;
 mod ledger;

@@ -4,6 +4,7 @@
 
 mod action;
 mod bad_input;
+mod budget;
 mod crash;
 mod determinism;
 mod docs;

@@ -367,6 +367,32 @@ fn estimates_count_text_files_by_size_and_others_flat() {
 }
 
 #[test]
+fn the_most_that_a_call_can_take_counts_every_byte_every_message_and_all_output() {
+    let of = |provider: Provider, (_, request): (tempfile::TempDir, Request)| {
+        let most = caller(provider).most_tokens(&request);
+        (most.input, most.output)
+    };
+    let openai = || Provider::OpenAi(endpoint("https://api.openai.com"));
+    let text = || with_file("a.txt", "text/plain", &[b'x'; 395], "file", "user");
+    assert_eq!(of(openai(), text()), (5 + 395 + 8, 4096));
+    let anthropic = Provider::Anthropic {
+        endpoint: endpoint("https://api.anthropic.com"),
+        api_version: "2023-06-01".to_owned(),
+    };
+    assert_eq!(of(anthropic, text()), (5 + 395 + 8, 16_384));
+    let picture = with_file("a.png", "image/png", &[0; 4000], "image", "user");
+    assert_eq!(of(openai(), picture), (5 + 4096 + 8, 4096));
+    let pdf = with_file("a.pdf", "application/pdf", &[0; 80_000], "file", "user");
+    assert_eq!(of(openai(), pdf), (5 + 10_000 + 8, 4096));
+    let asked = request(json!({
+        "id": "a", "messages": [{"role": "user", "content": ""}, {"role": "user", "content": "é"}],
+        "params": {"max_tokens": 2_000_000},
+    }));
+    let most = caller(openai()).most_tokens(&asked);
+    assert_eq!((most.input, most.output), (2 + 16, 2_000_000));
+}
+
+#[test]
 fn a_target_without_a_model_calls_nothing() {
     let mut target = target(Provider::OpenAi(endpoint("https://api.openai.com")));
     target.params.model = None;

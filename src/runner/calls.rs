@@ -1,0 +1,126 @@
+//! The calls in flight. One that ends in a panic comes back as a failed call like any other.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use tokio::task::{Id, JoinError, JoinSet};
+
+use super::call::{Body, Ended, Job};
+use crate::providers::CallError;
+
+/// The calls in flight.
+#[derive(Default)]
+pub(super) struct Calls {
+    tasks: JoinSet<Ended>,
+    /// What is known of each without it, should it never come back.
+    known: HashMap<Id, (Job, Instant)>,
+}
+
+impl Calls {
+    /// Makes the call of a job.
+    pub(super) fn start<F>(&mut self, job: Job, call: impl FnOnce(Job) -> F)
+    where
+        F: Future<Output = Ended> + Send + 'static,
+    {
+        let known =
+            Job { id: job.id.clone(), attempts: job.attempts + 1, last_error: None, body: Body::Gone, ..job };
+        let Job { id, attempts, last_error, body, .. } = job;
+        let job = Job { id, attempts, last_error, body, ..known };
+        let task = self.tasks.spawn(call(job));
+        self.known.insert(task.id(), (known, Instant::now()));
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// The next that has ended; waits for it. Nothing where there is none.
+    pub(super) async fn next(&mut self) -> Option<Ended> {
+        loop {
+            let ended = self.tasks.join_next_with_id().await?;
+            if let Some(ended) = self.settled(ended) {
+                return Some(ended);
+            }
+        }
+    }
+
+    /// The next that has ended already.
+    pub(super) fn try_next(&mut self) -> Option<Ended> {
+        loop {
+            let ended = self.tasks.try_join_next_with_id()?;
+            if let Some(ended) = self.settled(ended) {
+                return Some(ended);
+            }
+        }
+    }
+
+    /// Ends all; those that have come back already can still be asked for.
+    pub(super) fn abort(&mut self) {
+        self.tasks.abort_all();
+    }
+
+    fn settled(&mut self, ended: Result<(Id, Ended), JoinError>) -> Option<Ended> {
+        match ended {
+            Ok((task, ended)) => {
+                self.known.remove(&task);
+                Some(ended)
+            }
+            Err(error) => {
+                let (job, started) = self.known.remove(&error.id())?;
+                // One that was given up is called again by a later run.
+                if error.is_cancelled() {
+                    return None;
+                }
+                tracing::error!(id = job.id, "a call ended unexpectedly: {error}");
+                let result = Err(CallError::broken_off());
+                Some(Ended { job, started, took: started.elapsed(), result })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Digest, ErrorKind, TokenUsage};
+
+    fn job(id: &str) -> Job {
+        Job {
+            index: 7,
+            id: id.to_owned(),
+            request_sha256: Digest::of(b"x"),
+            content: None,
+            estimate: TokenUsage::default(),
+            most: TokenUsage::default(),
+            held_usd: 0.25,
+            weight: 1,
+            attempts: 2,
+            failures: 0,
+            refusals: 0,
+            refused_since: None,
+            last_error: None,
+            body: Body::Gone,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_a_failed_call_and_the_others_go_on() {
+        let mut calls = Calls::default();
+        calls.start(job("bad"), async |_| panic!("a mistake"));
+        let bad = calls.next().await.unwrap();
+        assert_eq!((bad.job.id.as_str(), bad.job.index, bad.job.attempts), ("bad", 7, 3));
+        assert!((bad.job.held_usd - 0.25).abs() < 1e-9);
+        let error = bad.result.unwrap_err();
+        assert_eq!((error.kind, error.may_be_billed), (ErrorKind::BadResponse, true));
+        calls.start(job("given up"), async |_| std::future::pending().await);
+        calls.abort();
+        assert!(calls.next().await.is_none(), "what was given up has no row");
+        assert!(calls.is_empty() && calls.known.is_empty());
+    }
+}

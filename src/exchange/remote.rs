@@ -232,7 +232,8 @@ impl LocalExchange {
             return Ok(0);
         }
         let rows = |subject: &String| subject.strip_prefix("Add ")?.split(' ').next()?.parse::<u64>().ok();
-        Ok(self.repository.subjects(&branch)?.iter().filter_map(rows).sum())
+        // The subjects may be anybody's.
+        Ok(self.repository.subjects(&branch)?.iter().filter_map(rows).fold(0, u64::saturating_add))
     }
 }
 

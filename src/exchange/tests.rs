@@ -50,6 +50,11 @@ impl World {
 
     /// Makes an orphan branch with one file, as a user could.
     fn branch(&self, name: &str, path: &str, content: &[u8]) {
+        self.branch_with(name, "x", path, content);
+    }
+
+    /// The same with a message.
+    fn branch_with(&self, name: &str, message: &str, path: &str, content: &[u8]) {
         let mut git = Command::new("git")
             .arg("--git-dir")
             .arg(self.path("exchange.git"))
@@ -58,7 +63,8 @@ impl World {
             .spawn()
             .unwrap();
         let mut stream = format!(
-            "commit refs/heads/{name}\ncommitter u <u@example.com> 0 +0000\ndata 1\nx\nM 644 inline {path}\ndata {}\n",
+            "commit refs/heads/{name}\ncommitter u <u@example.com> 0 +0000\ndata {}\n{message}\nM 644 inline {path}\ndata {}\n",
+            message.len(),
             content.len()
         )
         .into_bytes();
@@ -648,4 +654,13 @@ fn rows_of_artifacts_are_split_and_joined() {
     assert_eq!(fs::read_to_string(&back).unwrap(), "1\n2\n3\n");
     fs::write(&rows, "").unwrap();
     assert!(compress_rows(&rows, dir.path()).unwrap().is_empty());
+}
+
+#[test]
+fn absurd_subjects_do_not_break_the_counting() {
+    let world = World::new();
+    let exchange = world.exchange();
+    world.branch_with("eval-results/one", &format!("Add {} rows of shard 0", u64::MAX), "readme", b"x");
+    exchange.publish(&id("one"), 0, Some(&world.file("r", "1\n2\n")), None).unwrap();
+    assert_eq!(exchange.rows_published(&id("one")).unwrap(), u64::MAX);
 }

@@ -134,8 +134,10 @@ impl Totals {
             add(&mut self.tokens.cached, usage.cached);
             add(&mut self.tokens.reasoning, usage.reasoning);
         }
-        if let Some(cost) = cost_usd {
-            *self.cost_usd.get_or_insert(0.0) += cost;
+        // What a row says may be anybody's word: no sum may shrink, or stop being a number.
+        if let Some(cost) = cost_usd.filter(|cost| *cost >= 0.0) {
+            let sum = self.cost_usd.get_or_insert(0.0);
+            *sum = (*sum + cost).min(f64::MAX);
         }
     }
 }
@@ -143,5 +145,26 @@ impl Totals {
 fn add(total: &mut Option<u64>, part: Option<u64>) {
     if let Some(part) = part {
         *total = Some(total.unwrap_or(0).saturating_add(part));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cost_makes_a_sum_smaller_or_senseless() {
+        let mut totals = Totals::default();
+        for cost in [-1.0, f64::NAN, f64::NEG_INFINITY] {
+            totals.spend(None, Some(cost));
+        }
+        assert_eq!(totals.cost_usd, None);
+        for cost in [0.5, -0.25, f64::NAN] {
+            totals.spend(None, Some(cost));
+        }
+        assert_eq!(totals.cost_usd, Some(0.5));
+        totals.spend(None, Some(f64::MAX));
+        totals.spend(None, Some(f64::INFINITY));
+        assert_eq!(totals.cost_usd, Some(f64::MAX));
     }
 }

@@ -8,15 +8,12 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::names::{is_artifact_name, is_ref_name, is_repository};
+use super::names::{is_artifact_name, is_ref_name, is_repository, reserved_folder};
 use super::{BatchId, Digest, Failure, MOST_SHARDS, RemoteResults, printable};
 
 /// The names of the inputs, as the workflow declares them.
 pub const DISPATCH_INPUTS: [&str; 7] =
     ["batch_id", "dispatch_id", "prompts_artifact", "batch_sha256", "shards", "results", "runner_options"];
-
-/// The branches that hand batches over; results below it would be taken for batches.
-const HANDOVER_FOLDER: &str = "eval-batch";
 
 const HINT: &str = "`run-evals dispatch` and `run-evals eval` send these inputs; use the same version of run-evals here and there";
 
@@ -187,8 +184,7 @@ impl FromStr for RemoteResults {
         match text.split_once(':') {
             None if text == "artifact" => Ok(Self::Artifact),
             Some(("branch", prefix)) => {
-                let handover = prefix == HANDOVER_FOLDER || prefix.starts_with("eval-batch/");
-                if handover || !is_ref_name(prefix) {
+                if reserved_folder(prefix).is_some() || !is_ref_name(prefix) {
                     return Err(format!("results cannot be on branches `{}/…`", printable(prefix)));
                 }
                 Ok(Self::Branch(prefix.to_owned()))
@@ -442,6 +438,10 @@ mod tests {
         insta::assert_snapshot!(problem("runner_options", r#"{"base_url":"x"}"#), @r#"invalid dispatch input `runner_options`: unknown field `base_url`, expected one of `budget_usd`, `max_requests`, `max_concurrency`, `dedupe`, `keep_raw`, `deadline_s`, `resume_from` at line 1 column 11"#);
         insta::assert_snapshot!(problem("runner_options", r#"{"budget_usd":-1}"#), @"invalid dispatch input `runner_options`: `budget_usd` is an amount above 0");
         insta::assert_snapshot!(problem("results", "branch:eval-batch"), @"invalid dispatch input `results`: results cannot be on branches `eval-batch/…`");
+        for reserved in ["incoming", "incoming/x", "artifact-results", "eval-batch/x"] {
+            let told = problem("results", &format!("branch:{reserved}"));
+            assert!(told.ends_with(&format!("results cannot be on branches `{reserved}/…`")), "{told}");
+        }
         insta::assert_snapshot!(problem("results", "branch"), @"invalid dispatch input `results`: expected `branch:<prefix>` or `artifact`");
         for shards in ["[]", "[0,0]", "[256]", "[-1]", "0", "[1.5]", "{}", "[\"0\"]"] {
             assert!(problem("shards", shards).contains("from 0 to 255"), "{shards}");

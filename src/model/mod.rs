@@ -24,7 +24,7 @@ pub use batch::{
 pub use dispatch::{DISPATCH_INPUTS, DispatchId, DispatchInputs, HandOver, RunnerOptions};
 pub use failure::{Exit, Failure};
 pub use ids::{BatchId, Digest, InvalidBatchId, request_id};
-pub use names::{is_ref_name, is_repository};
+pub use names::{is_ref_name, is_repository, reserved_folder};
 pub use request::{
     Attachment, Block, Content, JsonSchema, Message, Metadata, Params, Request, ResponseFormat, Role,
 };

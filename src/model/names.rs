@@ -1,5 +1,15 @@
 //! Names that GitHub and git have rules for.
 
+/// The folders of branches that have a meaning of their own, where no results may lie: batches that are handed over,
+/// branches of another repository while they are compared, and rows that came as artifacts.
+const RESERVED_FOLDERS: [&str; 3] = ["eval-batch", "incoming", "artifact-results"];
+
+/// The reserved folder that the folder of some results branches is, or lies in.
+pub fn reserved_folder(folder: &str) -> Option<&'static str> {
+    let top = folder.split('/').next().unwrap_or(folder);
+    RESERVED_FOLDERS.into_iter().find(|reserved| *reserved == top)
+}
+
 /// Whether the text is a repository as `owner/name`.
 pub fn is_repository(text: &str) -> bool {
     let legal = |part: &str, extra: &str, longest: usize| {

@@ -6,12 +6,10 @@ use std::time::Duration;
 use super::settings::{Settings, Unknown};
 use super::values::{Legal, ref_name, repository};
 use crate::config::NodeValue;
-use crate::model::{RemoteResults, RemoteTarget, Shards};
+use crate::model::{RemoteResults, RemoteTarget, Shards, reserved_folder};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 const DEFAULT_PREFIX: &str = "eval-results";
-/// The branches that hand batches over; results below it would be taken for batches.
-const HAND_OVER_PREFIX: &str = "eval-batch";
 /// The most legs that one workflow matrix can have.
 const MOST_SHARDS: u32 = 256;
 
@@ -71,10 +69,15 @@ fn workflow_file(text: &str) -> Result<String, Legal> {
 fn results(settings: &mut Settings<'_, '_>) -> Result<RemoteResults, Unknown> {
     let branch_node = settings.node("results_branch");
     let branch = settings.parsed("results_branch", |text| {
-        if text == HAND_OVER_PREFIX || text.starts_with("eval-batch/") {
-            return Err(Legal::from("another name, because `eval-batch` is where batches are handed over"));
+        match reserved_folder(text) {
+            None => ref_name(text),
+            Some("eval-batch") => {
+                Err(Legal::from("another name, because `eval-batch` is where batches are handed over"))
+            }
+            Some(reserved) => {
+                Err(Legal::from(format!("another name, because run-evals uses `{reserved}` itself")))
+            }
         }
-        ref_name(text)
     });
     let artifact = settings.flag("results_artifact");
     match (branch_node, artifact?) {

@@ -264,6 +264,13 @@ fn results_in_two_places() {
      6 |     results_branch: eval-batch
        |                     ^^^^^^^^^^
     ");
+    insta::assert_snapshot!(refused(&one("provider: github-actions\nrepo: o/n\nworkflow: w.yml\nresults_branch: incoming/x")), @r"
+    `results_branch`: expected another name, because run-evals uses `incoming` itself, found `incoming/x`
+      --> targets.yaml:6:21
+       |
+     6 |     results_branch: incoming/x
+       |                     ^^^^^^^^^^
+    ");
     insta::assert_snapshot!(refused(&one("provider: github-actions\nrepo: o/n\nworkflow: w.yml\nresults_branch: a..b")), @r"
     `results_branch`: expected a name that git allows for a branch, found `a..b`
       --> targets.yaml:6:21

@@ -142,7 +142,9 @@ impl LocalExchange {
             let size = file.metadata().with_context(cannot_read)?.len();
             let mut content = Checked { inner: file, hasher: Sha256::new(), expected: digest };
             let file = NewFile { path: ARCHIVE.to_owned(), size, content: &mut content };
-            let message = format!("Hand over batch {id}\n\nbatch_sha256: {digest}\n");
+            // Random, so that two commands which do the same in the same second do not both take the branch for theirs.
+            let nonce = fastrand::u64(..);
+            let message = format!("Hand over batch {id}\n\nbatch_sha256: {digest}\nnonce: {nonce:016x}\n");
             match self.repository.commit(&branch, None, &message, &mut [file])? {
                 Committed::Done if collected.is_some() => return Ok(Put::Again),
                 Committed::Done => return Ok(Put::New),

@@ -68,15 +68,13 @@ fn workflow_file(text: &str) -> Result<String, Legal> {
 
 fn results(settings: &mut Settings<'_, '_>) -> Result<RemoteResults, Unknown> {
     let branch_node = settings.node("results_branch");
-    let branch = settings.parsed("results_branch", |text| {
-        match reserved_folder(text) {
-            None => ref_name(text),
-            Some("eval-batch") => {
-                Err(Legal::from("another name, because `eval-batch` is where batches are handed over"))
-            }
-            Some(reserved) => {
-                Err(Legal::from(format!("another name, because run-evals uses `{reserved}` itself")))
-            }
+    let branch = settings.parsed("results_branch", |text| match reserved_folder(text) {
+        None => ref_name(text),
+        Some("eval-batch") => {
+            Err(Legal::from("another name, because `eval-batch` is where batches are handed over"))
+        }
+        Some(reserved) => {
+            Err(Legal::from(format!("another name, because run-evals uses `{reserved}` itself")))
         }
     });
     let artifact = settings.flag("results_artifact");

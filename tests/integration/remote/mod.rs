@@ -1,5 +1,6 @@
 //! Dispatcher and runner across a simulated GitHub.
 
+mod again;
 mod collecting;
 mod credentials;
 mod losing;

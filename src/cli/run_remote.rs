@@ -15,6 +15,9 @@ use crate::runner::{self, Home, Host, Kept, LegOptions, LegReport, Level, Notify
 /// How often rows are kept, in seconds; for tests, which have no time.
 const CHECKPOINT_SECONDS: &str = "RUN_EVALS_CHECKPOINT_SECONDS";
 
+/// What is told where the runner repository sets no limits.
+const NO_POLICY: &str = "no `.run-evals.yml`: nothing but the targets limits this run";
+
 /// Runs the leg or the last job that the step says.
 pub(super) async fn run(args: &RunArgs, display: &Display) -> anyhow::Result<Exit> {
     let mut env = inputs::process_environment();
@@ -44,6 +47,9 @@ pub(super) async fn run(args: &RunArgs, display: &Display) -> anyhow::Result<Exi
     for warning in &home.warnings {
         display.warning(warning);
     }
+    if !home.has_policy {
+        display.note(NO_POLICY);
+    }
     let limits = &args.limits;
     let options = LegOptions {
         shard: args.shard,
@@ -59,7 +65,11 @@ pub(super) async fn run(args: &RunArgs, display: &Display) -> anyhow::Result<Exi
     let progress = Arc::new(Progress::default());
     let work = runner::run_leg(&host, &home, &env, &options, &progress, &notify, stop);
     let report = display.follow(&progress, Box::pin(work)).await?;
-    tell_leg(args, &host, &report, display)
+    let exit = tell_leg(args, &host, &report, display)?;
+    if !home.has_policy {
+        actions::step_summary(&format!("\n{NO_POLICY}\n"))?;
+    }
+    Ok(exit)
 }
 
 async fn finish(args: &RunArgs, host: &Host, notify: &Notify) -> anyhow::Result<Exit> {

@@ -25,6 +25,8 @@ pub struct Policy {
 impl Policy {
     /// Where the file lies in the runner repository.
     pub const PATH: &str = ".run-evals.yml";
+    /// All the places where it may lie, one of them only.
+    pub const PLACES: [&str; 2] = [Self::PATH, ".run-evals.yaml"];
 
     /// Reads a policy file; messages call it `shown_as`. A file without any key limits nothing.
     pub fn parse(shown_as: &Path, bytes: Vec<u8>) -> Result<Self, Failure> {

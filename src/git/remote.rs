@@ -225,7 +225,8 @@ impl Repository {
     }
 }
 
-/// Files of a repository's default branch, without a checkout; `None` for one that is not there.
+/// Files of a repository's default branch, without a checkout; `None` for one that is not there. A link or a folder in the
+/// place of a file is an error: who put it there meant something by it.
 pub fn fetch_files(remote: &Remote, paths: &[&str]) -> anyhow::Result<Vec<Option<Vec<u8>>>> {
     let temporary = tempfile::tempdir().context("cannot make a temporary directory")?;
     let dir = temporary.path().join("repository");
@@ -249,9 +250,22 @@ fn read_file(remote: &Remote, dir: &Path, path: &str) -> anyhow::Result<Option<V
     let entry = remote_run(remote, dir, "ls-tree", &["refs/heads/default", "--", path])?;
     let entry = String::from_utf8_lossy(&entry).into_owned();
     let mut fields = entry.split_ascii_whitespace();
-    let (Some("100644" | "100755"), Some("blob"), Some(id)) = (fields.next(), fields.next(), fields.next())
-    else {
-        return Ok(None);
+    let id = match (fields.next(), fields.next(), fields.next()) {
+        (None, ..) => return Ok(None),
+        (Some("100644" | "100755"), Some("blob"), Some(id)) => id,
+        (mode, ..) => {
+            let what = match mode {
+                Some("120000") => "a symbolic link",
+                Some("040000") => "a folder",
+                _ => "no file",
+            };
+            return Err(Failure::config(format!(
+                "`{path}` on the default branch of `{}` is {what}",
+                remote.url
+            ))
+            .hint("put the file itself there: links are not followed")
+            .into());
+        }
     };
     let content = remote_run(remote, dir, "cat-file", &["blob", id])?;
     if content.len() > LONGEST_FILE {

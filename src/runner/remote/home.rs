@@ -14,6 +14,8 @@ pub struct Home {
     pub targets: TargetsFile,
     /// What batches may ask for.
     pub policy: Policy,
+    /// Whether it has a policy file at all.
+    pub has_policy: bool,
     /// What is odd in its files, drawn.
     pub warnings: Vec<String>,
     repo: String,
@@ -23,17 +25,27 @@ impl Home {
     /// Reads the files of the default branch.
     pub async fn fetch(host: &Host) -> anyhow::Result<Self> {
         let remote = host.own_remote();
-        let paths: Vec<&str> = TargetsFile::PLACES.into_iter().chain([Policy::PATH]).collect();
+        let paths: Vec<&str> = TargetsFile::PLACES.into_iter().chain(Policy::PLACES).collect();
         let mut files = blocking(move || git::fetch_files(&remote, &paths)).await?;
-        let policy = files.pop().flatten();
-        Self::read(&host.repo, files, policy)
+        let policies = files.split_off(TargetsFile::PLACES.len());
+        Self::read(&host.repo, files, policies)
     }
 
-    fn read(repo: &str, targets: Vec<Option<Vec<u8>>>, policy: Option<Vec<u8>>) -> anyhow::Result<Self> {
+    fn read(
+        repo: &str,
+        targets: Vec<Option<Vec<u8>>>,
+        policies: Vec<Option<Vec<u8>>>,
+    ) -> anyhow::Result<Self> {
         let shown = |path: &str| PathBuf::from(format!("{repo}: {path}"));
-        let policy = match policy {
-            Some(bytes) => Policy::parse(&shown(Policy::PATH), bytes)?,
-            None => Policy::default(),
+        let mut policies =
+            Policy::PLACES.into_iter().zip(policies).filter_map(|(path, file)| Some((path, file?)));
+        let policy = match (policies.next(), policies.next()) {
+            (Some((path, bytes)), None) => Some(Policy::parse(&shown(path), bytes)?),
+            (None, _) => None,
+            (Some((one, _)), Some((other, _))) => {
+                let message = format!("`{repo}` has both `{one}` and `{other}` on its default branch");
+                return Err(Failure::config(message).hint("keep one of them").into());
+            }
         };
         let found = TargetsFile::PLACES.into_iter().zip(targets).find_map(|(path, file)| Some((path, file?)));
         let Some((path, bytes)) = found else {
@@ -42,7 +54,17 @@ impl Home {
             return Err(Failure::config(message).hint(hint).into());
         };
         let (targets, warnings) = TargetsFile::parse(bytes, &shown(path), Path::new(""))?;
-        Ok(Self { targets, policy, warnings, repo: repo.to_owned() })
+        let has_policy = policy.is_some();
+        let policy = policy.unwrap_or_default();
+        Ok(Self { targets, policy, has_policy, warnings, repo: repo.to_owned() })
+    }
+
+    /// Refuses a run that somebody started, or started again, who may not.
+    pub(super) fn check_senders(&self, host: &Host) -> Result<(), Failure> {
+        if host.senders.is_empty() {
+            self.policy.check_sender("")?;
+        }
+        host.senders.iter().try_for_each(|sender| self.policy.check_sender(sender))
     }
 
     /// The target that a batch names.
@@ -84,7 +106,7 @@ mod tests {
 
     fn home(targets: &str) -> Home {
         let files = vec![None, None, Some(targets.as_bytes().to_vec()), None];
-        Home::read("o/r", files, None).unwrap()
+        Home::read("o/r", files, vec![None, None]).unwrap()
     }
 
     #[test]
@@ -92,10 +114,23 @@ mod tests {
         let home = home("targets:\n  - name: m\n    provider: mock\n");
         assert_eq!(home.target("m", &Env::from([])).unwrap().name, "m");
         let files = vec![None, Some(b"targets: 7\n".to_vec()), None, None];
-        let error = Home::read("o/r", files, None).unwrap_err().to_string();
+        let error = Home::read("o/r", files, vec![None, None]).unwrap_err().to_string();
         assert!(error.contains("--> o/r: targets.yml:1:10"), "{error}");
-        let error = Home::read("o/r", vec![None; 4], None).unwrap_err();
+        let error = Home::read("o/r", vec![None; 4], vec![None, None]).unwrap_err();
         insta::assert_snapshot!(error, @"there is no `targets.yaml` on the default branch of `o/r`");
+    }
+
+    #[test]
+    fn a_policy_may_be_spelled_either_way_but_not_both() {
+        let targets =
+            || vec![Some(b"targets:\n  - name: m\n    provider: mock\n".to_vec()), None, None, None];
+        let policy = |text: &str| Some(text.as_bytes().to_vec());
+        let home = Home::read("o/r", targets(), vec![None, policy("allowed_senders: [me]\n")]).unwrap();
+        assert!(home.has_policy && home.policy.check_sender("you").is_err());
+        assert!(!Home::read("o/r", targets(), vec![None, None]).unwrap().has_policy);
+        let both = vec![policy("allowed_senders: [me]\n"), policy("{}")];
+        let error = Home::read("o/r", targets(), both).unwrap_err();
+        insta::assert_snapshot!(error, @"`o/r` has both `.run-evals.yml` and `.run-evals.yaml` on its default branch");
     }
 
     #[test]

@@ -77,12 +77,7 @@ pub async fn run_leg(
             format!("this run serves {:?}: let the matrix come from `inputs.shards`", host.inputs.shards);
         return Err(Failure::config(message).hint(hint).into());
     };
-    if host.senders.is_empty() {
-        home.policy.check_sender("")?;
-    }
-    for sender in &host.senders {
-        home.policy.check_sender(sender)?;
-    }
+    home.check_senders(host)?;
     let temporary = host.temporary()?;
     let exchange = Arc::new(open_exchange(host, temporary.path())?);
     let ready = async {

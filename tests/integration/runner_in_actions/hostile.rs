@@ -112,6 +112,31 @@ fn the_owner_decides_on_targets_models_senders_and_money() {
 }
 
 #[test]
+fn a_policy_that_is_a_link_or_spelled_differently_is_not_passed_over() {
+    let stage = Stage::new(&[]);
+    let run = stage.run(&inline(&batch(1, 1), 1));
+    let told = "no `.run-evals.yml`: nothing but the targets limits this run";
+    let job = only_job(&run);
+    assert!(job.log.contains(told) && job.summary.contains(told), "{}\n{}", job.log, job.summary);
+
+    stage.github.put_file(REPO, ".run-evals.yaml", "allowed_senders: [octocat]\n");
+    let message = stage.refused(&inline(&batch(1, 1), 1));
+    assert!(message.starts_with("`dispatcher` may not start runs here"), "{message}");
+
+    let git = |args: &[&str]| stage.github.git(REPO, args);
+    git(&["read-tree", "main"]);
+    let to = git(&["rev-parse", "main:.run-evals.yaml"]);
+    git(&["update-index", "--add", "--cacheinfo", &format!("120000,{to},.run-evals.yml")]);
+    let tree = git(&["write-tree"]);
+    let me = ["-c", "user.name=t", "-c", "user.email=t@example.org"];
+    let commit = git(&[&me[..], &["commit-tree", "-p", "main", "-m", "Link", &tree]].concat());
+    git(&["update-ref", "refs/heads/main", &commit]);
+    let message = stage.refused(&inline(&batch(1, 1), 1));
+    assert!(message.starts_with("`.run-evals.yml` on the default branch of"), "{message}");
+    assert!(message.contains("is a symbolic link"), "{message}");
+}
+
+#[test]
 fn another_batch_than_the_one_that_was_said() {
     let stage = Stage::new(&[]);
     let mut inputs = inline(&batch(1, 1), 1);

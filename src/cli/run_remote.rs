@@ -38,7 +38,8 @@ pub(super) async fn run(args: &RunArgs, display: &Display) -> anyhow::Result<Exi
     let host = Host::from_env(|name| env.get(name).map(ToOwned::to_owned))?;
     let notify = notices(display);
     if args.finish {
-        return finish(args, &host, &notify).await;
+        let home = Home::fetch(&host).await?;
+        return finish(args, &host, &home, &notify).await;
     }
     let stop = signals::stop_once()?;
     let home = Home::fetch(&host).await?;
@@ -72,8 +73,8 @@ pub(super) async fn run(args: &RunArgs, display: &Display) -> anyhow::Result<Exi
     Ok(exit)
 }
 
-async fn finish(args: &RunArgs, host: &Host, notify: &Notify) -> anyhow::Result<Exit> {
-    let Some(finished) = runner::finish(host, notify).await? else { return Ok(Exit::Ok) };
+async fn finish(args: &RunArgs, host: &Host, home: &Home, notify: &Notify) -> anyhow::Result<Exit> {
+    let Some(finished) = runner::finish(host, home, notify).await? else { return Ok(Exit::Ok) };
     let id = &host.inputs.batch_id;
     let collection = dispatcher::collect(&finished.exchange, id, &mut std::io::sink())?;
     let exit = exit_code(&collection);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::super::batch::OpenBatch;
 use super::leg::open_exchange;
 use super::settlement::survey;
-use super::{FETCH_PATIENCE, Host, Level, Notify, blocking, earlier, handover};
+use super::{FETCH_PATIENCE, Home, Host, Level, Notify, blocking, earlier, handover};
 use crate::archive;
 use crate::exchange::{LocalExchange, Publication, PublishError};
 use crate::model::{Exit, Failure, RemoteResults, ResultsManifest};
@@ -29,7 +29,8 @@ pub struct Finished {
 }
 
 /// Gathers what the legs of this run left as artifacts into one commit on the results branch, the manifest with it.
-pub async fn finish(host: &Host, notify: &Notify) -> anyhow::Result<Option<Finished>> {
+pub async fn finish(host: &Host, home: &Home, notify: &Notify) -> anyhow::Result<Option<Finished>> {
+    home.check_senders(host)?;
     if host.inputs.results == RemoteResults::Artifact {
         notify(Level::Note, "the results are artifacts, as was asked; there is nothing to gather");
         return Ok(None);

@@ -72,12 +72,12 @@ fn another_batch_under_the_same_id_is_refused() {
 }
 
 /// `run` as a `run:` step has it: no artifact service.
-fn step(stage: &Stage, workspace: &Workspace, inputs: &DispatchInputs) -> Output {
+fn step(stage: &Stage, workspace: &Workspace, inputs: &DispatchInputs, args: &[&str]) -> Output {
     let event = json!({"inputs": inputs.to_inputs(), "sender": {"login": "dispatcher"}});
     workspace.write("event.json", event.to_string());
     let urls = stage.github.urls();
     let output = workspace
-        .command(&["run"])
+        .command(&[&["run"], args].concat())
         .envs([
             ("GITHUB_ACTIONS", "true"),
             ("GITHUB_EVENT_NAME", "workflow_dispatch"),
@@ -102,7 +102,7 @@ fn without_an_artifact_service_the_last_rows_are_left_in_the_workspace() {
     let stage = Stage::with_checkpoints(&["--latency-ms", "100"]);
     stage.github.add_fault(&scanning(2));
     let workspace = Workspace::new();
-    let output = step(&stage, &workspace, &inline(&batch(200, 1), 1)).expect(5);
+    let output = step(&stage, &workspace, &inline(&batch(200, 1), 1), &[]).expect(5);
     assert!(output.stderr.contains("::error title=run-evals::the last rows of shard 0"), "{}", output.stderr);
     let left = workspace.rows("run-evals-results/eval-results-b1-000-1-0001.jsonl");
     assert_eq!(stage.rows().len() + left.len(), 200);
@@ -115,7 +115,17 @@ fn where_nothing_can_take_the_rows_no_call_is_made() {
     let workspace = Workspace::new();
     let mut inputs = inline(&batch(2, 1), 1);
     inputs.results = RemoteResults::Artifact;
-    let output = step(&stage, &workspace, &inputs).expect(3);
+    let output = step(&stage, &workspace, &inputs, &[]).expect(3);
     assert!(output.stderr.contains("the results have nowhere to go"), "{}", output.stderr);
     assert_eq!(stage.llm.counter("requests"), 0);
+}
+
+#[test]
+fn the_last_job_asks_the_policy_too() {
+    let stage = Stage::new(&[]);
+    stage.policy("allowed_senders: [octocat]\n");
+    let workspace = Workspace::new();
+    let output = step(&stage, &workspace, &inline(&batch(2, 1), 1), &["--finish"]).expect(3);
+    assert!(output.stderr.contains("`dispatcher` may not start runs here"), "{}", output.stderr);
+    assert!(!stage.has_branch("eval-results/b1"));
 }

@@ -45,7 +45,7 @@ impl LocalExchange {
         id: &BatchId,
         patience: Duration,
     ) -> anyhow::Result<bool> {
-        let fetch = || self.repository.fetch(remote, branch, &handover_branch(id));
+        let fetch = || self.repository.fetch_tip(remote, branch, &handover_branch(id));
         with_patience(remote, patience, fetch)
     }
 

@@ -3,8 +3,11 @@
 //! The token travels as a header that git reads from its environment: it stands in no URL, no argument and no file.
 
 use std::fmt;
+use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use base64::Engine as _;
@@ -58,6 +61,9 @@ const IN_THE_WAY: [&str; 2] = ["directory file conflict", "exists; cannot create
 
 /// How many lines of the other side's own words are repeated.
 const REMOTE_LINES: usize = 12;
+
+/// How long one command may take: a server that sends a little now and then would keep it for ever.
+const LONGEST_COMMAND: Duration = Duration::from_mins(10);
 
 /// The longest file that is taken from a default branch.
 const LONGEST_FILE: usize = 1 << 20;
@@ -159,10 +165,25 @@ impl Repository {
     ///
     /// A failure of git itself is a [`GitError`].
     pub fn fetch(&self, remote: &Remote, from: &str, to: &str) -> anyhow::Result<bool> {
+        self.fetch_branch(remote, from, to, None)
+    }
+
+    /// The same without the history of the branch, which may be anybody's.
+    pub fn fetch_tip(&self, remote: &Remote, from: &str, to: &str) -> anyhow::Result<bool> {
+        self.fetch_branch(remote, from, to, Some("--depth=1"))
+    }
+
+    fn fetch_branch(
+        &self,
+        remote: &Remote,
+        from: &str,
+        to: &str,
+        depth: Option<&str>,
+    ) -> anyhow::Result<bool> {
         let mut fetch = command_in(self.dir(), "fetch")?;
         remote.authenticate(&mut fetch);
-        fetch.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--force", "--", &remote.url]);
-        fetch.arg(format!("+refs/heads/{from}:refs/heads/{to}"));
+        fetch.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--force"]).args(depth);
+        fetch.args(["--", &remote.url]).arg(format!("+refs/heads/{from}:refs/heads/{to}"));
         let output = output(fetch, "fetch")?;
         if output.status.success() {
             return Ok(true);
@@ -179,7 +200,11 @@ impl Repository {
         remote.authenticate(&mut list);
         list.args(["--heads", "--", &remote.url]);
         list.args(names.iter().map(|name| format!("refs/heads/{name}")));
-        let answer = String::from_utf8_lossy(&run(list, "ls-remote")?).into_owned();
+        let output = output(list, "ls-remote")?;
+        if !output.status.success() {
+            return Err(GitError::new("ls-remote", output.status, &output.stderr).into());
+        }
+        let answer = String::from_utf8_lossy(&output.stdout).into_owned();
         let listed = answer.lines().filter_map(|line| line.split_once("\trefs/heads/")).map(|(_, name)| name);
         // A pattern also fits the end of a longer name.
         Ok(listed.filter(|name| names.contains(name)).map(ToOwned::to_owned).collect())
@@ -296,12 +321,43 @@ fn remote_run(
         if tries == TRIES || !error.is_passing() {
             return Err(remote.explain(error));
         }
-        std::thread::sleep(std::time::Duration::from_secs(1) * 2_u32.pow(tries - 1));
+        std::thread::sleep(Duration::from_secs(1) * 2_u32.pow(tries - 1));
     }
 }
 
-fn output(mut command: Command, subcommand: &str) -> anyhow::Result<Output> {
-    command.output().with_context(|| format!("cannot start `git {subcommand}`"))
+/// Runs a command that reaches another machine, which may keep it waiting for ever.
+fn output(command: Command, subcommand: &str) -> anyhow::Result<Output> {
+    output_within(command, subcommand, LONGEST_COMMAND)
+}
+
+fn output_within(mut command: Command, subcommand: &str, limit: Duration) -> anyhow::Result<Output> {
+    let mut child = command.spawn().with_context(|| format!("cannot start `git {subcommand}`"))?;
+    let stdout = read_beside(child.stdout.take());
+    let stderr = read_beside(child.stderr.take());
+    let until = Instant::now() + limit;
+    // Both pipes close when git has ended, and its helpers with it.
+    let (read, said) = (stdout.recv_timeout(limit), stderr.recv_timeout(until - Instant::now().min(until)));
+    if let (Ok(stdout), Ok(stderr)) = (read, said) {
+        let status = child.wait().with_context(|| format!("cannot wait for `git {subcommand}`"))?;
+        return Ok(Output { status, stdout: stdout?, stderr: stderr? });
+    }
+    // Its helper ends with it: nobody is left to read what it gets.
+    child.kill().with_context(|| format!("cannot end `git {subcommand}`"))?;
+    let status = child.wait().with_context(|| format!("cannot wait for `git {subcommand}`"))?;
+    let stderr = format!("fatal: timed out: it took longer than {} s", limit.as_secs()).into_bytes();
+    Ok(Output { status, stdout: Vec::new(), stderr })
+}
+
+/// Reads a pipe to its end on a thread of its own, which a git that hangs may keep.
+fn read_beside(pipe: Option<impl Read + Send + 'static>) -> Receiver<std::io::Result<Vec<u8>>> {
+    let (send, receive) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = pipe.map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut bytes));
+        // Nobody listens any more where it took too long.
+        let _ = send.send(read.map(|_| bytes));
+    });
+    receive
 }
 
 /// What the other side said of a push, or else git's own line.
@@ -310,4 +366,26 @@ fn own_words(stderr: &str, rejection: &str) -> String {
     let words: Vec<String> =
         words.map(|line| printable(line.trim())).filter(|line| !line.is_empty()).take(REMOTE_LINES).collect();
     if words.is_empty() { printable(rejection.trim_start_matches('!').trim()) } else { words.join("\n") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_never_ends_its_answer_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let remote = Remote::new(&format!("http://{}/o/r.git", listener.local_addr().unwrap()), None);
+        let mut list = command("ls-remote").unwrap();
+        remote.authenticate(&mut list);
+        list.args(["--", &remote.url]);
+        let started = Instant::now();
+        let output = output_within(list, "ls-remote", Duration::from_millis(300)).unwrap();
+        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+        let error = GitError::new("ls-remote", output.status, &output.stderr);
+        assert!(error.is_passing() && !output.status.success(), "{error}");
+        drop(listener);
+    }
 }

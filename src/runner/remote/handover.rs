@@ -10,10 +10,12 @@ use super::{FETCH_PATIENCE, Host, Notify, blocking};
 use crate::archive;
 use crate::exchange::LocalExchange;
 use crate::github::ApiError;
-use crate::model::{Digest, DispatchInputs, Exit, Failure, HandOver};
+use crate::model::{Digest, DispatchInputs, Exit, Failure, HandOver, printable};
 
 /// The one file in a hand-over artifact.
 const ARCHIVE: &str = "batch.tar.gz";
+/// The folder of the branches that batches are handed over on.
+const HANDOVER_FOLDER: &str = "eval-batch";
 
 /// Puts the batch into the exchange; one that is not what the dispatcher said is refused.
 pub(super) async fn receive(
@@ -47,6 +49,14 @@ pub(super) async fn receive(
             blocking(move || archive::unzip_one(&zip, ARCHIVE, most, &to)).await?;
         }
         HandOver::Branch { repo, branch } => {
+            let expected = format!("{HANDOVER_FOLDER}/{id}");
+            if *branch != expected {
+                let message = format!(
+                    "the batch `{id}` is handed over on the branch `{}`, and only `{expected}` is read",
+                    printable(branch)
+                );
+                return Err(Failure::config(message).hint("dispatch it with `run-evals`").into());
+            }
             let (remote, exchange, branch) = (host.remote(repo), Arc::clone(exchange), branch.clone());
             let fetch_id = id.clone();
             let fetch = {

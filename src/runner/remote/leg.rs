@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::super::shard::Shard;
 use super::checkpoint::{Checkpoints, Kept, Store};
@@ -94,6 +94,10 @@ pub async fn run_leg(
         ready = ready => ready?,
         Ok(_) = asked_to_stop.wait_for(|asked| *asked) => {
             return Err(Failure::new(Exit::Incomplete, "interrupted before the first call").into());
+        }
+        () = sleep_until(deadline) => {
+            let message = "the deadline of the run passed before the first call";
+            return Err(Failure::new(Exit::Incomplete, message).into());
         }
     };
     shard.set_deadline(deadline.saturating_duration_since(Instant::now()));

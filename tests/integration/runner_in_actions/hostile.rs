@@ -2,13 +2,17 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::time::Duration;
 
 use insta::assert_snapshot;
-use run_evals::model::{Digest, HandOver};
+use run_evals::exchange::LocalExchange;
+use run_evals::git::Remote;
+use run_evals::model::{Digest, HandOver, Secret};
 use serde_json::{Value, json};
 use tar::EntryType;
 
 use crate::support::Forgery;
+use crate::support::github::TOKEN;
 
 use super::stage::{KEY, REPO, Stage, batch, errors, inline, only_job, warnings};
 
@@ -159,12 +163,19 @@ fn a_bomb_and_a_foreign_repository() {
     stage.github.put_file_on(REPO, "eval-batch/b1", "batch.tar.gz", &bomb);
     let mut inputs = inline(b"", 1);
     inputs.batch_sha256 = Digest::of(&bomb);
-    inputs.prompts_artifact = HandOver::Branch { repo: REPO.to_owned(), branch: "eval-batch/b1".to_owned() };
+    let branch = || "eval-batch/b1".to_owned();
+    inputs.prompts_artifact = HandOver::Branch { repo: REPO.to_owned(), branch: branch() };
     let message = stage.refused(&inputs);
     assert!(message.starts_with("the batch `b1` unpacks to more than 67108864 bytes"), "{message}");
 
-    let mut inputs = inline(&batch(1, 1), 1);
-    inputs.prompts_artifact = HandOver::Branch { repo: "evil/batches".to_owned(), branch: "b".to_owned() };
+    inputs.prompts_artifact = HandOver::Branch { repo: REPO.to_owned(), branch: "main".to_owned() };
+    assert_snapshot!(stage.refused(&inputs), @r"
+    the batch `b1` is handed over on the branch `main`, and only `eval-batch/b1` is read
+
+    hint: dispatch it with `run-evals`
+    ");
+
+    inputs.prompts_artifact = HandOver::Branch { repo: "evil/batches".to_owned(), branch: branch() };
     let run = stage.run(&inputs);
     let job = only_job(&run);
     assert_eq!((job.exit_code, stage.llm.counter("requests")), (Some(1), 0), "{}", job.log);
@@ -259,4 +270,24 @@ fn hostile_vendor(message: &str) -> String {
         }
     });
     format!("http://{address}/v1")
+}
+
+#[test]
+fn the_history_of_a_branch_that_a_batch_is_handed_over_on_is_not_fetched() {
+    let stage = Stage::new(&[]);
+    let archive = batch(1, 1);
+    stage.github.put_file_on(REPO, "eval-batch/b1", "batch.tar.gz", b"gigabytes");
+    stage.github.put_file_on(REPO, "eval-batch/b1", "batch.tar.gz", &archive);
+    let dir = tempfile::tempdir().unwrap();
+    let exchange = LocalExchange::open_or_create(&dir.path().join("exchange.git")).unwrap();
+    let url = format!("{}/{REPO}.git", stage.github.urls().server_url);
+    let remote = Remote::new(&url, Some(Secret::new(TOKEN)));
+    let id = "b1".parse().unwrap();
+    assert!(exchange.fetch_batch(&remote, "eval-batch/b1", &id, Duration::ZERO).unwrap());
+    let mut count = std::process::Command::new("git");
+    count.arg("--git-dir").arg(exchange.path()).args(["rev-list", "--count", "eval-batch/b1"]);
+    assert_eq!(String::from_utf8(count.output().unwrap().stdout).unwrap().trim(), "1");
+    let whole = dir.path().join("batch.tar.gz");
+    exchange.get_batch(&id, &whole).unwrap();
+    assert_eq!(std::fs::read(whole).unwrap(), archive);
 }

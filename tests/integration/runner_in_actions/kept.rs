@@ -1,6 +1,9 @@
 //! Where rows go when the results branch does not take them.
 
-use run_evals::model::{DispatchInputs, RemoteResults};
+use std::net::TcpListener;
+use std::process::Command;
+
+use run_evals::model::{DispatchInputs, HandOver, RemoteResults};
 use serde_json::json;
 
 use crate::support::github::{Fault, TOKEN, What};
@@ -73,28 +76,34 @@ fn another_batch_under_the_same_id_is_refused() {
 
 /// `run` as a `run:` step has it: no artifact service.
 fn step(stage: &Stage, workspace: &Workspace, inputs: &DispatchInputs, args: &[&str]) -> Output {
+    let mut command = command(stage, workspace, inputs, workspace.command(&[&["run"], args].concat()));
+    ended(command.output().unwrap())
+}
+
+fn ended(output: std::process::Output) -> Output {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Output { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// A command with the environment of a step.
+fn command(stage: &Stage, workspace: &Workspace, inputs: &DispatchInputs, mut command: Command) -> Command {
     let event = json!({"inputs": inputs.to_inputs(), "sender": {"login": "dispatcher"}});
     workspace.write("event.json", event.to_string());
     let urls = stage.github.urls();
-    let output = workspace
-        .command(&[&["run"], args].concat())
-        .envs([
-            ("GITHUB_ACTIONS", "true"),
-            ("GITHUB_EVENT_NAME", "workflow_dispatch"),
-            ("GITHUB_EVENT_PATH", workspace.path("event.json").to_str().unwrap()),
-            ("GITHUB_REPOSITORY", REPO),
-            ("GITHUB_RUN_ID", "1"),
-            ("GITHUB_SERVER_URL", &urls.server_url),
-            ("GITHUB_API_URL", &urls.api_url),
-            ("GITHUB_WORKSPACE", workspace.root().to_str().unwrap()),
-            ("GITHUB_TOKEN", TOKEN),
-            ("OPENAI_API_KEY", KEY),
-            ("RUN_EVALS_CHECKPOINT_SECONDS", "0.2"),
-        ])
-        .output()
-        .unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    Output { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    command.envs([
+        ("GITHUB_ACTIONS", "true"),
+        ("GITHUB_EVENT_NAME", "workflow_dispatch"),
+        ("GITHUB_EVENT_PATH", workspace.path("event.json").to_str().unwrap()),
+        ("GITHUB_REPOSITORY", REPO),
+        ("GITHUB_RUN_ID", "1"),
+        ("GITHUB_SERVER_URL", &urls.server_url),
+        ("GITHUB_API_URL", &urls.api_url),
+        ("GITHUB_WORKSPACE", workspace.root().to_str().unwrap()),
+        ("GITHUB_TOKEN", TOKEN),
+        ("OPENAI_API_KEY", KEY),
+        ("RUN_EVALS_CHECKPOINT_SECONDS", "0.2"),
+    ]);
+    command
 }
 
 #[test]
@@ -128,4 +137,41 @@ fn the_last_job_asks_the_policy_too() {
     let output = step(&stage, &workspace, &inline(&batch(2, 1), 1), &["--finish"]).expect(3);
     assert!(output.stderr.contains("`dispatcher` may not start runs here"), "{}", output.stderr);
     assert!(!stage.has_branch("eval-results/b1"));
+}
+
+#[test]
+fn an_error_during_the_calls_loses_no_row() {
+    let stage = Stage::new(&["--latency-ms", "1"]);
+    let workspace = Workspace::new();
+    // No file may grow beyond 64 KiB: the journal cannot be written any more, after some hundred rows.
+    let run = workspace.command(&["run"]);
+    let mut limited = Command::new("bash");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 64; exec \"$0\" run"]).arg(run.get_program());
+    limited.current_dir(workspace.root()).env_clear();
+    limited.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut limited = command(&stage, &workspace, &inline(&batch(600, 1), 1), limited);
+    limited.env("RUN_EVALS_CHECKPOINT_SECONDS", "600");
+    let output = ended(limited.output().unwrap()).expect(1);
+    assert!(output.stderr.contains("cannot write"), "{}", output.stderr);
+    let kept = stage.rows().len();
+    assert!(kept > 100 && kept < 600, "{kept}: {}", output.stderr);
+}
+
+#[test]
+fn the_deadline_covers_what_comes_before_the_calls() {
+    let stage = Stage::new(&[]);
+    let workspace = Workspace::new();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut inputs = inline(&batch(1, 1), 1);
+    inputs.prompts_artifact =
+        HandOver::Artifact { repo: REPO.to_owned(), run_id: 7, name: "batch-b1".to_owned() };
+    let run = workspace.command(&["run", "--deadline", "1s"]);
+    let mut run = command(&stage, &workspace, &inputs, run);
+    run.env("GITHUB_API_URL", format!("http://{}", silent.local_addr().unwrap()));
+    let output = ended(run.output().unwrap()).expect(5);
+    assert!(
+        output.stderr.contains("the deadline of the run passed before the first call"),
+        "{}",
+        output.stderr
+    );
 }

@@ -1,14 +1,16 @@
 //! The branches of a batch, brought to and from the runner repository over git.
 //!
-//! What is here follows what is there: a branch is fetched by force, and what was committed here but not accepted there
-//! is taken back, so that the rows can be committed again on top of what is there now.
+//! What is here follows what is there, once it is known to be of the same batch: a branch is fetched under another name
+//! first. What was committed here but not accepted there is taken back, so that the rows can be committed again on top
+//! of what is there now. A branch that is not one with results of the batch is never changed, here or there.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::local::{HANDOVER, handover_branch, must_match};
+use super::results::foreign;
 use super::{LocalExchange, Publication};
-use crate::git::{GitError, Pushed, Remote};
+use crate::git::{GitError, ObjectId, Pushed, Remote};
 use crate::model::{BatchId, Digest, Failure, ResultsManifest};
 
 /// Where a branch of the other side lies while it is compared.
@@ -72,21 +74,69 @@ impl LocalExchange {
             }
         }
         if there.contains(&results) {
-            // Looked at under another name: it may be somebody else's.
-            let incoming = Self::open(self.path())?.with_results_prefix(INCOMING);
-            let to = incoming.results_branch(id);
-            let owner = with_patience(remote, patience, || self.repository.fetch(remote, &results, &to))
-                .and_then(|_| incoming.results_batch(id));
-            self.repository.delete_branch(&to)?;
-            if let Some(owner) = owner?.filter(|owner| *owner != digest) {
-                let message = format!(
-                    "the results on `{results}` of `{}` are of another batch: its digest is {owner}, not {digest}",
-                    remote.url()
-                );
-                return Err(Failure::config(message).hint("choose another `--batch-id`").into());
-            }
+            let tip = with_patience(remote, patience, || self.incoming(remote, &results))?;
+            tip.map(|tip| self.check_owner(remote, id, Some(digest), &tip)).transpose()?;
         }
         Ok(())
+    }
+
+    /// Fetches a branch of the other side to look at it, and leaves every branch here as it is.
+    fn incoming(&self, remote: &Remote, branch: &str) -> anyhow::Result<Option<ObjectId>> {
+        // A name of its own: several processes may look at the same time.
+        let to = format!("{INCOMING}/{:016x}", fastrand::u64(..));
+        if !self.repository.fetch(remote, branch, &to)? {
+            return Ok(None);
+        }
+        let tip = self.repository.tip(&to);
+        self.repository.delete_branch(&to)?;
+        tip
+    }
+
+    /// The batch whose results a commit of the other side has, which must be the expected one.
+    fn check_owner(
+        &self,
+        remote: &Remote,
+        id: &BatchId,
+        expected: Option<Digest>,
+        tip: &ObjectId,
+    ) -> anyhow::Result<Digest> {
+        let branch = self.results_branch(id);
+        let Some(owner) = self.owner_at(id, &tip.to_string(), &branch)? else {
+            return Err(foreign(id, &branch, &remote.url()).into());
+        };
+        if let Some(expected) = expected.filter(|expected| *expected != owner) {
+            let message = format!(
+                "the results on `{branch}` of `{}` are of another batch: its digest is {owner}, not {expected}",
+                remote.url()
+            );
+            return Err(Failure::config(message).hint("choose another `--batch-id`").into());
+        }
+        Ok(owner)
+    }
+
+    /// Makes the results branch here a commit of the other side, unless either of them is of another batch than the
+    /// expected one, or than what lies here under the same id.
+    fn follow(
+        &self,
+        remote: &Remote,
+        id: &BatchId,
+        expected: Option<Digest>,
+        tip: &ObjectId,
+    ) -> anyhow::Result<()> {
+        let owner = self.check_owner(remote, id, expected, tip)?;
+        if let Some(claim) = self.claimed_batch(id)? {
+            must_match(id, claim, owner)?;
+        }
+        let branch = self.results_branch(id);
+        if self.repository.tip(&branch)?.is_some() {
+            match self.results_batch(id)? {
+                Some(here) => must_match(id, here, owner)?,
+                None => return Err(foreign(id, &branch, &self.shown().display()).into()),
+            }
+        } else if let Some(here) = self.stored_digest(&handover_branch(id))? {
+            must_match(id, here, owner)?;
+        }
+        self.repository.set_branch(&branch, Some(tip))
     }
 
     /// Hands the batch over on the branch `eval-batch/<id>` of the runner repository; another batch with that id over
@@ -130,21 +180,37 @@ impl LocalExchange {
         id: &BatchId,
         patience: Duration,
     ) -> anyhow::Result<()> {
-        self.delete_remote(remote, &handover_branch(id), patience)
+        self.delete_remote(remote, &handover_branch(id), None, patience)
     }
 
-    /// Takes the results branch over there away.
+    /// Takes the results branch over there away, if it is of this batch and nobody adds to it meanwhile.
     pub fn delete_remote_results(
         &self,
         remote: &Remote,
         id: &BatchId,
+        batch: Digest,
         patience: Duration,
     ) -> anyhow::Result<()> {
-        self.delete_remote(remote, &self.results_branch(id), patience)
+        let branch = self.results_branch(id);
+        let default = with_patience(remote, patience, || self.repository.remote_default_branch(remote))?;
+        if default.as_ref() == Some(&branch) {
+            let message = format!("`{branch}` is the default branch of `{}`", remote.url());
+            return Err(Failure::config(message).hint("it is never deleted").into());
+        }
+        let tip = with_patience(remote, patience, || self.incoming(remote, &branch))?;
+        let Some(tip) = tip else { return Ok(()) };
+        self.check_owner(remote, id, Some(batch), &tip)?;
+        self.delete_remote(remote, &branch, Some(&tip), patience)
     }
 
-    fn delete_remote(&self, remote: &Remote, branch: &str, patience: Duration) -> anyhow::Result<()> {
-        let delete = || self.repository.delete_remote_branch(remote, branch);
+    fn delete_remote(
+        &self,
+        remote: &Remote,
+        branch: &str,
+        tip: Option<&ObjectId>,
+        patience: Duration,
+    ) -> anyhow::Result<()> {
+        let delete = || self.repository.delete_remote_branch(remote, branch, tip);
         match with_patience(remote, patience, delete)? {
             Pushed::Done => Ok(()),
             Pushed::Refused(words) => {
@@ -157,9 +223,20 @@ impl LocalExchange {
     }
 
     /// Makes the results branch here what it is over there; `false` if there is none.
-    pub fn fetch_results(&self, remote: &Remote, id: &BatchId, patience: Duration) -> anyhow::Result<bool> {
+    ///
+    /// A branch that is not one with results of the batch, or of another batch than the expected one or the one that lies
+    /// here under this id, is an error (exit 3), and then the branch here stays as it is.
+    pub fn fetch_results(
+        &self,
+        remote: &Remote,
+        id: &BatchId,
+        expected: Option<Digest>,
+        patience: Duration,
+    ) -> anyhow::Result<bool> {
         let branch = self.results_branch(id);
-        with_patience(remote, patience, || self.repository.fetch(remote, &branch, &branch))
+        let tip = with_patience(remote, patience, || self.incoming(remote, &branch))?;
+        let Some(tip) = tip else { return Ok(false) };
+        self.follow(remote, id, expected, &tip).map(|()| true)
     }
 
     /// Publishes as [`LocalExchange::publish`] does, and brings the branch over there; as often as somebody else is
@@ -210,13 +287,11 @@ impl LocalExchange {
                 let context = format!("cannot push `{branch}`: tried for {} s", patience.as_secs());
                 return Err(PublishError::Other(explain(remote, why).context(context)));
             }
-            let there = match self.repository.fetch(remote, &branch, &branch) {
-                Ok(there) => there,
+            match self.incoming(remote, &branch) {
+                Ok(Some(tip)) => self.follow(remote, id, self.claimed_batch(id)?, &tip)?,
+                Ok(None) => self.repository.set_branch(&branch, None)?,
                 Err(error) if is_passing(&error) => continue,
                 Err(error) => return Err(PublishError::Other(explain(remote, error))),
-            };
-            if !there {
-                self.repository.set_branch(&branch, None)?;
             }
             // The answer was lost, the push was not.
             if self.repository.tip(&branch)?.as_ref() == Some(&ours) {

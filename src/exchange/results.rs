@@ -34,6 +34,7 @@ pub struct Publication<'p> {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Owner {
+    batch_id: BatchId,
     batch_sha256: Digest,
 }
 
@@ -69,8 +70,18 @@ impl LocalExchange {
                 shards.push((*shard, parts));
             }
         }
+        self.publish_parts(id, shards, publication, self.claimed_batch(id)?)
+    }
+
+    /// Commits compressed rows for the batch `claim`. A branch that is somebody else's is left alone (exit 3).
+    fn publish_parts(
+        &self,
+        id: &BatchId,
+        mut shards: Vec<(u32, Vec<Part>)>,
+        publication: &Publication<'_>,
+        claim: Option<Digest>,
+    ) -> anyhow::Result<()> {
         let manifest = publication.manifest.map(to_json).transpose()?;
-        let claim = self.claimed_batch(id)?;
         let branch = self.results_branch(id);
         let mut races = Races::default();
         loop {
@@ -79,12 +90,19 @@ impl LocalExchange {
                 self.must_be_free(&self.results_prefix)?;
             }
             let owner = self.results_batch(id)?;
-            if let (Some(owner), Some(claim)) = (owner, claim) {
-                must_match(id, owner, claim)?;
+            match (owner, claim) {
+                (Some(owner), Some(claim)) => must_match(id, owner, claim)?,
+                (None, Some(_)) if tip.is_some() => {
+                    return Err(foreign(id, &branch, &self.shown().display()).into());
+                }
+                _ => {}
             }
             let manifest = match &manifest {
-                Some(new) if self.small_file(&branch, MANIFEST)?.as_ref() != Some(new) => Some(new),
-                _ => None,
+                Some(new) => {
+                    let there = self.small_file(&format!("refs/heads/{branch}"), &branch, MANIFEST)?;
+                    (there.as_ref() != Some(new)).then_some(new)
+                }
+                None => None,
             };
             let new_claim = claim.filter(|_| owner.is_none());
             if shards.is_empty() && manifest.is_none() && (new_claim.is_none() || !publication.claim) {
@@ -93,7 +111,7 @@ impl LocalExchange {
 
             let message = describe(&shards, manifest.is_some());
             let claim_json =
-                new_claim.map(|batch_sha256| Owner { batch_sha256 }).map(|owner| to_json(&owner));
+                new_claim.map(|batch_sha256| to_json(&Owner { batch_id: id.clone(), batch_sha256 }));
             let claim_json = claim_json.transpose()?;
             let mut small = [(OWNER, claim_json.as_deref()), (MANIFEST, manifest.map(Vec::as_slice))];
             let mut files = Vec::new();
@@ -118,8 +136,14 @@ impl LocalExchange {
         }
     }
 
-    /// Publishes the rows of a compressed file, as an artifact has them.
-    pub fn publish_compressed(&self, id: &BatchId, shard: u32, compressed: &Path) -> anyhow::Result<()> {
+    /// Publishes the rows of a compressed file, as an artifact has them, for this batch.
+    pub fn publish_compressed(
+        &self,
+        id: &BatchId,
+        batch: Digest,
+        shard: u32,
+        compressed: &Path,
+    ) -> anyhow::Result<()> {
         let file =
             File::open(compressed).with_context(|| format!("cannot read `{}`", compressed.display()))?;
         let mut rows = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
@@ -127,27 +151,50 @@ impl LocalExchange {
         rows::append(file, self.rows_bytes.1, &mut out)?;
         out.flush()?;
         drop(out);
-        self.publish(id, shard, Some(rows.path()), None)
+        let (full, longest) = self.rows_bytes;
+        let parts = rows::compress(rows.path(), full, longest)?;
+        let shards = if parts.is_empty() { Vec::new() } else { vec![(shard, parts)] };
+        self.publish_parts(id, shards, &Publication::default(), Some(batch))
     }
 
     /// The digest of the batch that the results branch belongs to, once it says so.
     pub fn results_batch(&self, id: &BatchId) -> anyhow::Result<Option<Digest>> {
         let branch = self.results_branch(id);
-        match self.small_file(&branch, OWNER)? {
-            Some(text) => match serde_json::from_slice::<Owner>(&text) {
-                Ok(owner) => Ok(Some(owner.batch_sha256)),
-                Err(error) => {
-                    Err(damaged(OWNER, &branch, &error.to_string().escape_debug().to_string()).into())
-                }
-            },
-            None => Ok(self.results_manifest(id)?.map(|manifest| manifest.batch_sha256)),
+        self.owner_at(id, &format!("refs/heads/{branch}"), &branch)
+    }
+
+    /// The digest of the batch that a commit has the results of, if it says so; messages call it by a `branch`.
+    pub(super) fn owner_at(
+        &self,
+        id: &BatchId,
+        commit: &str,
+        branch: &str,
+    ) -> anyhow::Result<Option<Digest>> {
+        let Some(text) = self.small_file(commit, branch, OWNER)? else {
+            return Ok(self.manifest_at(id, commit, branch)?.map(|manifest| manifest.batch_sha256));
+        };
+        match serde_json::from_slice::<Owner>(&text) {
+            Ok(owner) if owner.batch_id == *id => Ok(Some(owner.batch_sha256)),
+            Ok(owner) => {
+                Err(damaged(OWNER, branch, &format!("it is of the batch `{}`", owner.batch_id)).into())
+            }
+            Err(error) => Err(damaged(OWNER, branch, &error.to_string().escape_debug().to_string()).into()),
         }
     }
 
     /// The results manifest of a batch, once there is one.
     pub fn results_manifest(&self, id: &BatchId) -> anyhow::Result<Option<ResultsManifest>> {
         let branch = self.results_branch(id);
-        let Some(text) = self.small_file(&branch, MANIFEST)? else {
+        self.manifest_at(id, &format!("refs/heads/{branch}"), &branch)
+    }
+
+    fn manifest_at(
+        &self,
+        id: &BatchId,
+        commit: &str,
+        branch: &str,
+    ) -> anyhow::Result<Option<ResultsManifest>> {
+        let Some(text) = self.small_file(commit, branch, MANIFEST)? else {
             return Ok(None);
         };
         parse(&text, id).map(Some).map_err(|problem| {
@@ -222,8 +269,8 @@ impl LocalExchange {
         Ok(files.last().map_or(0, |(number, _)| *number))
     }
 
-    fn small_file(&self, branch: &str, path: &str) -> anyhow::Result<Option<Vec<u8>>> {
-        self.repository.read_blob(&format!("refs/heads/{branch}:{path}"), |size, content| {
+    fn small_file(&self, commit: &str, branch: &str, path: &str) -> anyhow::Result<Option<Vec<u8>>> {
+        self.repository.read_blob(&format!("{commit}:{path}"), |size, content| {
             if size > LONGEST_MANIFEST {
                 let problem = format!("it is longer than {LONGEST_MANIFEST} bytes");
                 return Err(damaged(path, branch, &problem).into());
@@ -286,6 +333,13 @@ fn file_name(number: u32) -> String {
 fn file_number(name: &str) -> Option<u32> {
     let number = name.strip_suffix(".jsonl.gz")?.parse().ok()?;
     (file_name(number) == name).then_some(number)
+}
+
+/// Why a branch that has the name of a results branch, but says nothing of a batch, is left alone.
+pub(super) fn foreign(id: &BatchId, branch: &str, repository: &dyn std::fmt::Display) -> Failure {
+    let message = format!("the branch `{branch}` of `{repository}` is not one with results of batch `{id}`");
+    Failure::config(message)
+        .hint("it has no `results/batch.json` and may be somebody's work: rename it, or choose another `--batch-id`")
 }
 
 fn damaged(name: &str, branch: &str, problem: &str) -> Failure {

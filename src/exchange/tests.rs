@@ -664,3 +664,36 @@ fn absurd_subjects_do_not_break_the_counting() {
     exchange.publish(&id("one"), 0, Some(&world.file("r", "1\n2\n")), None).unwrap();
     assert_eq!(exchange.rows_published(&id("one")).unwrap(), u64::MAX);
 }
+
+#[test]
+fn a_branch_that_is_not_ours_is_left_alone() {
+    let world = World::new();
+    let exchange = world.exchange();
+    let (one, rows) = (id("one"), world.file("r", "1\n"));
+    exchange.claim_journal(&one, Digest::of(b"mine")).unwrap();
+    world.branch("eval-results/one", "readme", b"somebody's work");
+    let before = world.git(&["rev-parse", "eval-results/one"]);
+    let claim = Publication { claim: true, ..Publication::default() };
+    assert_snapshot!(world.told(exchange.publish_whole(&one, &claim).unwrap_err(), Exit::Config), @r"
+    the branch `eval-results/one` of `…/exchange.git` is not one with results of batch `one`
+    hint: it has no `results/batch.json` and may be somebody's work: rename it, or choose another `--batch-id`
+    ");
+    exchange.publish(&one, 0, Some(&rows), None).unwrap_err();
+    assert_eq!(world.git(&["rev-parse", "eval-results/one"]), before);
+
+    let other = serde_json::json!({"batch_id": "two", "batch_sha256": Digest::of(b"mine")});
+    world.branch("eval-results/one", "results/batch.json", other.to_string().as_bytes());
+    let told = world.told(exchange.publish(&one, 0, Some(&rows), None).unwrap_err(), Exit::Config);
+    assert!(told.contains("it is of the batch `two`"), "{told}");
+}
+
+#[test]
+fn rows_of_artifacts_belong_to_one_batch() {
+    let world = World::new();
+    let artifacts = world.exchange().artifacts().unwrap();
+    let files = compress_rows(&world.file("r", "1\n"), world.dir.path()).unwrap();
+    artifacts.publish_compressed(&id("one"), Digest::of(b"a"), 3, &files[0]).unwrap();
+    assert_eq!(artifacts.results_batch(&id("one")).unwrap(), Some(Digest::of(b"a")));
+    let error = artifacts.publish_compressed(&id("one"), Digest::of(b"b"), 3, &files[0]).unwrap_err();
+    assert!(world.told(error, Exit::Config).starts_with("another batch has the id `one` already"));
+}

@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use base64::Engine as _;
 
 use super::command::{GitError, command, command_in, run};
+use super::objects::ObjectId;
 use super::repository::Repository;
 use crate::model::{Exit, Failure, Secret, printable};
 
@@ -217,9 +218,29 @@ impl Repository {
         self.push_ref(remote, lease.as_deref(), &format!("{name}:{name}"))
     }
 
-    /// Deletes a branch over there, if there is one of that name.
-    pub fn delete_remote_branch(&self, remote: &Remote, branch: &str) -> anyhow::Result<Pushed> {
-        self.push_ref(remote, None, &format!(":refs/heads/{branch}"))
+    /// Deletes a branch over there, if there is one of that name; where a commit is given, only if it is still its tip.
+    pub fn delete_remote_branch(
+        &self,
+        remote: &Remote,
+        branch: &str,
+        tip: Option<&ObjectId>,
+    ) -> anyhow::Result<Pushed> {
+        let name = format!("refs/heads/{branch}");
+        let lease = tip.map(|tip| format!("--force-with-lease={name}:{tip}"));
+        self.push_ref(remote, lease.as_deref(), &format!(":{name}"))
+    }
+
+    /// The default branch of the other side.
+    ///
+    /// A failure of git itself is a [`GitError`].
+    pub fn remote_default_branch(&self, remote: &Remote) -> anyhow::Result<Option<String>> {
+        let mut list = command_in(self.dir(), "ls-remote")?;
+        remote.authenticate(&mut list);
+        list.args(["--symref", "--", &remote.url, "HEAD"]);
+        let answer = String::from_utf8_lossy(&run(list, "ls-remote")?).into_owned();
+        let named =
+            |line: &str| Some(line.strip_prefix("ref: refs/heads/")?.strip_suffix("\tHEAD")?.to_owned());
+        Ok(answer.lines().find_map(named))
     }
 
     fn push_ref(&self, remote: &Remote, lease: Option<&str>, refspec: &str) -> anyhow::Result<Pushed> {

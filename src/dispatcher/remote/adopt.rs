@@ -15,7 +15,7 @@ impl Dispatcher {
         let batch_id = id.clone();
         let known = self
             .with_exchange(move |exchange| {
-                exchange.fetch_results(&remote, &batch_id, PATIENCE)?;
+                exchange.fetch_results(&remote, &batch_id, None, PATIENCE)?;
                 let branch = crate::exchange::handover_branch(&batch_id);
                 let here = exchange.batch_bytes(&batch_id)?.is_some();
                 if here || exchange.fetch_batch(&remote, &branch, &batch_id, PATIENCE)? {

@@ -10,7 +10,7 @@ use super::{Dispatcher, PATIENCE};
 use crate::archive;
 use crate::dispatcher::collect::unsettled_shards;
 use crate::github::{ApiError, Artifact};
-use crate::model::{BatchId, Failure, MOST_SHARDS, RemoteResults, printable};
+use crate::model::{BatchId, MOST_SHARDS, RemoteResults, printable};
 
 /// The one file in an artifact with rows.
 const ROWS: &str = "rows.jsonl.gz";
@@ -35,18 +35,7 @@ impl Dispatcher {
         let remote = self.remote(&record.repo, &record.clone_url).await?;
         let (id, expected) = (record.batch_id.clone(), record.batch_sha256);
         self.with_exchange(move |exchange| {
-            exchange.fetch_results(&remote, &id, patience)?;
-            if let Some(manifest) = exchange.results_manifest(&id)?
-                && manifest.batch_sha256 != expected
-            {
-                let branch = exchange.results_branch(&id);
-                let message = format!(
-                    "the results on `{branch}` of `{}` are of another batch: its digest is {}, not {expected}",
-                    remote.url(),
-                    manifest.batch_sha256
-                );
-                return Err(Failure::config(message).hint("choose another `--batch-id`").into());
-            }
+            exchange.fetch_results(&remote, &id, Some(expected), patience)?;
             exchange.rows_published(&id)
         })
         .await
@@ -60,13 +49,13 @@ impl Dispatcher {
             return Ok(());
         }
         let remote = self.remote(&record.repo, &record.clone_url).await?;
-        let id = record.batch_id.clone();
+        let (id, batch) = (record.batch_id.clone(), record.batch_sha256);
         self.with_exchange(move |exchange| {
             if handed_over {
                 exchange.delete_remote_batch(&remote, &id, patience)?;
             }
             if results {
-                exchange.delete_remote_results(&remote, &id, patience)?;
+                exchange.delete_remote_results(&remote, &id, batch, patience)?;
             }
             Ok(())
         })
@@ -120,13 +109,13 @@ impl Dispatcher {
         let zip = temporary.path().join("artifact.zip");
         let downloaded = self.client.download_artifact(&record.repo, artifact, &zip).await;
         downloaded.map_err(ApiError::into_failure)?;
-        let (id, folder) = (record.batch_id.clone(), temporary.path().to_owned());
+        let (id, batch, folder) = (record.batch_id.clone(), record.batch_sha256, temporary.path().to_owned());
         let name = printable(&artifact.name);
         self.with_exchange(move |exchange| {
             let rows = folder.join(ROWS);
             archive::unzip_one(&zip, ROWS, MOST_BYTES, &rows)
                 .with_context(|| format!("cannot read the artifact `{name}`"))?;
-            exchange.artifacts()?.publish_compressed(&id, shard, Path::new(&rows))
+            exchange.artifacts()?.publish_compressed(&id, batch, shard, Path::new(&rows))
         })
         .await
     }

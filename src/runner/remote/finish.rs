@@ -41,7 +41,8 @@ pub async fn finish(host: &Host, home: &Home, notify: &Notify) -> anyhow::Result
     let (remote, id) = (host.own_remote(), host.inputs.batch_id.clone());
     {
         let (exchange, remote, id) = (Arc::clone(&exchange), remote.clone(), id.clone());
-        blocking(move || exchange.fetch_results(&remote, &id, FETCH_PATIENCE)).await?;
+        let batch = Some(host.inputs.batch_sha256);
+        blocking(move || exchange.fetch_results(&remote, &id, batch, FETCH_PATIENCE)).await?;
     }
     handover::receive(host, &exchange, dir, notify).await?;
     let mut runs = host.inputs.runner_options.resume_from.clone();

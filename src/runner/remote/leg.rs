@@ -146,7 +146,8 @@ async fn prepare(
     let pushes = on_branch && legs <= MOST_PUSHING_LEGS;
     if on_branch {
         let (exchange, remote, id) = (Arc::clone(exchange), host.own_remote(), inputs.batch_id.clone());
-        blocking(move || exchange.fetch_results(&remote, &id, FETCH_PATIENCE)).await?;
+        let batch = Some(inputs.batch_sha256);
+        blocking(move || exchange.fetch_results(&remote, &id, batch, FETCH_PATIENCE)).await?;
     }
     handover::receive(host, exchange, dir, notify).await?;
     let earlier_rows = earlier_rows(host, options.shard, pushes, dir, notify).await?;
@@ -260,7 +261,7 @@ async fn write_manifest(
     let (digest, run_url) = (host.inputs.batch_sha256, host.run_url());
     let written = blocking(move || {
         let id = &batch.batch_id;
-        exchange.fetch_results(&remote, id, FETCH_PATIENCE)?;
+        exchange.fetch_results(&remote, id, Some(digest), FETCH_PATIENCE)?;
         if exchange.rows_published(id)? < batch.requests {
             return Ok(());
         }

@@ -208,6 +208,31 @@ fn names_that_lead_elsewhere() {
 }
 
 #[test]
+fn a_branch_that_is_somebody_elses_work() {
+    let stage = Stage::new(&[]);
+    let before = "eval-results/b1";
+    stage.github.put_file_on(REPO, before, "thesis.tex", "years of work");
+    let tip = stage.github.git(REPO, &["rev-parse", before]);
+    let mut inputs = inline(&batch(1, 1), 1);
+    let message = stage.refused(&inputs);
+    assert!(message.starts_with("the branch `eval-results/b1` of `http"), "{message}");
+    assert!(message.contains("is not one with results of batch `b1`"), "{message}");
+
+    // One that says whose it is, but not ours.
+    inputs.results = run_evals::model::RemoteResults::Branch("late".to_owned());
+    stage.github.put_file_on(
+        REPO,
+        "late/b1",
+        "results/batch.json",
+        r#"{"batch_id":"b2","batch_sha256":"00"}"#,
+    );
+    let message = stage.refused(&inputs);
+    assert!(message.starts_with("cannot read `results/batch.json` on the branch `late/b1`"), "{message}");
+    assert_eq!(stage.github.git(REPO, &["rev-parse", before]), tip);
+    assert_eq!(stage.github.pushes().len(), 0);
+}
+
+#[test]
 fn an_artifact_that_is_no_batch() {
     let stage = Stage::new(&[]);
     let mut inputs = inline(&batch(1, 1), 1);

@@ -20,12 +20,13 @@ pub(super) async fn collect(args: CollectArgs, display: &Display) -> anyhow::Res
     let is_here = exchange.batch_bytes(&args.batch_id)?.is_some()
         || exchange.results_manifest(&args.batch_id)?.is_some();
     let mut output = Output::open(args.output.output)?;
-    let collected = dispatcher::collect(&exchange, &args.batch_id, &mut output);
+    let collected = dispatcher::collect(&exchange, &args.batch_id, None, &mut output);
     let collection = collected.map_err(|error| match error.downcast::<Failure>() {
         Ok(failure) if !is_here => or_elsewhere(failure).into(),
         Ok(failure) => failure.into(),
         Err(error) => error,
     })?;
+    display.warnings(&collection.warnings);
     if collection.resumable {
         let command =
             format!("run-evals run --batch-id {} --exchange {}", args.batch_id, args.exchange.display());

@@ -34,6 +34,13 @@ impl Display {
         }
     }
 
+    /// Several of them.
+    pub(super) fn warnings(&self, texts: &[String]) {
+        for text in texts {
+            self.warning(text);
+        }
+    }
+
     /// A line that helps to follow what happens.
     pub(super) fn note(&self, text: &str) {
         if !self.quiet {

@@ -174,7 +174,9 @@ impl<'t> RemoteBatch<'t> {
     /// Writes the responses.
     pub(super) fn collect(&self, out: &mut dyn Write, display: &Display) -> anyhow::Result<Collection> {
         let id = &self.record.batch_id;
-        let mut collection = dispatcher::collect(&self.dispatcher.exchange, id, out)?;
+        let mut collection =
+            dispatcher::collect(&self.dispatcher.exchange, id, Some(&self.record.known()), out)?;
+        display.warnings(&collection.warnings);
         match self.record.results {
             RemoteResults::Branch(_) => collection.summary.results_repo.clone_from(&self.record.repo),
             RemoteResults::Artifact => {

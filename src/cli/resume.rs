@@ -78,7 +78,7 @@ async fn finish(
     batch.wait(display, &interrupts).await?;
     let collection = batch.collect(&mut output, display)?;
     let exit = output.finish(Summary::new(None, vec![collection.summary]), format)?;
-    if !collection.resumable {
+    if !collection.resumable && collection.missing == 0 {
         batch.tidy(delete_results, display, &interrupts).await;
     }
     Ok(exit)

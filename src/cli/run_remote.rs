@@ -76,7 +76,7 @@ pub(super) async fn run(args: &RunArgs, display: &Display) -> anyhow::Result<Exi
 async fn finish(args: &RunArgs, host: &Host, home: &Home, notify: &Notify) -> anyhow::Result<Exit> {
     let Some(finished) = runner::finish(host, home, notify).await? else { return Ok(Exit::Ok) };
     let id = &host.inputs.batch_id;
-    let collection = dispatcher::collect(&finished.exchange, id, &mut std::io::sink())?;
+    let collection = dispatcher::collect(&finished.exchange, id, None, &mut std::io::sink())?;
     let exit = exit_code(&collection);
     print_totals(args.format, &finished.manifest.totals)?;
     actions::report(&format!("batch {id}"), &summary(collection, host))?;

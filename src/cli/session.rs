@@ -266,7 +266,7 @@ impl<'d> Session<'d> {
                     }
                     let collection = batch.collect(&mut output, self.display)?;
                     summaries.push(collection.summary);
-                    if !collection.resumable {
+                    if !collection.resumable && collection.missing == 0 {
                         tidy.push(batch);
                     }
                     continue;
@@ -310,7 +310,8 @@ impl<'d> Session<'d> {
         id: &BatchId,
         output: &mut Output,
     ) -> anyhow::Result<Collection> {
-        let collection = dispatcher::collect(exchange, id, output)?;
+        let collection = dispatcher::collect(exchange, id, None, output)?;
+        self.display.warnings(&collection.warnings);
         if collection.resumable {
             if let Some(stop) = collection.summary.stopped {
                 self.display.note(&format!("stopped early: {}", stop.describe()));

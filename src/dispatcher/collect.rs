@@ -1,23 +1,20 @@
 //! Rows of results become `responses.jsonl`: in request order, every request exactly once.
 //!
 //! Rows lie in the order in which they arrived, and a request that was called again has several; the last one counts.
-//! Only where each row lies is kept in memory, so a large batch costs 20 bytes a request.
+//! Rows that do not answer the batch are left out and told. What was accepted of a batch that is complete is remembered,
+//! so that a later collection shows the same.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::FileExt as _;
+use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
 use serde::Deserialize;
 
-use crate::archive;
-use crate::exchange::LocalExchange;
-use crate::model::{
-    BatchId, BatchManifest, Digest, ErrorInfo, ErrorKind, Failure, MOST_REQUESTS, MOST_SHARDS, Request,
-    Response, Stop, TokenUsage, Totals,
-};
+use super::rows::{Batch, Known, Rows};
+use crate::exchange::{Collected, LocalExchange, must_match, row_mark, split_index, strangers_warning};
+use crate::model::{BatchId, Digest, ErrorInfo, ErrorKind, Request, Response, Stop, TokenUsage, Totals};
 use crate::report::{FailureGroup, ModelSummary, TargetSummary};
 
 /// What was collected.
@@ -27,6 +24,10 @@ pub struct Collection {
     pub summary: TargetSummary,
     /// Whether a later run may answer more.
     pub resumable: bool,
+    /// How many requests have no row, and no id that is known here.
+    pub missing: u64,
+    /// What a user should know of the results.
+    pub warnings: Vec<String>,
 }
 
 /// The part of a row that is counted.
@@ -46,74 +47,62 @@ struct Row {
     error: Option<ErrorInfo>,
 }
 
-/// Where a row lies in the file of all rows.
-#[derive(Debug, Clone, Copy, Default)]
-struct Place {
-    offset: u64,
-    length: u32,
-}
-
-/// Writes the responses of a batch to `out`, in request order.
+/// Writes the responses of a batch to `out`, in request order. What is `known` of it goes before what its results say.
 pub fn collect(
     exchange: &LocalExchange,
     batch_id: &BatchId,
+    known: Option<&Known>,
     out: &mut dyn std::io::Write,
 ) -> anyhow::Result<Collection> {
-    collect_some(exchange, batch_id, None, out)
+    collect_some(exchange, batch_id, known, None, out)
 }
 
 /// What one shard of a batch came to.
 pub fn survey_shard(exchange: &LocalExchange, batch_id: &BatchId, shard: u32) -> anyhow::Result<Collection> {
-    collect_some(exchange, batch_id, Some(shard), &mut std::io::sink())
+    collect_some(exchange, batch_id, None, Some(shard), &mut std::io::sink())
 }
 
 /// Writes the responses of `only` one shard, or of all.
 fn collect_some(
     exchange: &LocalExchange,
     batch_id: &BatchId,
+    known: Option<&Known>,
     only: Option<u32>,
     out: &mut dyn std::io::Write,
 ) -> anyhow::Result<Collection> {
     let temporary = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let batch = Batch::find(exchange, batch_id, known, temporary.path())?;
+    let Known { shards, sha256, ref target, .. } = batch.known;
     let results = exchange.results_manifest(batch_id)?;
-    if let Some(manifest) = &results
-        && (manifest.requests > MOST_REQUESTS || manifest.shards > MOST_SHARDS)
-    {
-        let branch = exchange.results_branch(batch_id);
-        let message = format!("the manifest on `{branch}` names {} requests", manifest.requests);
-        let hint = format!("a batch has at most {MOST_REQUESTS} requests and {MOST_SHARDS} shards");
-        return Err(Failure::config(message).hint(hint).into());
+    if let Some(manifest) = &results {
+        must_match(batch_id, manifest.batch_sha256, sha256)?;
     }
-    let (requests, shards, batch_sha256, target) = if let Some(manifest) = &results {
-        (manifest.requests, manifest.shards, Some(manifest.batch_sha256), manifest.target.clone())
-    } else {
-        let (manifest, sha256) = unpack_batch(exchange, batch_id, temporary.path())?;
-        (manifest.requests, manifest.shards, Some(sha256), manifest.target)
-    };
-    let rows_path = temporary.path().join("rows.jsonl");
-    let places = find_rows(exchange, batch_id, requests, shards, &rows_path)?;
-    let missing = places.iter().filter(|place| place.length == 0).count();
+    let rows = Rows::find(exchange, batch_id, &batch, &temporary.path().join("rows.jsonl"))?;
     let stopped = results.as_ref().and_then(|manifest| manifest.stopped);
-    let mut blanks =
-        if missing > 0 { Some(blank_rows(exchange, batch_id, stopped, temporary.path())?) } else { None };
+    let has_holes = rows.places.iter().any(|place| place.is_empty());
+    let lines = batch.lines.as_deref().filter(|_| has_holes);
+    let mut blanks = lines.map(|lines| blank_rows(lines, target.clone(), stopped)).transpose()?;
 
-    let file = File::open(&rows_path)?;
     let mut writer = BufWriter::with_capacity(1 << 16, out);
     let mut tally = Tally::default();
-    let mut line = Vec::new();
-    let mut requests = 0;
-    for (index, place) in (0_u64..).zip(&places) {
+    let (mut line, mut marks) = (Vec::new(), Vec::new());
+    let (mut requests, mut missing) = (0, 0);
+    for (index, place) in (0_u64..).zip(&rows.places) {
         let blank = blanks.as_mut().and_then(Iterator::next).transpose()?;
         if only.is_some_and(|shard| index % u64::from(shards.max(1)) != u64::from(shard)) {
             continue;
         }
         requests += 1;
-        if place.length == 0 {
-            line = blank.context("the batch has fewer requests than its results say")?;
-        } else {
-            place.read(&file, &mut line)?;
+        match blank {
+            _ if !place.is_empty() => place.read(&rows.file, &mut line)?,
+            Some(blank) => line = blank,
+            None => {
+                missing += 1;
+                continue;
+            }
         }
         tally.add(&line)?;
+        marks.push(row_mark(&line));
         line.push(b'\n');
         match split_index(&line) {
             Some((_, rest)) => writer.write_all(b"{").and_then(|()| writer.write_all(rest)),
@@ -125,10 +114,24 @@ fn collect_some(
     drop(writer);
 
     let resumable = tally.resumable;
+    tally.totals.not_run += missing;
+    if only.is_none() && !resumable && missing == 0 && !batch.is_collected {
+        let collected = Collected::new(sha256, target, shards, requests);
+        exchange.remember_collected(batch_id, &collected, &marks)?;
+    }
+    // Of a batch that was collected before, rows that were bettered before they were accepted are strangers too.
+    let strangers = if batch.is_collected { 0 } else { rows.strangers };
+    let mut warnings: Vec<String> = strangers_warning(batch_id, strangers).into_iter().collect();
+    if missing > 0 {
+        warnings.push(format!(
+            "{missing} of {requests} requests have no row among the results, and are not in the responses: their ids are \
+             known only where the batch `{batch_id}` is"
+        ));
+    }
     let summary = TargetSummary {
-        target: tally.target.clone().unwrap_or(target),
+        target: tally.target.clone().unwrap_or_else(|| target.clone()),
         batch_id: batch_id.clone(),
-        batch_sha256,
+        batch_sha256: Some(sha256),
         results_repo: exchange.path().display().to_string(),
         results_branch: exchange.results_branch(batch_id),
         run_url: results.as_ref().and_then(|manifest| manifest.run_url.clone()),
@@ -140,151 +143,42 @@ fn collect_some(
         stopped: stopped.filter(|_| tally.totals.not_run > 0),
         failures: tally.failure_groups(),
     };
-    Ok(Collection { summary, resumable })
+    Ok(Collection { summary, resumable, missing, warnings })
 }
 
 /// The shards in which a request has no row yet, or only one that a later run may better.
 pub(super) fn unsettled_shards(
     exchange: &LocalExchange,
     batch_id: &BatchId,
-    requests: u64,
-    shards: u32,
+    known: &Known,
 ) -> anyhow::Result<Vec<u32>> {
     let temporary = tempfile::tempdir().context("cannot make a temporary directory")?;
-    let rows = temporary.path().join("rows.jsonl");
-    let places = find_rows(exchange, batch_id, requests, shards, &rows)?;
-    let file = File::open(&rows)?;
-    let shards = shards.max(1);
+    let batch = Batch::find(exchange, batch_id, Some(known), temporary.path())?;
+    let rows = Rows::find(exchange, batch_id, &batch, &temporary.path().join("rows.jsonl"))?;
+    let shards = batch.known.shards.max(1);
     let mut unsettled = vec![false; shards as usize];
-    for (shard, place) in (0..shards as usize).cycle().zip(&places) {
-        unsettled[shard] = unsettled[shard] || place.length == 0 || !place.is_settled(&file)?;
+    for (shard, place) in (0..shards as usize).cycle().zip(&rows.places) {
+        unsettled[shard] |= !place.is_settled;
     }
     Ok((0..shards).zip(unsettled).filter_map(|(shard, is)| is.then_some(shard)).collect())
 }
 
-/// Gathers rows in the file `to` and tells where the one that counts of each request lies. The journals have all that was
-/// answered here, also what a killed run could not publish; the branches are read where they are not enough.
-fn find_rows(
-    exchange: &LocalExchange,
-    batch_id: &BatchId,
-    requests: u64,
-    shards: u32,
-    to: &Path,
-) -> anyhow::Result<Vec<Place>> {
-    File::create(to)?;
-    let count = usize::try_from(requests).context("too many requests")?;
-    let mut places = vec![Place::default(); count];
-    for shard in 0..shards.max(1) {
-        exchange.read_journal(batch_id, shard, to)?;
-    }
-    let mut from = locate(to, 0, &mut places)?;
-    let artifacts = exchange.artifacts()?;
-    for branch in [exchange, &artifacts] {
-        if places.iter().any(|place| place.length == 0) {
-            branch.read_rows(batch_id, to)?;
-            from = locate(to, from, &mut places)?;
-        }
-    }
-    Ok(places)
-}
-
-/// Notes where the row that counts of each request lies, from an offset on; tells where the rows end.
-fn locate(rows: &Path, from: u64, places: &mut [Place]) -> anyhow::Result<u64> {
-    let mut file = File::open(rows)?;
-    let earlier = File::open(rows)?;
-    file.seek(SeekFrom::Start(from))?;
-    let mut reader = BufReader::with_capacity(1 << 16, file);
-    let (mut offset, mut line) = (from, Vec::new());
-    loop {
-        line.clear();
-        let read = reader.read_until(b'\n', &mut line)?;
-        if read == 0 {
-            return Ok(offset);
-        }
-        // A line without its end is where a killed run was writing; its request has no row yet.
-        if line.last() == Some(&b'\n')
-            && let Some((index, _)) = split_index(&line)
-            && let Some(place) = usize::try_from(index).ok().and_then(|index| places.get_mut(index))
-        {
-            let new = Place { offset, length: u32::try_from(read - 1).context("a row of 4 GB")? };
-            // The last row counts, but a failure that may pass does not undo an answer.
-            if place.length == 0 || is_settled(&line) || !place.is_settled(&earlier)? {
-                *place = new;
-            }
-        }
-        offset += read as u64;
-    }
-}
-
-impl Place {
-    fn read(self, file: &File, line: &mut Vec<u8>) -> anyhow::Result<()> {
-        line.resize(self.length as usize, 0);
-        file.read_exact_at(line, self.offset).context("cannot read the results")
-    }
-
-    fn is_settled(self, file: &File) -> anyhow::Result<bool> {
-        let mut line = Vec::new();
-        self.read(file, &mut line)?;
-        Ok(is_settled(&line))
-    }
-}
-
-/// Whether no later run would call the request of this row again.
-fn is_settled(line: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Settled {
-        #[serde(default)]
-        error: Option<Retryable>,
-    }
-    #[derive(Deserialize)]
-    struct Retryable {
-        retryable: bool,
-    }
-    serde_json::from_slice::<Settled>(line).is_ok_and(|row| row.error.is_none_or(|error| !error.retryable))
-}
-
-pub(super) fn unpack_batch(
-    exchange: &LocalExchange,
-    batch_id: &BatchId,
-    temporary: &Path,
-) -> anyhow::Result<(BatchManifest, Digest)> {
-    let archive = temporary.join("batch.tar.gz");
-    exchange.get_batch(batch_id, &archive)?;
-    let dir = temporary.join("batch");
-    if dir.exists() {
-        std::fs::remove_dir_all(&dir)?;
-    }
-    let manifest = archive::unpack(&archive, batch_id, None, &archive::Limits::default(), &dir)?;
-    Ok((manifest, archive::digest(&archive, batch_id)?))
-}
-
 /// The requests of a batch as rows without a result, in order.
 fn blank_rows(
-    exchange: &LocalExchange,
-    batch_id: &BatchId,
+    lines: &Path,
+    target: String,
     stopped: Option<Stop>,
-    temporary: &Path,
 ) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Vec<u8>>> + use<>> {
-    let (manifest, _) = unpack_batch(exchange, batch_id, temporary)?;
-    let file = File::open(temporary.join("batch").join("requests.jsonl"))?;
     let message =
         stopped.map_or("no result yet".to_owned(), |reason| format!("no answer: {}", reason.describe()));
-    let lines = BufReader::with_capacity(1 << 16, file).split(b'\n');
+    let lines = BufReader::with_capacity(1 << 16, File::open(lines)?).split(b'\n');
     Ok((1..).zip(lines).map(move |(number, line)| {
         let line = line?;
         let request = Request::from_line(&line).map_err(|error| error.in_batch(number))?;
         let error = Some(ErrorInfo::not_run(message.as_str()));
-        let blank = Response::blank(request.id, &manifest.target, Digest::of(&line));
+        let blank = Response::blank(request.id, &target, Digest::of(&line));
         Ok(serde_json::to_vec(&Response { error, ..blank })?)
     }))
-}
-
-/// A row's first field, `index`, which only the collector needs, and what follows it.
-fn split_index(line: &[u8]) -> Option<(u64, &[u8])> {
-    let rest = line.strip_prefix(b"{\"index\":")?;
-    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let index = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
-    Some((index, rest[digits..].strip_prefix(b",")?))
 }
 
 #[derive(Debug, Default)]
@@ -371,14 +265,6 @@ fn percentile(durations: &mut [u32], percent: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_index_is_taken_off() {
-        assert_eq!(split_index(br#"{"index":12,"id":"a"}"#), Some((12, &br#""id":"a"}"#[..])));
-        for no_row in [&br#"{"id":"a"}"#[..], b"{\"index\":", b"{\"index\":1", b"{\"index\":x,"] {
-            assert_eq!(split_index(no_row), None);
-        }
-    }
 
     #[test]
     fn percentiles_by_nearest_rank() {

@@ -1,7 +1,7 @@
 //! The journal of each shard: a plain file inside the repository's directory, so that a copy of the exchange carries it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -28,9 +28,32 @@ impl LocalExchange {
         Ok(self.journal_file(id, shard))
     }
 
-    /// Appends all rows of a shard's journal to the file `to`.
-    pub fn read_journal(&self, id: &BatchId, shard: u32, to: &Path) -> anyhow::Result<()> {
-        self.copy_journal(id, shard, 0, to).map(|_| ())
+    /// Hands over all rows of a shard's journal, each without its line feed, if it is of this batch.
+    pub fn each_journal_row(
+        &self,
+        id: &BatchId,
+        batch: Digest,
+        shard: u32,
+        mut each: impl FnMut(&[u8]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        if self.claimed_batch(id)? != Some(batch) {
+            return Ok(());
+        }
+        let path = self.journal_file(id, shard);
+        let cannot = || format!("cannot read the journal `{}`", path.display());
+        let journal = match File::open(&path) {
+            Ok(journal) => journal,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error).with_context(cannot),
+        };
+        let mut reader = BufReader::with_capacity(1 << 16, journal);
+        let mut line = Vec::new();
+        // A line without its end is where a killed run was writing.
+        while reader.read_until(b'\n', &mut line).with_context(cannot)? > 0 && line.ends_with(b"\n") {
+            each(&line[..line.len() - 1])?;
+            line.clear();
+        }
+        Ok(())
     }
 
     /// Appends the rows of a shard's journal that are not published yet to the file `to`; tells how long the journal is.

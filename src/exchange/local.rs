@@ -155,6 +155,11 @@ impl LocalExchange {
 
     /// Writes the archive of a batch to the file `to`.
     pub fn get_batch(&self, id: &BatchId, to: &Path) -> anyhow::Result<()> {
+        if self.find_batch(id, to)? { Ok(()) } else { Err(self.no_batch(id)?.into()) }
+    }
+
+    /// The same; `false` if there is no such batch.
+    pub fn find_batch(&self, id: &BatchId, to: &Path) -> anyhow::Result<bool> {
         let folder = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let cannot_write = || format!("cannot write `{}`", to.display());
         let name = format!("refs/heads/{}:{ARCHIVE}", handover_branch(id));
@@ -169,10 +174,7 @@ impl LocalExchange {
             temporary.persist(to).map_err(|error| error.error).with_context(cannot_write)?;
             Ok(())
         })?;
-        if found.is_none() {
-            return Err(self.no_batch(id)?.into());
-        }
-        Ok(())
+        Ok(found.is_some())
     }
 
     /// How long the archive of a batch is that lies there.
@@ -287,7 +289,7 @@ pub fn handover_branch(id: &BatchId) -> String {
     format!("{HANDOVER}/{id}")
 }
 
-/// Refuses a batch under the id of another one.
+/// Refuses a batch (exit 3) that has the id of another one.
 pub fn must_match(id: &BatchId, there: Digest, new: Digest) -> Result<(), Failure> {
     if there == new {
         return Ok(());

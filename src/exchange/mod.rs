@@ -2,8 +2,11 @@
 //!
 //! `local` is a bare git repository on disk with the same branches as a runner repository on GitHub: the hand-over branch
 //! `eval-batch/<id>` and the results branch `eval-results/<id>`, which `results` writes and reads. Beside them it holds the
-//! `journal` of each shard. `remote` brings both branches to and from the runner repository itself. `rows` is the format of the results files, shared by every exchange.
+//! `journal` of each shard. `remote` brings both branches to and from the runner repository itself.
+//! `rows` is the format of the results files, `asked` the rule that tells which rows count, `collected` what was accepted.
 
+mod asked;
+mod collected;
 mod journal;
 mod local;
 mod races;
@@ -13,6 +16,8 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
+pub use asked::{Asked, row_mark, split_index, strangers_warning};
+pub use collected::Collected;
 pub use journal::{ShardLock, whole_lines};
 pub use local::{LocalExchange, Put, handover_branch, must_match};
 pub use remote::{Needs, PublishError};

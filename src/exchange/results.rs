@@ -1,7 +1,7 @@
 //! The results branch: one file of new rows per checkpoint, and the manifest.
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Read, Seek as _, Write};
+use std::fs::File;
+use std::io::{BufWriter, Read, Seek as _, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -204,40 +204,31 @@ impl LocalExchange {
         })
     }
 
-    /// Appends every row of every shard to the file `to` and returns the names of the results files, in the order read.
+    /// Hands every row of every shard over, with the number of its shard's folder and without its line feed; returns the
+    /// names of the results files, in the order read.
     ///
-    /// Within a shard newer rows come later, so that the last row of a request is the one that counts.
-    pub fn read_rows(&self, id: &BatchId, to: &Path) -> anyhow::Result<Vec<String>> {
-        let cannot_write = || format!("cannot write the rows to `{}`", to.display());
-        let file = OpenOptions::new().create(true).append(true).open(to).with_context(cannot_write)?;
-        let length = file.metadata().with_context(cannot_write)?.len();
-        let mut out = BufWriter::with_capacity(1 << 16, file);
-        let read = self.append_rows(id, &mut out).and_then(|names| {
-            out.flush().with_context(cannot_write)?;
-            Ok(names)
-        });
-        if read.is_err() {
-            // Half of the rows would look like all of them.
-            let (file, _) = out.into_parts();
-            file.set_len(length).with_context(cannot_write)?;
-        }
-        read
-    }
-
-    fn append_rows(&self, id: &BatchId, out: &mut impl Write) -> anyhow::Result<Vec<String>> {
+    /// Within a shard newer rows come later, so that the last row of a request is the one that counts. What is handed over
+    /// may be anybody's: [`super::Asked`] tells which rows count.
+    pub fn each_row(
+        &self,
+        id: &BatchId,
+        mut each: impl FnMut(u32, &[u8]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Vec<String>> {
         let branch = self.results_branch(id);
         // Everything is read from one commit, whatever is published meanwhile.
         let Some(tip) = self.repository.tip(&branch)? else {
             return Ok(Vec::new());
         };
         let mut names = Vec::new();
-        for (_, folder) in self.numbered(&tip, FOLDER, shard_number)? {
+        for (shard, folder) in self.numbered(&tip, FOLDER, shard_number)? {
             let folder = format!("{FOLDER}/{folder}");
             for (_, file) in self.numbered(&tip, &folder, file_number)? {
                 let name = format!("{folder}/{file}");
                 let read = |_, content: &mut dyn Read| {
-                    rows::append(content, self.rows_bytes.1, out).map_err(|error| match error {
+                    let each_line = &mut |line: &[u8]| each(shard, line);
+                    rows::each(content, self.rows_bytes.1, each_line).map_err(|error| match error {
                         RowsError::Damaged(problem) => damaged(&name, &branch, &problem).into(),
+                        RowsError::Unheard(error) => error,
                         RowsError::Unwritable(_) => anyhow::Error::new(error),
                     })
                 };

@@ -15,6 +15,9 @@ pub(super) const FULL: u64 = 64 << 20;
 /// The most bytes of a results file, decompressed; a row that is longer than all this is refused when it is written.
 pub(super) const LONGEST: u64 = 1 << 30;
 
+/// The longest row that is read: far more than the longest answer takes, however it is written down.
+const LONGEST_ROW: usize = 256 << 20;
+
 const BUFFER: usize = 1 << 16;
 /// Compressed rows up to this size wait in memory, larger ones on disk.
 const SPOOL: usize = 1 << 20;
@@ -36,6 +39,9 @@ pub(super) enum RowsError {
     /// The rows cannot be written down here.
     #[error("cannot write the rows")]
     Unwritable(#[source] std::io::Error),
+    /// Whoever hears the rows does not go on.
+    #[error(transparent)]
+    Unheard(anyhow::Error),
 }
 
 /// Compresses a JSONL file into as many results files as it needs; an empty file needs none.
@@ -102,6 +108,53 @@ pub(super) fn append(from: impl Read, longest: u64, to: &mut impl Write) -> Resu
         return Err(RowsError::Damaged("it is damaged: something follows its end".to_owned()));
     }
     Ok(())
+}
+
+/// Decompresses a results file and hands its rows over, each without its line feed; an empty one for what is too long.
+pub(super) fn each(
+    from: impl Read,
+    longest: u64,
+    each: &mut dyn FnMut(&[u8]) -> anyhow::Result<()>,
+) -> Result<(), RowsError> {
+    let mut lines = Lines { row: Vec::new(), too_long: false, each, failed: None };
+    match (append(from, longest, &mut lines), lines.failed) {
+        (_, Some(error)) => Err(RowsError::Unheard(error)),
+        (appended, None) => appended,
+    }
+}
+
+/// Cuts what is written to it into lines.
+struct Lines<'e> {
+    row: Vec<u8>,
+    too_long: bool,
+    each: &'e mut dyn FnMut(&[u8]) -> anyhow::Result<()>,
+    failed: Option<anyhow::Error>,
+}
+
+impl Write for Lines<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let end = memchr::memchr(b'\n', bytes);
+        let part = &bytes[..end.unwrap_or(bytes.len())];
+        self.too_long |= self.row.len() + part.len() > LONGEST_ROW;
+        if self.too_long {
+            self.row = Vec::new();
+        } else {
+            self.row.extend(part);
+        }
+        let Some(end) = end else { return Ok(bytes.len()) };
+        let heard = (self.each)(&self.row);
+        self.row.clear();
+        self.too_long = false;
+        if let Err(error) = heard {
+            self.failed = Some(error);
+            return Err(std::io::Error::other("a row is not taken"));
+        }
+        Ok(end + 1)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Compresses a JSONL file of rows into files in `dir`, as many as it needs, as results artifacts carry them.

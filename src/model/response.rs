@@ -48,6 +48,11 @@ pub struct Response {
 }
 
 impl Response {
+    /// Whether no later run would call the request again.
+    pub fn is_settled(&self) -> bool {
+        self.error.as_ref().is_none_or(|error| !error.retryable && error.kind != ErrorKind::NotRun)
+    }
+
     /// A row that says nothing yet of what came of the request.
     pub fn blank(id: String, target: &str, request_sha256: Digest) -> Self {
         Self {

@@ -6,9 +6,9 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use serde::Deserialize;
 
 use crate::config::Policy;
+use crate::exchange::Asked;
 use crate::model::{BatchManifest, Digest, Failure, InvalidRequest, Request, RunnerTarget, printable};
 
 /// The longest request line; attachments travel beside it.
@@ -65,36 +65,9 @@ impl OpenBatch {
         Self { manifest, dir: dir.to_owned() }
     }
 
-    /// Hears the rows of a file, which may be anybody's, that answer what the batch asks; each with its line feed.
-    pub(super) fn each_answer(
-        &self,
-        rows: &Path,
-        mut each: impl FnMut(u64, &[u8]) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
-        #[derive(Deserialize)]
-        struct Key {
-            index: u64,
-            request_sha256: Digest,
-        }
-        let mut asked: Vec<u128> = Vec::new();
-        let mut lines = self.lines()?;
-        while let Some(line) = lines.next_line()? {
-            asked.push(line.sha256().half());
-        }
-        let cannot_read = "cannot read the rows of earlier runs";
-        let mut reader = BufReader::with_capacity(1 << 16, File::open(rows).context(cannot_read)?);
-        let mut line = Vec::new();
-        while reader.read_until(b'\n', &mut line).context(cannot_read)? > 0 {
-            if let Ok(Key { index, request_sha256 }) = serde_json::from_slice(&line)
-                && let Some(asked) = usize::try_from(index).ok().and_then(|index| asked.get(index))
-                && *asked == request_sha256.half()
-                && line.ends_with(b"\n")
-            {
-                each(index, &line)?;
-            }
-            line.clear();
-        }
-        Ok(())
+    /// What it asks, to hold rows against.
+    pub(super) fn asked(&self) -> anyhow::Result<Asked> {
+        Asked::read(&self.dir, &self.manifest)
     }
 
     /// Where the attachments are.
@@ -160,47 +133,5 @@ impl Line<'_> {
 
     fn invalid(&self, message: String) -> Failure {
         InvalidRequest::new(message, "").in_batch(self.index + 1)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::model::BATCH_FORMAT;
-
-    #[test]
-    fn only_answers_to_what_is_asked_are_heard() {
-        let dir = tempfile::tempdir().unwrap();
-        let lines = [r#"{"id":"a","messages":[]}"#, r#"{"id":"b","messages":[]}"#];
-        std::fs::write(dir.path().join("requests.jsonl"), lines.map(|line| format!("{line}\n")).concat())
-            .unwrap();
-        let manifest = BatchManifest {
-            format: BATCH_FORMAT,
-            batch_id: "b1".parse().unwrap(),
-            target: "t".to_owned(),
-            shards: 1,
-            requests: 2,
-            requests_sha256: Digest::of(b""),
-            files: 0,
-            generator: String::new(),
-            provenance: crate::model::Provenance::default(),
-        };
-        let row =
-            |index: u64, line: &str| json!({"index": index, "request_sha256": Digest::of(line.as_bytes())});
-        let good = row(1, lines[1]);
-        let rows = [good.clone(), row(0, lines[1]), row(2, lines[0]), json!({"index": 0}), Value::Null];
-        let text = rows.map(|row| row.to_string() + "\n").concat();
-        let path = dir.path().join("rows.jsonl");
-        std::fs::write(&path, format!("{text}torn{}", row(0, lines[0]))).unwrap();
-        let mut heard = Vec::new();
-        OpenBatch::open(dir.path(), manifest)
-            .each_answer(&path, |index, line| {
-                heard.push((index, String::from_utf8(line.to_vec()).unwrap()));
-                Ok(())
-            })
-            .unwrap();
-        assert_eq!(heard, [(1, format!("{good}\n"))]);
     }
 }

@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use serde::Deserialize;
-
 use crate::model::{BatchManifest, Digest, ErrorKind, Response, RunnerTarget, TokenUsage, Totals};
 
 /// One state a request; memory is two bits each, and some bytes with `dedupe`.
@@ -44,24 +42,6 @@ pub(super) struct Twin {
     pub request_sha256: Digest,
 }
 
-/// The part of a row that the ledger reads.
-#[derive(Debug, Deserialize)]
-struct Row {
-    index: u64,
-    #[serde(default)]
-    token_usage: Option<TokenUsage>,
-    #[serde(default)]
-    cost_usd: Option<f64>,
-    #[serde(default)]
-    error: Option<RowError>,
-}
-
-#[derive(Debug, Deserialize)]
-struct RowError {
-    kind: ErrorKind,
-    retryable: bool,
-}
-
 impl Ledger {
     /// Nothing is known yet of the requests of this shard.
     pub(super) fn new(manifest: &BatchManifest, shard: u32, target: &RunnerTarget) -> Self {
@@ -92,32 +72,27 @@ impl Ledger {
         }
     }
 
-    /// A row of an earlier run, and where the journal has it. One that this program did not write whole is passed over:
-    /// its request is called again.
-    pub(super) fn recall(&mut self, line: &[u8], offset: Option<u64>) {
-        let Ok(row) = serde_json::from_slice::<Row>(line) else { return };
+    /// A row of an earlier run that answers a request of the batch, and where the journal has it.
+    pub(super) fn recall(&mut self, row: &Response, offset: Option<u64>) {
+        let Some(index) = row.index else { return };
         // Other shards publish to the same branch.
-        if row.index >= self.settled.len() || row.index % self.shards != self.shard {
+        if index >= self.settled.len() || index % self.shards != self.shard {
             return;
         }
         if let Some(offset) = offset.filter(|_| self.same.is_some() && row.error.is_none()) {
-            self.answered_at.insert(row.index, offset);
+            self.answered_at.insert(index, offset);
         }
-        if self.settled.get(row.index) {
+        if self.settled.get(index) {
             return;
         }
-        match row.error {
-            Some(RowError { kind: ErrorKind::NotRun, .. }) => {}
-            Some(RowError { retryable: true, .. }) => self.failed_before.set(row.index, true),
-            failed => {
-                self.settled.set(row.index, true);
-                self.failed_before.set(row.index, false);
-                self.count(failed.is_none(), row.token_usage, row.cost_usd);
-            }
+        if row.is_settled() {
+            self.settle(index, row);
+        } else if row.error.as_ref().is_some_and(|error| error.kind != ErrorKind::NotRun) {
+            self.failed_before.set(index, true);
         }
     }
 
-    /// A row of this run.
+    /// The last word on a request.
     pub(super) fn settle(&mut self, index: u64, response: &Response) {
         self.settled.set(index, true);
         self.failed_before.set(index, false);
@@ -204,6 +179,7 @@ fn index(at: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ErrorInfo;
 
     fn ledger(shard: u32, shards: u64) -> Ledger {
         let nothing = || Bits::new(5);
@@ -219,35 +195,46 @@ mod tests {
         }
     }
 
-    const ROWS: [&str; 8] = [
-        r#"{"index":0,"id":"a","attempts":1,"token_usage":{"input":3,"output":1},"cost_usd":0.5}"#,
-        r#"{"index":0,"id":"a","attempts":1,"token_usage":{"input":3,"output":1},"cost_usd":0.5}"#,
-        r#"{"index":1,"id":"b","error":{"kind":"server","message":"","retryable":true}}"#,
-        r#"{"index":2,"id":"c","error":{"kind":"bad_request","message":"","retryable":false}}"#,
-        r#"{"index":3,"id":"d","error":{"kind":"server","message":"","retryable":true}}"#,
-        r#"{"index":3,"id":"d","token_usage":{"input":3,"output":1}}"#,
-        r#"{"index":9,"id":"x"}"#,
-        "torn",
-    ];
+    /// Rows of five requests; the one of another batch is none of them.
+    fn rows() -> Vec<Response> {
+        let row = |index: u64, cost_usd: Option<f64>, error: Option<(ErrorKind, bool)>| Response {
+            index: Some(index),
+            attempts: 1,
+            cost_usd,
+            token_usage: Some(TokenUsage { input: 3, output: 1, ..TokenUsage::default() }),
+            error: error.map(|(kind, retryable)| ErrorInfo { kind, retryable, ..ErrorInfo::not_run("") }),
+            ..Response::blank(String::new(), "t", Digest::of(b""))
+        };
+        vec![
+            row(0, Some(0.5), None),
+            row(0, Some(0.5), None),
+            row(1, None, Some((ErrorKind::Server, true))),
+            row(2, None, Some((ErrorKind::BadRequest, false))),
+            row(3, None, Some((ErrorKind::Server, true))),
+            row(3, None, None),
+            row(4, None, Some((ErrorKind::NotRun, false))),
+            row(9, None, None),
+        ]
+    }
 
     #[test]
     fn the_last_word_on_a_request_counts_once() {
         let mut ledger = ledger(0, 1);
-        for row in ROWS {
-            ledger.recall(row.as_bytes(), None);
+        for row in rows() {
+            ledger.recall(&row, None);
         }
         let called_again: Vec<u64> = (0..5).filter(|i| !ledger.is_settled(*i)).collect();
         assert_eq!(called_again, [1, 4]);
         let totals = ledger.totals(5);
         assert_eq!((totals.answered, totals.failed, totals.not_run), (2, 2, 1));
-        assert_eq!((totals.cost_usd, totals.tokens.input), (Some(0.5), 6));
+        assert_eq!((totals.cost_usd, totals.tokens.input), (Some(0.5), 9));
     }
 
     #[test]
     fn rows_of_other_shards_are_none_of_its_business() {
         let mut ledger = ledger(1, 2);
-        for row in ROWS {
-            ledger.recall(row.as_bytes(), None);
+        for row in rows() {
+            ledger.recall(&row, None);
         }
         let totals = ledger.totals(2);
         assert_eq!((totals.answered, totals.failed, totals.not_run), (1, 1, 0));

@@ -1,7 +1,5 @@
 //! One shard of a batch: checked, resumed where earlier runs left it, and called.
 
-use std::fs::File;
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +14,7 @@ use super::journal::Journal;
 use super::ledger::Ledger;
 use super::{Progress, RunOptions, RunReport, check_budget};
 use crate::archive;
-use crate::exchange::{LocalExchange, ShardLock};
+use crate::exchange::{Asked, LocalExchange, ShardLock, strangers_warning};
 use crate::model::{
     BATCH_FORMAT, BatchId, BatchManifest, Digest, Failure, Redactor, ResultsManifest, RunnerTarget,
 };
@@ -57,11 +55,25 @@ impl Shard {
 
         exchange.claim_journal(batch_id, batch_sha256)?;
         let mut journal = Journal::open(&exchange.journal_path(batch_id, options.shard)?)?;
+        let asked = batch.asked()?;
+        let mut strangers = 0;
         if let Some(rows) = &options.earlier_rows {
-            batch.each_answer(rows, |_, line| journal.append(line).map(drop))?;
+            strangers += asked.each_answer(rows, Some(options.shard), |_, line| {
+                journal.append(&[line, b"\n"].concat()).map(drop)
+            })?;
         }
         let mut ledger = Ledger::new(&batch.manifest, options.shard, &target);
-        recall(exchange, batch_id, &journal, &mut ledger, temporary.path())?;
+        strangers += recall_branch(exchange, batch_id, &asked, &mut ledger)?;
+        journal.read(|offset, line| {
+            match asked.answer(line, Some(options.shard)) {
+                Some(row) => ledger.recall(&row, Some(offset)),
+                None => strangers += 1,
+            }
+            Ok(())
+        })?;
+        if let Some(warning) = strangers_warning(batch_id, strangers) {
+            tracing::warn!("{warning}");
+        }
         let requests = shard_size(&batch.manifest, options.shard);
         tracing::debug!(requests, settled = ledger.settled(), "the batch is checked");
         progress.total.add(requests);
@@ -176,35 +188,22 @@ fn share_of_budget(target: &RunnerTarget, budget_usd: Option<f64>, sharers: u32)
     budget.map(|budget| budget / f64::from(sharers.max(1)))
 }
 
-/// Reads what earlier runs have left: on the results branch, and in the journal.
-fn recall(
+/// Tells the ledger what the results branch has of the batch; tells how many rows there are none of it.
+pub(super) fn recall_branch(
     exchange: &LocalExchange,
     batch_id: &BatchId,
-    journal: &Journal,
+    asked: &Asked,
     ledger: &mut Ledger,
-    temporary: &Path,
-) -> anyhow::Result<()> {
-    let published = temporary.join("published.jsonl");
-    exchange.read_rows(batch_id, &published)?;
-    recall_file(&published, ledger)?;
-    journal.read(|offset, line| {
-        ledger.recall(line, Some(offset));
+) -> anyhow::Result<u64> {
+    let mut strangers = 0;
+    exchange.each_row(batch_id, |shard, line| {
+        match asked.answer(line, Some(shard)) {
+            Some(row) => ledger.recall(&row, None),
+            None => strangers += 1,
+        }
         Ok(())
-    })
-}
-
-/// Tells the ledger every row of a file, if there is one.
-pub(super) fn recall_file(rows: &Path, ledger: &mut Ledger) -> anyhow::Result<()> {
-    if !rows.exists() {
-        return Ok(());
-    }
-    let mut reader = BufReader::with_capacity(1 << 16, File::open(rows)?);
-    let mut line = Vec::new();
-    while reader.read_until(b'\n', &mut line)? > 0 {
-        ledger.recall(&line, None);
-        line.clear();
-    }
-    Ok(())
+    })?;
+    Ok(strangers)
 }
 
 /// How many lines of the batch belong to a shard.

@@ -1,6 +1,7 @@
 //! What a budget holds against: batches that are built to break it too.
 
 use crate::support::{MockLlm, Workspace};
+use std::fmt::Write as _;
 
 #[test]
 fn a_budget_stops_the_run_cleanly_and_more_budget_resumes_it() {
@@ -83,7 +84,7 @@ fn dear_requests(workspace: &Workspace, more: &str) {
         let messages = serde_json::json!([{"role": "user", "content": words}]);
         let request =
             serde_json::json!({"id": format!("r{i}"), "messages": messages, "params": {"max_tokens": 400}});
-        lines.push_str(&format!("{request}\n"));
+        writeln!(lines, "{request}").unwrap();
     }
     workspace.write("requests.jsonl", lines);
 }
@@ -103,7 +104,7 @@ fn a_first_request_that_fails_for_good_does_not_lift_the_limit() {
     dear_requests(&workspace, "    script: script.jsonl\n");
     let mut script = String::from("{\"id\":\"r0\",\"status\":400,\"error\":\"no\"}\n");
     for i in 1..20 {
-        script.push_str(&format!("{{\"id\":\"r{i}\",\"response\":\"{}\"}}\n", "word ".repeat(400)));
+        writeln!(script, "{{\"id\":\"r{i}\",\"response\":\"{}\"}}", "word ".repeat(400)).unwrap();
     }
     workspace.write("script.jsonl", script);
     workspace.dispatch(&["--budget-usd", "5"]).expect(5);

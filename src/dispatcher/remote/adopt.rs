@@ -3,7 +3,7 @@
 use super::check::RunnerRepo;
 use super::record::Record;
 use super::{Dispatcher, PATIENCE};
-use crate::dispatcher::collect::unpack_batch;
+use crate::dispatcher::rows::unpack_batch;
 use crate::github::ApiError;
 use crate::model::{BatchId, Failure, RemoteTarget};
 

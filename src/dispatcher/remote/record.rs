@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::RunnerRepo;
 use super::start::Wanted;
+use crate::dispatcher::Known;
 use crate::exchange::{LocalExchange, must_match};
 use crate::github::Run;
 use crate::model::{BatchId, Digest, DispatchId, Failure, RemoteResults, RemoteTarget, RunnerOptions};
@@ -201,6 +202,12 @@ impl Record {
             }
             _ => Ok(()),
         }
+    }
+
+    /// What it says of the batch itself.
+    pub fn known(&self) -> Known {
+        let (requests, shards, sha256) = (self.requests, self.shards, self.batch_sha256);
+        Known { requests, shards, sha256, target: self.target.clone() }
     }
 
     /// How the titles begin that GitHub gives to the runs of a batch; the id of the start follows.

@@ -21,6 +21,10 @@ impl Dispatcher {
     /// Brings everything that is there now into the exchange. `at_the_end`: also from artifacts that a run made because
     /// its branch was refused.
     pub async fn take_in(&self, record: &mut Record, at_the_end: bool) -> anyhow::Result<()> {
+        if self.is_collected(record).await? {
+            // Everything is here; what changed over there since is none of it.
+            return Ok(());
+        }
         if let RemoteResults::Branch(_) = record.results {
             self.fetch_branch(record, PATIENCE).await?;
             if !at_the_end || self.unsettled(record).await?.is_empty() {
@@ -62,10 +66,19 @@ impl Dispatcher {
         .await
     }
 
+    async fn is_collected(&self, record: &Record) -> anyhow::Result<bool> {
+        let (id, batch) = (record.batch_id.clone(), record.batch_sha256);
+        self.with_exchange(move |exchange| {
+            let collected = exchange.collected(&id)?.is_some_and(|(known, _)| known.batch_sha256 == batch);
+            Ok(collected && exchange.batch_bytes(&id)?.is_none())
+        })
+        .await
+    }
+
     /// The shards in which a request has no answer that counts.
     pub(super) async fn unsettled(&self, record: &Record) -> anyhow::Result<Vec<u32>> {
-        let (id, requests, shards) = (record.batch_id.clone(), record.requests, record.shards);
-        self.with_exchange(move |exchange| unsettled_shards(exchange, &id, requests, shards)).await
+        let (id, known) = (record.batch_id.clone(), record.known());
+        self.with_exchange(move |exchange| unsettled_shards(exchange, &id, &known)).await
     }
 
     async fn take_artifacts(&self, record: &mut Record) -> anyhow::Result<()> {

@@ -382,7 +382,7 @@ fn the_most_that_a_call_can_take_counts_every_byte_every_message_and_all_output(
     assert_eq!(of(anthropic, text()), (5 + 395 + 8, 16_384));
     let picture = with_file("a.png", "image/png", &[0; 4000], "image", "user");
     assert_eq!(of(openai(), picture), (5 + 4096 + 8, 4096));
-    let pdf = with_file("a.pdf", "application/pdf", &[0; 80_000], "file", "user");
+    let pdf = with_file("a.pdf", "application/pdf", &vec![0; 80_000], "file", "user");
     assert_eq!(of(openai(), pdf), (5 + 10_000 + 8, 4096));
     let asked = request(json!({
         "id": "a", "messages": [{"role": "user", "content": ""}, {"role": "user", "content": "é"}],

@@ -6,12 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::batch::OpenBatch;
 use super::leg::open_exchange;
 use super::settlement::survey;
 use super::{FETCH_PATIENCE, Home, Host, Level, Notify, blocking, earlier, handover};
 use crate::archive;
-use crate::exchange::{LocalExchange, Publication, PublishError};
+use crate::exchange::{Asked, LocalExchange, Publication, PublishError, strangers_warning};
 use crate::model::{Exit, Failure, RemoteResults, ResultsManifest};
 
 /// How long the push is tried.
@@ -57,11 +56,14 @@ pub async fn finish(host: &Host, home: &Home, notify: &Notify) -> anyhow::Result
         let limits = archive::Limits::default();
         let batch = archive::unpack(&archive_path, &id, Some(digest), &limits, &batch_dir)?;
         store.claim_journal(&id, digest)?;
-        let batch = OpenBatch::open(&batch_dir, batch);
-        for rows in files.values() {
-            keep_answers(&batch, rows)?;
+        let asked = Asked::read(&batch_dir, &batch)?;
+        let mut strangers = 0;
+        for (shard, rows) in &files {
+            strangers += keep_answers(&asked, *shard, rows)?;
         }
-        let batch = batch.manifest;
+        if let Some(warning) = strangers_warning(&id, strangers) {
+            tracing::warn!("{warning}");
+        }
         let further = files.values().map(std::path::PathBuf::as_path);
         let manifest = survey(&store, &batch, digest, further, run_url)?;
         let rows: Vec<(u32, &Path)> = files.iter().map(|(shard, rows)| (*shard, rows.as_path())).collect();
@@ -82,11 +84,15 @@ pub async fn finish(host: &Host, home: &Home, notify: &Notify) -> anyhow::Result
     Ok(Some(Finished { manifest, exchange, _temporary: temporary }))
 }
 
-/// Takes everything out of a file of rows that answers no request of the batch.
-fn keep_answers(batch: &OpenBatch, rows: &Path) -> anyhow::Result<()> {
+/// Takes everything out of a file of rows that answers no request of a shard; tells how many rows that were.
+fn keep_answers(asked: &Asked, shard: u32, rows: &Path) -> anyhow::Result<u64> {
     let kept = rows.with_extension("kept");
     let mut out = BufWriter::new(File::create(&kept)?);
-    batch.each_answer(rows, |_, line| Ok(out.write_all(line)?))?;
+    let strangers = asked.each_answer(rows, Some(shard), |_, line| {
+        out.write_all(line)?;
+        Ok(out.write_all(b"\n")?)
+    })?;
     out.flush()?;
-    Ok(std::fs::rename(&kept, rows)?)
+    std::fs::rename(&kept, rows)?;
+    Ok(strangers)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::super::RunReport;
 use super::super::ledger::Ledger;
-use super::super::shard::{recall_file, results_manifest};
+use super::super::shard::{recall_branch, results_manifest};
 use crate::exchange::LocalExchange;
 use crate::model::{BatchManifest, Digest, ResultsManifest};
 
@@ -16,13 +16,14 @@ pub(super) fn survey<'p>(
     further: impl Iterator<Item = &'p Path>,
     run_url: String,
 ) -> anyhow::Result<ResultsManifest> {
-    let temporary = tempfile::tempdir()?;
-    let published = temporary.path().join("published.jsonl");
-    exchange.read_rows(&batch.batch_id, &published)?;
+    let asked = exchange.asked(&batch.batch_id)?;
     let mut ledger = Ledger::whole(batch);
-    recall_file(&published, &mut ledger)?;
+    recall_branch(exchange, &batch.batch_id, &asked, &mut ledger)?;
     for rows in further {
-        recall_file(rows, &mut ledger)?;
+        asked.each_answer(rows, None, |row, _| {
+            ledger.recall(row, None);
+            Ok(())
+        })?;
     }
     let totals = ledger.totals(batch.requests);
     let report = RunReport { totals, called: 0, stopped: None };

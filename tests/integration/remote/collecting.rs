@@ -117,3 +117,55 @@ fn results_lie_where_the_target_says() {
     // What was collected here stays here.
     stage.workspace.run(&["collect", "b1", "--output", "again"]).expect(0);
 }
+
+#[test]
+fn only_its_own_results_branch_is_deleted() {
+    let stage = stage(&[]);
+    stage.dispatch(&[]).expect(0);
+    let ours = stage.github.git(REPO, &["rev-parse", "eval-results/b1"]);
+    let main = stage.github.git(REPO, &["rev-parse", "main"]);
+    // Somebody needed the name meanwhile.
+    stage.github.git(REPO, &["update-ref", "refs/heads/eval-results/b1", main.trim()]);
+    let told = stage.workspace.run(&["collect", "b1", "--delete-results", "--output", "out"]).expect(0);
+    stage.all_answered(REQUESTS);
+    assert!(told.stderr.contains("is not one with results of batch `b1`"), "{}", told.stderr);
+    assert_eq!(stage.github.git(REPO, &["rev-parse", "eval-results/b1"]), main);
+
+    // Not even its own one, where that is the default branch.
+    stage.github.git(REPO, &["update-ref", "refs/heads/eval-results/b1", ours.trim()]);
+    stage.github.git(REPO, &["symbolic-ref", "HEAD", "refs/heads/eval-results/b1"]);
+    let told = stage.workspace.run(&["collect", "b1", "--delete-results", "--output", "out"]).expect(0);
+    assert!(told.stderr.contains("`eval-results/b1` is the default branch of"), "{}", told.stderr);
+    stage.github.git(REPO, &["symbolic-ref", "HEAD", "refs/heads/main"]);
+    assert_eq!(branches(&stage), "eval-results/b1\nmain");
+    stage.workspace.run(&["collect", "b1", "--delete-results", "--output", "out"]).expect(0);
+    assert_eq!(branches(&stage), "main");
+}
+
+#[test]
+fn what_lies_here_is_not_replaced_by_another_batch() {
+    let stage = stage(&[]);
+    stage.dispatch(&["--handover", "branch"]).expect(0);
+    // The same id for something else, run on this machine.
+    let here = other_machine(&stage);
+    here.write("targets.yaml", format!("{}  - name: m\n    provider: mock\n", here.read("targets.yaml")));
+    here.write_requests(2);
+    let args = ["dispatch", "--requests", "requests.jsonl", "--target", "m", "--batch-id", "b1"];
+    here.run(&[&args[..], &["--output", "out"]].concat()).expect(0);
+    let mine = here.read("out/responses.jsonl");
+    let told = here.run(&["collect", "b1", "--target", "cloud", "--output", "out"]).expect(3);
+    assert!(told.stderr.contains("another batch has the id `b1` already"), "{}", told.stderr);
+    here.run(&["collect", "b1", "--output", "again"]).expect(0);
+    assert_eq!(here.read("again/responses.jsonl"), mine);
+}
+
+#[test]
+fn a_finished_batch_in_artifacts_is_collected_again() {
+    let stage = stage(&[]);
+    stage.target("results_artifact: true");
+    stage.dispatch(&[]).expect(0);
+    let first = stage.workspace.read("out/responses.jsonl");
+    stage.workspace.run(&["collect", "b1", "--output", "out"]).expect(0);
+    assert_eq!(stage.workspace.read("out/responses.jsonl"), first);
+    stage.paid_once(REQUESTS);
+}

@@ -14,7 +14,7 @@ use tar::EntryType;
 use crate::support::Forgery;
 use crate::support::github::TOKEN;
 
-use super::stage::{KEY, REPO, Stage, batch, errors, inline, only_job, warnings};
+use super::stage::{KEY, REPO, Stage, batch, errors, exit_codes, inline, only_job, warnings};
 
 fn request(more: &Value) -> Value {
     let mut request = json!({"id": "a", "messages": [{"role": "user", "content": "hello"}]});
@@ -230,6 +230,36 @@ fn a_branch_that_is_somebody_elses_work() {
     assert!(message.starts_with("cannot read `results/batch.json` on the branch `late/b1`"), "{message}");
     assert_eq!(stage.github.git(REPO, &["rev-parse", before]), tip);
     assert_eq!(stage.github.pushes().len(), 0);
+}
+
+#[test]
+fn forged_rows_settle_nothing() {
+    let stage = Stage::new(&[]);
+    let archive = batch(4, 2);
+    let inputs = inline(&archive, 2);
+    let owner = json!({"batch_id": "b1", "batch_sha256": inputs.batch_sha256}).to_string();
+    stage.github.put_file_on(REPO, "eval-results/b1", "results/batch.json", owner);
+    let forged: String = (0..4)
+        .map(|index| {
+            let rest = json!({
+                "id": format!("r{index}"), "output": [{"role": "assistant", "content": "forged"}], "cost_usd": -9.0,
+                "duration_ms": 1, "target": "llm", "attempts": 1, "request_sha256": Digest::of(b"guessed"),
+            });
+            rest.to_string().replacen('{', &format!("{{\"index\":{index},"), 1) + "\n"
+        })
+        .collect();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(forged.as_bytes()).unwrap();
+    let file = "results/shard-000/0001.jsonl.gz";
+    stage.github.put_file_on(REPO, "eval-results/b1", file, gzip.finish().unwrap());
+    let run = stage.run(&inputs);
+    assert_eq!(exit_codes(&run), [Some(0), Some(0)]);
+    assert_eq!(stage.llm.counter("requests"), 4);
+    let told = "4 rows among the results do not belong to batch `b1`, or cannot be read: left out";
+    assert!(run.jobs[0].log.contains(told), "{}", run.jobs[0].log);
+    // Nor does the manifest count them.
+    assert_eq!(stage.json("results/manifest.json")["totals"]["answered"], 4);
+    assert!(stage.json("results/manifest.json")["totals"].get("cost_usd").is_none());
 }
 
 #[test]

@@ -1,0 +1,87 @@
+//! What was collected of a batch: the batch itself is deleted then, and a later collection must show the same.
+//!
+//! A small file in the exchange remembers eight bytes of the digest of each row that was accepted, in request order, after
+//! one line of JSON. Rows that somebody adds to the results later have another digest.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+use super::{Asked, LocalExchange};
+use crate::model::{BatchId, Digest, MOST_REQUESTS, MOST_SHARDS};
+
+const FOLDER: &str = "collected";
+const FORMAT: u32 = 1;
+
+/// A batch that was collected completely.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Collected {
+    format: u32,
+    /// The digest of its archive.
+    pub batch_sha256: Digest,
+    /// Which of the runner's targets served it.
+    pub target: String,
+    /// How many shards it had.
+    pub shards: u32,
+    /// How many requests it had.
+    pub requests: u64,
+}
+
+impl Collected {
+    /// Of a batch with so many shards and requests.
+    pub fn new(batch_sha256: Digest, target: &str, shards: u32, requests: u64) -> Self {
+        Self { format: FORMAT, batch_sha256, target: target.to_owned(), shards, requests }
+    }
+}
+
+impl LocalExchange {
+    /// Remembers which row of each request was accepted, by [`super::row_mark`].
+    pub fn remember_collected(&self, id: &BatchId, batch: &Collected, rows: &[u64]) -> anyhow::Result<()> {
+        let path = self.collected_file(id);
+        let cannot = || format!("cannot write `{}`", path.display());
+        let folder = self.path().join(FOLDER);
+        fs::create_dir_all(&folder).with_context(cannot)?;
+        let mut file = io::BufWriter::new(tempfile::NamedTempFile::new_in(&folder).with_context(cannot)?);
+        serde_json::to_writer(&mut file, batch)?;
+        file.write_all(b"\n").with_context(cannot)?;
+        for row in rows {
+            file.write_all(&row.to_be_bytes()).with_context(cannot)?;
+        }
+        let file = file.into_inner().map_err(io::IntoInnerError::into_error).with_context(cannot)?;
+        file.persist(&path).with_context(cannot)?;
+        Ok(())
+    }
+
+    /// What was collected of a batch, and what its rows must be; nothing where that is not known here.
+    pub fn collected(&self, id: &BatchId) -> anyhow::Result<Option<(Collected, Asked)>> {
+        let path = self.collected_file(id);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+        };
+        let read = parse(&bytes);
+        if read.is_none() {
+            tracing::warn!("`{}` cannot be read: it is passed over", path.display());
+        }
+        Ok(read)
+    }
+
+    fn collected_file(&self, id: &BatchId) -> PathBuf {
+        self.path().join(FOLDER).join(id.as_str())
+    }
+}
+
+fn parse(bytes: &[u8]) -> Option<(Collected, Asked)> {
+    let end = memchr::memchr(b'\n', bytes)?;
+    let batch: Collected = serde_json::from_slice(&bytes[..end]).ok()?;
+    let (rows, rest) = bytes[end + 1..].as_chunks::<8>();
+    let rows: Vec<u64> = rows.iter().map(|row| u64::from_be_bytes(*row)).collect();
+    let whole = batch.format == FORMAT && rest.is_empty() && rows.len() as u64 == batch.requests;
+    let sane = batch.requests <= MOST_REQUESTS && (1..=MOST_SHARDS).contains(&batch.shards);
+    let asked = Asked::accepted(batch.shards, rows);
+    (whole && sane).then_some((batch, asked))
+}

@@ -94,10 +94,25 @@ impl Fanout<'_> {
         } else if self.options.deadline == Some(Duration::ZERO) {
             state.stop(Stop::Deadline);
         }
+        let ended = self.until_all_have_ended(&mut state, deadline).await;
+        // What was answered is kept, whatever went wrong.
+        if let Err(error) = ended {
+            let _ = self.write(&mut state);
+            return Err(error);
+        }
+        self.leave(&mut state)?;
+        Ok((state.stopped, state.calls))
+    }
+
+    async fn until_all_have_ended(
+        &mut self,
+        state: &mut State,
+        deadline: Option<Instant>,
+    ) -> anyhow::Result<()> {
         loop {
             // Answers are on disk before the next calls are made: a kill costs the calls in flight, not more.
-            self.write(&mut state)?;
-            let wake = self.start_calls(&mut state)?;
+            self.write(state)?;
+            let wake = self.start_calls(state)?;
             self.progress.in_flight.set(state.in_flight.len());
             self.progress.waiting.set(state.waiting.len());
             self.progress.learned_per_minute.set(state.pace.learned_per_minute());
@@ -120,7 +135,7 @@ impl Fanout<'_> {
                     state.in_flight.abort();
                     // What has come back just now is kept.
                     while let Some(ended) = state.in_flight.try_next() {
-                        self.ended(&mut state, ended)?;
+                        self.ended(state, ended)?;
                     }
                     break;
                 }
@@ -129,12 +144,11 @@ impl Fanout<'_> {
             };
             let mut next = Some(ended);
             while let Some(ended) = next {
-                self.ended(&mut state, ended)?;
+                self.ended(state, ended)?;
                 next = state.in_flight.try_next();
             }
         }
-        self.leave(&mut state)?;
-        Ok((state.stopped, state.calls))
+        Ok(())
     }
 
     /// Starts what may start, those that have waited first; tells when to look again.

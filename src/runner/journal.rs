@@ -85,9 +85,12 @@ impl Journal {
     /// Appends whole lines, each ending in a newline, and tells the offset of the first.
     pub(super) fn append(&mut self, lines: &[u8]) -> anyhow::Result<u64> {
         let offset = self.length;
-        self.file
-            .write_all(lines)
-            .with_context(|| format!("cannot write to the journal `{}`", self.path.display()))?;
+        let written = self.file.write_all(lines);
+        if written.is_err() {
+            // Half a line would spoil the next one.
+            let _ = self.file.set_len(offset);
+        }
+        written.with_context(|| format!("cannot write to the journal `{}`", self.path.display()))?;
         self.length += lines.len() as u64;
         if let Some(dirty) = &self.dirty {
             // A syncer that is gone has said why.

@@ -37,27 +37,37 @@ pub(super) async fn gather(
     let packed = dir.join(ROWS);
     for (run_id, client, labels) in list_all(host, runs, only, notify).await? {
         for (label, source) in labels {
-            match &source {
+            let name = label.name(batch_id);
+            let downloaded = match &source {
                 Source::Service(name) => {
                     let service = host.artifacts().context("the artifact service is gone")?;
                     service.download(name, &zip).await?;
+                    Ok(())
                 }
                 Source::Rest(artifact) => {
                     let client = client.as_ref().context("no client for the artifacts")?;
-                    let download = client.download_artifact(&host.repo, artifact, &zip);
-                    download.await.map_err(ApiError::into_failure)?;
+                    match client.download_artifact(&host.repo, artifact, &zip).await {
+                        Err(error) if !is_gone(&error) => return Err(error.into_failure().into()),
+                        downloaded => downloaded.map_err(anyhow::Error::from),
+                    }
                 }
-            }
+            };
             let to = dir.join(format!("earlier-{:03}.jsonl", label.shard));
-            files.insert(label.shard, to.clone());
-            let (zip, packed) = (zip.clone(), packed.clone());
-            let name = label.name(batch_id);
-            blocking(move || {
-                unzip_one(&zip, ROWS, LARGEST_ROWS, &packed)?;
-                decompress_rows(&packed, &to)
-            })
-            .await
-            .with_context(|| format!("cannot read the artifact `{name}` of run {run_id}"))?;
+            let unpacked = match downloaded {
+                Ok(()) => {
+                    let (zip, packed, to) = (zip.clone(), packed.clone(), to.clone());
+                    blocking(move || {
+                        unzip_one(&zip, ROWS, LARGEST_ROWS, &packed)?;
+                        decompress_rows(&packed, &to)
+                    })
+                    .await
+                }
+                Err(error) => Err(error),
+            };
+            match unpacked {
+                Ok(()) => _ = files.insert(label.shard, to),
+                Err(error) => passed_over(notify, &format!("the artifact `{name}` of run {run_id}"), &error),
+            }
         }
     }
     Ok(files)
@@ -97,8 +107,13 @@ async fn list_all(
         let client = match (client, &service_failed) {
             (Ok((client, artifacts)), _) => {
                 for artifact in artifacts {
-                    if let Some(label) = wanted(&artifact.name).filter(|_| !artifact.expired) {
-                        labels.entry(label).or_insert(Source::Rest(artifact));
+                    match wanted(&artifact.name) {
+                        Some(_) if artifact.expired => {
+                            let what = format!("the artifact `{}` of run {run_id}", artifact.name);
+                            passed_over(notify, &what, &"it has expired");
+                        }
+                        Some(label) => _ = labels.entry(label).or_insert(Source::Rest(artifact)),
+                        None => {}
                     }
                 }
                 Some(client)
@@ -110,7 +125,15 @@ async fn list_all(
                 }
                 None
             }
+            (Err(error), _) if error.downcast_ref::<ApiError>().is_some_and(ApiError::is_not_found) => {
+                passed_over(notify, &format!("what run {run_id} has left"), &"there is no such run any more");
+                None
+            }
             (Err(error), _) => {
+                let error = match error.downcast::<ApiError>() {
+                    Ok(error) => error.into_failure().into(),
+                    Err(error) => error,
+                };
                 return Err(error.context(format!("cannot list the results artifacts of run {run_id}")));
             }
         };
@@ -121,6 +144,18 @@ async fn list_all(
 
 async fn rest(host: &Host, run_id: u64, notify: &Notify) -> anyhow::Result<(Client, Vec<Artifact>)> {
     let client = host.client(notify)?;
-    let artifacts = client.artifacts(&host.repo, run_id).await.map_err(ApiError::into_failure)?;
+    let artifacts = client.artifacts(&host.repo, run_id).await?;
     Ok((client, artifacts))
+}
+
+/// Whether an artifact can never be read again; any other trouble passes or can be mended.
+fn is_gone(error: &ApiError) -> bool {
+    matches!(error, ApiError::Digest { .. } | ApiError::TooLarge { .. } | ApiError::BadAnswer { .. })
+        || matches!(error, ApiError::Store { status: 404 | 410, .. })
+        || matches!(error.status(), Some(404 | 410))
+}
+
+fn passed_over(notify: &Notify, what: &str, why: &dyn std::fmt::Display) {
+    let text = format!("{what} cannot be read, and its requests are called again: {why:#}");
+    notify(Level::Warning, &text);
 }

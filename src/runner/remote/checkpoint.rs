@@ -23,6 +23,11 @@ use crate::model::{BatchId, Exit, Failure, ResultsManifest, printable};
 const SHORTEST_INTERVAL: Duration = Duration::from_mins(1);
 /// All legs together push at most five times a minute, which is what GitHub asks for.
 const INTERVAL_PER_LEG: Duration = Duration::from_secs(12);
+/// How often rows are uploaded as artifacts, of which each leg has its own.
+const ARTIFACT_INTERVAL: Duration = Duration::from_secs(90);
+/// After so many artifacts each interval is longer than the one before, so that their number never runs out.
+const PLENTY_OF_ARTIFACTS: u32 = 300;
+const STRETCH: f64 = 1.05;
 /// How long one checkpoint is tried while the calls go on.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long the branch is claimed for before the first call.
@@ -64,10 +69,35 @@ pub(super) struct Checkpoints {
     label: Label,
     /// How much of the journal is kept elsewhere.
     published: u64,
-    every: Duration,
+    rhythm: Rhythm,
     next: Instant,
     running: Option<Pin<Box<dyn Future<Output = Tried>>>>,
     notify: Notify,
+}
+
+/// How often rows are kept.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Rhythm {
+    /// As it fits a run of so many legs.
+    Legs(usize),
+    /// As was asked for.
+    Every(Duration),
+}
+
+impl Rhythm {
+    /// The time to the next checkpoint, on the branch or as one more artifact after so many.
+    fn interval(self, branch: bool, artifacts: u32) -> Duration {
+        match self {
+            Self::Every(every) => every,
+            Self::Legs(legs) if branch => {
+                SHORTEST_INTERVAL.max(INTERVAL_PER_LEG * u32::try_from(legs).unwrap_or(u32::MAX))
+            }
+            Self::Legs(_) => {
+                let beyond = i32::try_from(artifacts.saturating_sub(PLENTY_OF_ARTIFACTS)).unwrap_or(i32::MAX);
+                ARTIFACT_INTERVAL.mul_f64(STRETCH.powi(beyond.min(200)))
+            }
+        }
+    }
 }
 
 /// What became of one checkpoint.
@@ -91,18 +121,13 @@ impl Checkpoints {
         branch: bool,
         attempt: u32,
         published: u64,
-        every: Duration,
+        rhythm: Rhythm,
         notify: &Notify,
     ) -> Self {
         let label = Label { shard: store.shard, attempt, sequence: 0 };
-        let next = Instant::now() + jittered(every);
+        let next = Instant::now() + jittered(rhythm.interval(branch, 0));
         let notify = Arc::clone(notify);
-        Self { store: Arc::new(store), branch, label, published, every, next, running: None, notify }
-    }
-
-    /// How often a leg of so many keeps its rows.
-    pub(super) fn interval(legs: usize) -> Duration {
-        SHORTEST_INTERVAL.max(INTERVAL_PER_LEG * u32::try_from(legs).unwrap_or(u32::MAX))
+        Self { store: Arc::new(store), branch, label, published, rhythm, next, running: None, notify }
     }
 
     /// Before the first call: makes the results branch, or finds out that it cannot be made. What is refused here has cost
@@ -148,7 +173,8 @@ impl Checkpoints {
                 self.take(ended);
             }
             sleep_until(self.next).await;
-            self.next = Instant::now() + jittered(self.every);
+            let interval = self.rhythm.interval(self.branch, self.label.sequence);
+            self.next = Instant::now() + jittered(interval);
             let nowhere = !self.branch && self.store.service.is_none();
             if !nowhere && self.label.sequence < MOST_CHECKPOINTS {
                 self.running = Some(Box::pin(self.attempt(PATIENCE, None)));
@@ -344,11 +370,23 @@ mod tests {
 
     #[test]
     fn legs_share_the_pushes() {
-        let seconds = |legs| Checkpoints::interval(legs).as_secs();
-        assert_eq!([1, 5, 6, 16, 256].map(seconds), [60, 60, 72, 192, 3072]);
+        let seconds = |legs| Rhythm::Legs(legs).interval(true, 0).as_secs();
+        assert_eq!([1, 5, 6, 16].map(seconds), [60, 60, 72, 192]);
         for _ in 0..100 {
             let jittered = jittered(Duration::from_mins(1)).as_secs_f64();
             assert!((48.0..=72.0).contains(&jittered), "{jittered}");
         }
+    }
+
+    #[test]
+    fn artifacts_come_often_and_never_run_out() {
+        let interval = |artifacts| Rhythm::Legs(256).interval(false, artifacts);
+        assert_eq!((interval(0).as_secs(), interval(PLENTY_OF_ARTIFACTS).as_secs()), (90, 90));
+        let six_hours: Duration = (0..240).map(interval).sum();
+        assert_eq!(six_hours, Duration::from_hours(6));
+        // A job on a machine of one's own may take five days.
+        let until_none_is_left: Duration = (0..MOST_CHECKPOINTS).map(interval).sum();
+        assert!(until_none_is_left > Duration::from_hours(5 * 24), "{until_none_is_left:?}");
+        assert_eq!(Rhythm::Every(Duration::from_secs(1)).interval(false, 400), Duration::from_secs(1));
     }
 }

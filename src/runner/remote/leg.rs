@@ -9,12 +9,12 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::super::shard::Shard;
-use super::checkpoint::{Checkpoints, Kept, Store};
+use super::checkpoint::{Checkpoints, Kept, Rhythm, Store};
 use super::settlement::survey;
 use super::{FETCH_PATIENCE, Home, Host, Level, MOST_PUSHING_LEGS, Notify, blocking, earlier, handover};
 use crate::config::Env;
 use crate::exchange::LocalExchange;
-use crate::model::{BatchManifest, Exit, Failure, RemoteResults, RunnerTarget, Secret};
+use crate::model::{BatchManifest, Exit, Failure, RemoteResults, ResultsManifest, RunnerTarget, Secret};
 use crate::runner::{Progress, RunOptions, RunReport};
 
 /// A job on GitHub ends after six hours; this leaves time for what comes before and after the calls.
@@ -104,8 +104,18 @@ pub async fn run_leg(
 
     let calls = shard.call(progress, stop.clone());
     let run = tokio::select! {
-        run = calls => run?,
+        run = calls => run,
         never = checkpoints.keep() => match never {},
+    };
+    let run = match run {
+        Ok(run) => run,
+        Err(error) => {
+            // What was answered before is paid for.
+            notify(Level::Error, "the calls have ended with an error; what was answered is kept first");
+            let kept = keep_last(&mut checkpoints, None, stop).await;
+            tracing::debug!(?kept, "the last rows are kept");
+            return Err(error);
+        }
     };
     let kept = last_checkpoint(host, &exchange, &shard, &run, &mut checkpoints, stop.clone()).await;
     if kept == Kept::Branch && shard.manifest().shards > 1 && !*stop.borrow() {
@@ -167,7 +177,7 @@ async fn prepare(
     };
     let choose = |manifest: &BatchManifest| {
         let mut target = home.target(&manifest.target, env)?;
-        apply(&mut target, host, options);
+        apply(&mut target, host, options, position);
         Ok(target)
     };
     let shard = Shard::prepare(exchange, &inputs.batch_id, choose, &run_options, progress)?;
@@ -179,10 +189,10 @@ async fn prepare(
         service: host.artifacts().cloned(),
         workspace: host.workspace.clone(),
     };
-    let every = options.checkpoint_every.unwrap_or_else(|| Checkpoints::interval(legs));
+    let rhythm = options.checkpoint_every.map_or(Rhythm::Legs(legs), Rhythm::Every);
     // What came from artifacts is in artifacts; a branch does not have it yet.
     let published = if pushes { 0 } else { shard.journal_length() };
-    let checkpoints = Checkpoints::new(store, pushes, host.attempt, published, every, notify);
+    let checkpoints = Checkpoints::new(store, pushes, host.attempt, published, rhythm, notify);
     Ok((shard, checkpoints))
 }
 
@@ -229,6 +239,15 @@ async fn last_checkpoint(
     let is_told = run.called == 0 && earlier.is_some_and(|earlier| earlier.totals == manifest.totals);
     // The only leg of a batch has the last word on it.
     let manifest = (manifest.shards <= 1 && !is_told).then_some(manifest);
+    keep_last(checkpoints, manifest, stop).await
+}
+
+/// Keeps the last rows: patiently, but for as long only as there is after a signal.
+async fn keep_last(
+    checkpoints: &mut Checkpoints,
+    manifest: Option<ResultsManifest>,
+    stop: watch::Receiver<bool>,
+) -> Kept {
     let patience = if *stop.borrow() { SIGNAL_PATIENCE } else { LAST_PATIENCE };
     let in_time = tokio::select! {
         kept = checkpoints.last(manifest, Instant::now() + patience) => Some(kept),
@@ -283,11 +302,13 @@ fn deadline(host: &Host, options: &LegOptions) -> Duration {
     least(options.deadline, asked).unwrap_or(DEFAULT_DEADLINE)
 }
 
-fn apply(target: &mut RunnerTarget, host: &Host, options: &LegOptions) {
+fn apply(target: &mut RunnerTarget, host: &Host, options: &LegOptions, position: usize) {
     let asked = &host.inputs.runner_options;
     if let Some(most) = least(options.max_concurrency, asked.max_concurrency) {
         target.limits.max_concurrency = target.limits.max_concurrency.min(most);
     }
+    target.limits.max_concurrency =
+        share_of_calls(target.limits.max_concurrency, host.inputs.shards.len(), position);
     target.dedupe |= options.dedupe || asked.dedupe;
     target.keep_raw |= options.keep_raw || asked.keep_raw;
 }
@@ -297,6 +318,12 @@ fn least<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
     }
+}
+
+/// How many calls this leg may have in flight: one at least.
+fn share_of_calls(whole: NonZeroU32, legs: usize, position: usize) -> NonZeroU32 {
+    let share = share(u64::from(whole.get()), legs, position);
+    u32::try_from(share).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN)
 }
 
 /// This leg's part of a number that all legs share.
@@ -315,6 +342,9 @@ mod tests {
             let shares: Vec<u64> = (0..legs).map(|position| share(whole, legs, position)).collect();
             assert_eq!(shares.iter().sum::<u64>(), whole, "{shares:?}");
         }
+        let calls = |whole, position| share_of_calls(NonZeroU32::new(whole).unwrap(), 3, position).get();
+        assert_eq!([0, 1, 2].map(|position| calls(64, position)), [22, 21, 21]);
+        assert_eq!([0, 1, 2].map(|position| calls(2, position)), [1, 1, 1]);
         assert_eq!(
             (least(Some(3), Some(2)), least(None, Some(4)), least::<u8>(None, None)),
             (Some(2), Some(4), None)

@@ -3,6 +3,8 @@
 use run_evals::model::{HandOver, RemoteResults};
 use serde_json::Value;
 
+use crate::support::github::{Fault, What, Wrong};
+
 use super::stage::{REPO, Stage, batch, errors, exit_codes, inline, legs, only_job, warnings};
 
 #[test]
@@ -98,6 +100,38 @@ fn results_may_be_artifacts_alone() {
     assert_eq!(only_job(&again).exit_code, Some(0), "{}", only_job(&again).log);
     assert_eq!((stage.llm.counter("requests"), again.artifacts.len()), (3, 0));
     assert_eq!(only_job(&again).outputs["answered"], "3");
+}
+
+#[test]
+fn earlier_artifacts_that_are_gone_or_damaged_are_passed_over() {
+    let stage = Stage::new(&[]);
+    let mut inputs = inline(&batch(3, 1), 1);
+    inputs.results = RemoteResults::Artifact;
+    let run = stage.run(&inputs);
+    assert_eq!(only_job(&run).exit_code, Some(0), "{}", only_job(&run).log);
+    // What the store has is no longer what was uploaded, and another run was deleted.
+    let answer = Wrong::Status { status: 200, body: "<html></html>".to_owned(), headers: [].into() };
+    let what = What::Answer { route: "BLOB GET".to_owned(), after: false, answer };
+    stage.github.add_fault(&Fault { what, times: None, skip: 0 });
+    inputs.runner_options.resume_from = vec![999_999, run.id];
+    let again = stage.run(&inputs);
+    let job = only_job(&again);
+    assert_eq!((job.exit_code, stage.llm.counter("requests")), (Some(0), 6), "{}", job.log);
+    let [gone, damaged] = &warnings(job)[..] else { panic!("{:?}", job.annotations) };
+    assert!(gone.starts_with("what run 999999 has left cannot be read"), "{gone}");
+    assert!(damaged.starts_with("the artifact `eval-results-b1-000-1-0001` of run"), "{damaged}");
+}
+
+#[test]
+fn the_legs_share_the_calls_in_flight() {
+    let stage = Stage::new(&["--latency-ms", "100"]);
+    stage.targets(&stage.llm.base_url(), "    max_concurrency: 64\n");
+    let mut inputs = inline(&batch(60, 3), 3);
+    inputs.runner_options.max_concurrency = std::num::NonZeroU32::new(6);
+    let run = stage.run(&inputs);
+    assert_eq!(exit_codes(&run), [Some(0); 3], "{:#?}", run.jobs);
+    let most = stage.llm.counter("max_in_flight");
+    assert!(most <= 6, "{most} calls at once");
 }
 
 #[test]

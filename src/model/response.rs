@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Digest;
+use super::{Digest, Redactor};
 
 /// What came of a request: an `output`, or an `error`; never both, never neither.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,6 +51,25 @@ impl Response {
     /// Whether no later run would call the request again.
     pub fn is_settled(&self) -> bool {
         self.error.as_ref().is_none_or(|error| !error.retryable && error.kind != ErrorKind::NotRun)
+    }
+
+    /// The row without these secrets, wherever a vendor's words stand. What the batch and this program say stays as it is, or
+    /// the row would no longer belong to its request.
+    #[must_use]
+    pub fn redacted(self, redactor: &Redactor) -> Self {
+        let words = |text: String| redactor.redact(text);
+        let message = |message: OutputMessage| OutputMessage { content: words(message.content), ..message };
+        Self {
+            output: self.output.map(|turns| turns.into_iter().map(message).collect()),
+            model: self.model.map(words),
+            finish_reason: self.finish_reason.map(|reason| match reason {
+                FinishReason::Other(word) => FinishReason::Other(words(word)),
+                known => known,
+            }),
+            error: self.error.map(|error| ErrorInfo { message: words(error.message), ..error }),
+            raw: self.raw.map(|raw| redactor.redact_value(raw)),
+            ..self
+        }
     }
 
     /// A row that says nothing yet of what came of the request.

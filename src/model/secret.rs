@@ -4,6 +4,7 @@ use std::fmt;
 
 use memchr::memmem;
 use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::Value;
 
 /// Shorter values are not redacted: they are words like `ollama` that stand for "no key", and a redaction would
 /// change answers that happen to contain them.
@@ -54,7 +55,7 @@ impl Redactor {
             if plain.len() < SHORTEST_REDACTED {
                 continue;
             }
-            let quoted = serde_json::Value::from(plain).to_string();
+            let quoted = Value::from(plain).to_string();
             let escaped = &quoted[1..quoted.len() - 1];
             for value in [plain, escaped] {
                 if !values.iter().any(|known| known == value) {
@@ -66,6 +67,24 @@ impl Redactor {
         values.sort_by_key(|value| std::cmp::Reverse(value.len()));
         Self {
             needles: values.iter().map(|value| memmem::Finder::new(value.as_bytes()).into_owned()).collect(),
+        }
+    }
+
+    /// Whether a text has one of the secrets in it.
+    pub fn finds(&self, text: &str) -> bool {
+        self.needles.iter().any(|needle| needle.find(text.as_bytes()).is_some())
+    }
+
+    /// The value without the secrets, in its strings, its keys and its numbers.
+    pub fn redact_value(&self, value: Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.redact(text)),
+            Value::Array(items) => items.into_iter().map(|item| self.redact_value(item)).collect(),
+            Value::Object(entries) => {
+                entries.into_iter().map(|(key, value)| (self.redact(key), self.redact_value(value))).collect()
+            }
+            Value::Number(number) if self.finds(&number.to_string()) => Value::String(MASK.to_owned()),
+            other => other,
         }
     }
 
@@ -100,6 +119,14 @@ mod tests {
         let line = serde_json::json!({"error": format!("bad key {}", secret.expose())}).to_string();
         assert_eq!(redactor.redact(line), r#"{"error":"bad key ***"}"#);
         assert_eq!(redactor.redact("bad key sk-fake-\"quoted\"-0001.".to_owned()), "bad key ***.");
+    }
+
+    #[test]
+    fn a_value_stays_a_value() {
+        let redactor = Redactor::new([&Secret::new("12345678")]);
+        let value = serde_json::json!({"a12345678": [812_345_678, 1.5, "n12345678", null], "b": {"c": true}});
+        let expected = serde_json::json!({"a***": ["***", 1.5, "n***", null], "b": {"c": true}});
+        assert_eq!(redactor.redact_value(value), expected);
     }
 
     #[test]

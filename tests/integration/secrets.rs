@@ -78,6 +78,27 @@ fn an_answer_that_contains_the_key_is_redacted() {
 }
 
 #[test]
+fn a_key_of_digits_spoils_no_row() {
+    let key = "20261116";
+    let workspace = Workspace::new().env("LLM_KEY", key);
+    let llm = MockLlm::start(&[]);
+    workspace.write_target(
+        &llm.base_url(),
+        &format!("api_key: ${{{{ LLM_KEY }}}}\nkeep_raw: true\nprice: {{ input_per_mtok: 0.{key}, output_per_mtok: 0 }}"),
+    );
+    let content = format!("\n{key} say\n{key}");
+    let request =
+        serde_json::json!({"id": format!("r-{key}"), "messages": [{"role": "user", "content": content}]});
+    workspace.write("requests.jsonl", format!("{request}\n"));
+    workspace.dispatch(&[]).expect(0);
+    let rows = workspace.rows("out/responses.jsonl");
+    assert_eq!(rows[0]["id"], format!("r-{key}"), "the id is the batch's own word");
+    assert_eq!(rows[0]["output"][0]["content"], "\n*** say\n***");
+    assert!(!rows[0]["raw"].to_string().contains(key), "{}", rows[0]);
+    assert!(rows[0]["cost_usd"].is_number(), "{}", rows[0]);
+}
+
+#[test]
 fn errors_of_the_configuration_do_not_show_the_key() {
     for target in [
         format!("api_key: {KEY}"),

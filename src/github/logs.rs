@@ -72,7 +72,12 @@ impl Tail {
     }
 
     fn end_line(&mut self) {
-        self.lines.push_back(std::mem::take(&mut self.current));
+        let line = std::mem::take(&mut self.current);
+        // The mask of a secret tells nothing, and there are many.
+        if shown(&String::from_utf8_lossy(&line)).starts_with("::add-mask::") {
+            return;
+        }
+        self.lines.push_back(line);
         if self.lines.len() > self.most {
             self.lines.pop_front();
         }

@@ -103,7 +103,7 @@ async fn the_tail_of_a_log_is_read_without_the_token() {
         let _ = write!(log, "2026-09-01T10:00:01.1234567Z line {number}\r\n");
     }
     log.push_str(
-        "2026-09-01T10:00:02Z \u{1b}[31mError: boom\u{1b}[0m\r\n2026-09-01T10:00:02Z\r\n::error::no time",
+        "2026-09-01T10:00:02Z \u{1b}[31mError: boom\u{1b}[0m\r\n2026-09-01T10:00:02Z ::add-mask::***\r\n2026-09-01T10:00:02Z\r\n::error::no time\n::add-mask::***",
     );
     let store = Server::start(move |_, _| answer(200, "text/plain", &log)).await;
     let signed = format!("{}/log?sig=abc", store.url);

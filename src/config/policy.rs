@@ -52,12 +52,15 @@ impl Policy {
         Err(refused(message, "allowed_senders", allowed))
     }
 
-    /// Refuses a target, by the name that the batch asked for and by its own, and a batch that is too large.
+    /// Refuses a target, by its own name and whatever name the batch asked for it by, and a batch that is too large. An alias
+    /// that is allowed would allow whatever it leads to one day.
     pub fn check_batch(&self, asked: &str, target: &RunnerTarget, requests: u64) -> Result<(), Failure> {
         if let Some(allowed) = &self.allowed_targets
-            && ![asked, &target.name].iter().any(|name| matches_any(allowed, name))
+            && !matches_any(allowed, &target.name)
         {
-            let message = format!("the target `{}` may not be used by batches", printable(asked));
+            let own = printable(&target.name);
+            let behind = if asked == target.name { String::new() } else { format!(", which is `{own}`,") };
+            let message = format!("the target `{}`{behind} may not be used by batches", printable(asked));
             return Err(refused(message, "allowed_targets", allowed));
         }
         if let Some(most) = self.max_requests.filter(|most| requests > *most) {
@@ -211,7 +214,6 @@ allowed_senders: [Octocat, 'my-app[bot]']
         policy.check_sender("octocat").unwrap();
         policy.check_sender("My-App[bot]").unwrap();
         policy.check_batch("gpt", &target("gpt", PRICE), 1000).unwrap();
-        policy.check_batch("gpt", &target("behind-an-alias", PRICE), 1).unwrap();
         policy.check_batch("alias", &target("mock-1", PRICE), 1).unwrap();
         policy.check_model("gpt-5-mini").unwrap();
         policy.check_model("claude-opus-latest").unwrap();
@@ -227,6 +229,10 @@ allowed_senders: [Octocat, 'my-app[bot]']
         ");
         insta::assert_snapshot!(told(policy.check_batch("expensive", &target("expensive", PRICE), 1)), @r"
         the target `expensive` may not be used by batches
+        hint: `allowed_targets` in `.run-evals.yml` of the runner repository allows `gpt`, `mock-*`
+        ");
+        insta::assert_snapshot!(told(policy.check_batch("gpt", &target("behind-an-alias", PRICE), 1)), @r"
+        the target `gpt`, which is `behind-an-alias`, may not be used by batches
         hint: `allowed_targets` in `.run-evals.yml` of the runner repository allows `gpt`, `mock-*`
         ");
         insta::assert_snapshot!(told(policy.check_batch("gpt", &target("gpt", PRICE), 10_000_000)), @r"

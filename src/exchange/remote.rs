@@ -47,6 +47,18 @@ impl LocalExchange {
         id: &BatchId,
         patience: Duration,
     ) -> anyhow::Result<bool> {
+        let fetch = || self.repository.fetch(remote, branch, &handover_branch(id));
+        with_patience(remote, patience, fetch)
+    }
+
+    /// The same without the history of the branch, which may be anybody's.
+    pub fn fetch_batch_tip(
+        &self,
+        remote: &Remote,
+        branch: &str,
+        id: &BatchId,
+        patience: Duration,
+    ) -> anyhow::Result<bool> {
         let fetch = || self.repository.fetch_tip(remote, branch, &handover_branch(id));
         with_patience(remote, patience, fetch)
     }

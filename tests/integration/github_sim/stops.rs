@@ -15,7 +15,7 @@ for i in $(seq 1000); do sleep 0.05; done
 
 #[test]
 fn a_cancelled_run_is_asked_twice_and_then_ended() {
-    let sim = Sim::with(STUBBORN, &["--second-ms", "40"]);
+    let sim = Sim::with(STUBBORN, &["--second-ms", "400"]);
     let id = sim.dispatch("b1", 1);
     sim.wait_for_file("started");
     let cancel = format!("/repos/{REPO}/actions/runs/{id}/cancel");

@@ -38,6 +38,7 @@ fn a_target_that_the_runner_does_not_have() {
     batch `b1` runs in one job: http://[github]/acme/no-target/actions/runs/[run]
     the run ended with `failure`: http://[github]/acme/no-target/actions/runs/[run]
     job `shard 0`, step `Run agentv/run-evals@v1`: failure
+      | no `.run-evals.yml`: nothing but the targets limits this run
       | error: `acme/no-target` has no target `gpt` in its `targets.yaml`
       | hint: let `target` of the dispatcher's target name one of these: `llm`
       | ##[error]Docker run failed with exit code 3
@@ -57,6 +58,7 @@ fn a_key_that_the_runner_does_not_have() {
     batch `b1` runs in one job: http://[github]/acme/no-key/actions/runs/[run]
     the run ended with `failure`: http://[github]/acme/no-key/actions/runs/[run]
     job `shard 0`, step `Run agentv/run-evals@v1`: failure
+      | no `.run-evals.yml`: nothing but the targets limits this run
       | error: target `llm`: `api_key` needs the environment variable `OTHER_API_KEY`, which is not set
       |   --> acme/no-key: targets.yaml:5:14
       |    |

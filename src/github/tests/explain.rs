@@ -195,11 +195,11 @@ async fn reads_name_their_own_permission() {
 
 #[tokio::test]
 async fn what_an_answer_says_is_data() {
-    let long = "x".repeat(5000);
+    let long = "z".repeat(5000);
     let hostile = format!("::error::\u{1b}[2J\nhi {long}");
     let text = told(FINE_GRAINED, 409, &hostile).await;
-    assert!(text.contains(r"GitHub answered 409: ::error::\u{1b}[2J\nhi xxx"), "{text}");
-    assert!(text.contains("x…\n") && text.len() < 600, "{text}");
+    assert!(text.contains(r"GitHub answered 409: ::error::\u{1b}[2J\nhi zzz"), "{text}");
+    assert!(text.contains("z…\n") && text.len() < 600, "{text}");
 
     let replies = [
         (

@@ -304,11 +304,11 @@ fn deadline(host: &Host, options: &LegOptions) -> Duration {
 
 fn apply(target: &mut RunnerTarget, host: &Host, options: &LegOptions, position: usize) {
     let asked = &host.inputs.runner_options;
+    // What is asked for is for all legs. The target's own is what one machine does: more machines do more.
     if let Some(most) = least(options.max_concurrency, asked.max_concurrency) {
-        target.limits.max_concurrency = target.limits.max_concurrency.min(most);
+        let share = share_of_calls(most, host.inputs.shards.len(), position);
+        target.limits.max_concurrency = target.limits.max_concurrency.min(share);
     }
-    target.limits.max_concurrency =
-        share_of_calls(target.limits.max_concurrency, host.inputs.shards.len(), position);
     target.dedupe |= options.dedupe || asked.dedupe;
     target.keep_raw |= options.keep_raw || asked.keep_raw;
 }

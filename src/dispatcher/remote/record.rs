@@ -266,3 +266,83 @@ fn lock_file(exchange: &LocalExchange, name: &str) -> anyhow::Result<RecordLock>
 fn path(exchange: &LocalExchange, id: &BatchId) -> PathBuf {
     exchange.path().join(FOLDER).join(format!("{id}.json"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Shards;
+
+    fn dispatch(number: u64, run_id: Option<u64>) -> Dispatch {
+        let at = jiff::Timestamp::from_second(i64::try_from(number).unwrap()).unwrap();
+        let run_url = run_id.map(|id| format!("https://github.com/o/r/actions/runs/{id}"));
+        Dispatch { id: number.into(), at, shards: vec![0], run_id, run_url }
+    }
+
+    fn record(dispatches: Vec<Dispatch>) -> Record {
+        let info = serde_json::json!({
+            "full_name": "o/r", "default_branch": "main", "private": true, "clone_url": "https://github.com/o/r.git",
+            "html_url": "https://github.com/o/r", "archived": false,
+        });
+        let runner = RunnerRepo { info: serde_json::from_value(info).unwrap(), git_ref: "main".to_owned() };
+        let target = RemoteTarget {
+            name: "cloud".to_owned(),
+            repo: "o/r".to_owned(),
+            workflow: "run-evals.yml".to_owned(),
+            git_ref: None,
+            target: None,
+            results: RemoteResults::Artifact,
+            poll_interval: None,
+            timeout: std::time::Duration::from_secs(1),
+            shards: Shards::Auto,
+        };
+        let api = "https://api.github.com";
+        let new = Record::new("b1".parse().unwrap(), Digest::of(b""), (4, 2), api, &runner, &target);
+        Record { dispatches, ..new }
+    }
+
+    fn runs(record: &Record) -> Vec<Option<u64>> {
+        record.dispatches.iter().map(|dispatch| dispatch.run_id).collect()
+    }
+
+    #[test]
+    fn two_commands_that_write_lose_nothing_of_each_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let exchange = LocalExchange::open_or_create(&dir.path().join("exchange.git")).unwrap();
+        let mut first = record(vec![dispatch(1, Some(11)), dispatch(2, None)]);
+        first.write(&exchange).unwrap();
+        let mut second = Record::read(&exchange, &first.batch_id).unwrap().unwrap();
+        second.dispatches[1].run_id = Some(22);
+        second.dispatches.push(dispatch(3, Some(33)));
+        second.taken.push(7);
+        second.write(&exchange).unwrap();
+        first.taken.push(8);
+        first.write(&exchange).unwrap();
+        assert_eq!(runs(&first), [Some(11), Some(22), Some(33)]);
+        assert_eq!(first.taken, [8, 7]);
+        assert_eq!(Record::read(&exchange, &first.batch_id).unwrap().unwrap(), first);
+
+        // A start that was refused does not come back.
+        first.dispatches.push(dispatch(4, None));
+        first.write(&exchange).unwrap();
+        first.forget(&4.into(), &exchange).unwrap();
+        assert_eq!(runs(&Record::read(&exchange, &first.batch_id).unwrap().unwrap()).len(), 3);
+    }
+
+    #[test]
+    fn runs_are_known_by_their_titles() {
+        let mut record = record(vec![dispatch(1, None), dispatch(5, None)]);
+        let run = |id: u64, title: &str| -> Run {
+            let created = "1970-01-01T00:00:03Z";
+            let json = serde_json::json!({ "id": id, "html_url": "u", "display_title": title, "created_at": created });
+            serde_json::from_value(json).unwrap()
+        };
+        record.learn(&run(11, "eval b1 0000000000000001"));
+        record.learn(&run(12, "eval b1 00000000000000ff"));
+        for other in ["eval b1-2 0000000000000005", "eval b1 5", "b1 0000000000000005", ""] {
+            record.learn(&run(13, other));
+        }
+        assert_eq!(runs(&record), [Some(11), Some(12), None], "in the order of their times");
+        assert_eq!(record.latest_run(), Some(12));
+        assert_eq!(record.dispatches[1].shards, [0, 1], "another machine's may serve any shard");
+    }
+}

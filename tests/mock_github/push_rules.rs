@@ -47,8 +47,8 @@ pub(crate) fn refusal(world: &World, repo: &Repo, updates: &[Update]) -> Option<
 pub(crate) async fn move_first(world: &World, repo: &Repo, updates: &[Update]) -> anyhow::Result<()> {
     for update in updates.iter().filter(|update| !update.is_deletion()) {
         let Some(branch) = update.branch() else { continue };
-        let now = repo.bare.resolve(&update.reference).await;
-        let is_current = now.map_or(update.old.bytes().all(|byte| byte == b'0'), |now| now == update.old);
+        // Only a branch that is there can be moved.
+        let is_current = repo.bare.resolve(&update.reference).await.is_some_and(|now| now == update.old);
         let strikes = |what: &What| matches!(what, What::RefMoved { branch } if is_of(update, branch));
         if is_current && world.lock().faults.strike(strikes).is_some() {
             let path = format!("foreign/{}", random_hex(8));

@@ -37,8 +37,8 @@ fn a_limit_that_is_configured_nowhere_is_learned() {
     workspace.write_requests(500);
     workspace.dispatch(&[]).expect(0);
     assert_eq!(workspace.rows("out/responses.jsonl").len(), 500);
-    // How few there can be is measured in simulated time (src/runner/pace/tests.rs): here the machine may be busy. Repeating
-    // alone, without a lower rate, is refused about 1,000 times.
+    // How few there can be is measured in simulated time (src/runner/pace/tests.rs): here the machine may be busy. Who
+    // only repeats, once a second, is refused 400 + 300 + 200 + 100 times.
     let refused = llm.counter("s429");
     assert!(refused < 500, "{refused} refusals for 500 answers: the limit was not learned");
 }

@@ -39,28 +39,24 @@ pub enum PublishError {
 }
 
 impl LocalExchange {
-    /// Brings the batch on a branch over there into this exchange; `false` if there is no such branch.
+    /// Brings the batch on a branch over there into this exchange; `false` if there is no such branch. Where the branch may
+    /// be anybody's, only its tip is wanted, not its history.
     pub fn fetch_batch(
         &self,
         remote: &Remote,
         branch: &str,
         id: &BatchId,
+        with_history: bool,
         patience: Duration,
     ) -> anyhow::Result<bool> {
-        let fetch = || self.repository.fetch(remote, branch, &handover_branch(id));
-        with_patience(remote, patience, fetch)
-    }
-
-    /// The same without the history of the branch, which may be anybody's.
-    pub fn fetch_batch_tip(
-        &self,
-        remote: &Remote,
-        branch: &str,
-        id: &BatchId,
-        patience: Duration,
-    ) -> anyhow::Result<bool> {
-        let fetch = || self.repository.fetch_tip(remote, branch, &handover_branch(id));
-        with_patience(remote, patience, fetch)
+        let to = handover_branch(id);
+        with_patience(remote, patience, || {
+            if with_history {
+                self.repository.fetch(remote, branch, &to)
+            } else {
+                self.repository.fetch_tip(remote, branch, &to)
+            }
+        })
     }
 
     /// Refuses a repository (exit 3) in which a branch has the name of a folder that the results, or also the batch, need,

@@ -18,7 +18,7 @@ impl Dispatcher {
                 exchange.fetch_results(&remote, &batch_id, None, PATIENCE)?;
                 let branch = crate::exchange::handover_branch(&batch_id);
                 let here = exchange.batch_bytes(&batch_id)?.is_some();
-                if here || exchange.fetch_batch(&remote, &branch, &batch_id, PATIENCE)? {
+                if here || exchange.fetch_batch(&remote, &branch, &batch_id, true, PATIENCE)? {
                     let temporary = tempfile::tempdir()?;
                     let (manifest, sha256) = unpack_batch(exchange, &batch_id, temporary.path())?;
                     return Ok(Some((sha256, manifest.requests, manifest.shards, true)));

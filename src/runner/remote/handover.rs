@@ -61,7 +61,7 @@ pub(super) async fn receive(
             let fetch_id = id.clone();
             let fetch = {
                 let branch = branch.clone();
-                move || exchange.fetch_batch_tip(&remote, &branch, &fetch_id, FETCH_PATIENCE)
+                move || exchange.fetch_batch(&remote, &branch, &fetch_id, false, FETCH_PATIENCE)
             };
             if !blocking(fetch).await? {
                 let message = format!("there is no branch `{branch}` in `{repo}`");

@@ -338,7 +338,7 @@ fn the_history_of_a_branch_that_a_batch_is_handed_over_on_is_not_fetched() {
     let url = format!("{}/{REPO}.git", stage.github.urls().server_url);
     let remote = Remote::new(&url, Some(Secret::new(TOKEN)));
     let id = "b1".parse().unwrap();
-    assert!(exchange.fetch_batch_tip(&remote, "eval-batch/b1", &id, Duration::ZERO).unwrap());
+    assert!(exchange.fetch_batch(&remote, "eval-batch/b1", &id, false, Duration::ZERO).unwrap());
     let mut count = std::process::Command::new("git");
     count.arg("--git-dir").arg(exchange.path()).args(["rev-list", "--count", "eval-batch/b1"]);
     assert_eq!(String::from_utf8(count.output().unwrap().stdout).unwrap().trim(), "1");

@@ -70,7 +70,7 @@ fn a_run_that_takes_too_long_goes_on_and_the_next_attempt_waits_for_it() {
 }
 
 #[test]
-fn a_model_that_refuses_is_told_at_once_to_every_attempt() {
+fn a_model_that_refuses_is_told_and_asked_again_by_the_next_attempt() {
     let calls = Calls::with_llm(&["--require-key", "another-key-than-the-runner-has"]);
     let line = one_call(&calls);
     assert_snapshot!(line, @"exit 1: the call failed (auth, HTTP 401): Incorrect API key provided: *** (hint: mend the key among the secrets of the runner repository)");

@@ -198,7 +198,7 @@ pub struct AdapterArgs {
     #[arg(long, value_name = "FILE", help_heading = "Call")]
     pub output_file: PathBuf,
     /// The test: AgentV's `{EVAL_ID}`
-    #[arg(long, help_heading = "Call")]
+    #[arg(long, allow_hyphen_values = true, help_heading = "Call")]
     pub id: String,
     /// How often AgentV has tried before: its `{ATTEMPT}`
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Call")]

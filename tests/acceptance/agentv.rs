@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
@@ -175,23 +175,25 @@ fn a_leader_that_is_killed_costs_nothing() {
     desk.stage.paid_once(12);
 }
 
+/// The suite and the targets of `docs/agentv.md`, with this machine's binary and repository.
 #[test]
-fn files_and_turns_reach_the_model() {
+fn the_example_of_the_docs_works() {
     let desk = Desk::new(&[]);
-    desk.stage.workspace.write("notes.md", "Rosebud was a sledge.");
-    desk.stage.workspace.write(
-        "suite.eval.yaml",
-        "name: forms\ntests:\n  - id: file\n    criteria: names it\n    input:\n      - role: user\n        content:\n          \
-         - type: file\n            value: notes.md\n          - type: text\n            value: What was it?\n    assertions:\n      \
-         - type: contains\n        value: Rosebud was a sledge.\n      - type: contains\n        value: What was it?\n  \
-         - id: turns\n    criteria: last\n    input:\n      - role: system\n        content: Be brief.\n      - role: user\n        \
-         content: One?\n      - role: assistant\n        content: '1'\n      - role: user\n        content: Two?\n    \
-         assertions:\n      - type: equals\n        value: Two?\n",
-    );
-    let run = desk.eval("cloud", "out", &["--workers", "2"]);
-    assert_eq!(run.scores(), BTreeMap::from([("file", 1.0), ("turns", 1.0)]), "{}", run.shown);
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/agentv");
+    for name in ["suite.eval.yaml", "notes.md", "targets.yaml"] {
+        let text = std::fs::read_to_string(fixtures.join(name)).unwrap();
+        let text = text.replace("/usr/local/bin/run-evals", env!("CARGO_BIN_EXE_run-evals"));
+        let text = text.replace("myorg/eval-runner", "acme/runner").replace("target: gpt", "target: llm");
+        desk.stage.workspace.write(name, text);
+    }
+    let run = desk.eval("cloud-eval-runner", "out", &["--workers", "50"]);
+    assert_eq!(run.rows.len(), 5, "{}", run.shown);
+    assert!(run.scores().values().all(|score| (*score - 1.0).abs() < f64::EPSILON), "{:?}", run.scores());
+    assert_eq!(desk.stage.starts(), 1);
+    // The file has travelled, and where it lay has not.
     let root = desk.stage.workspace.root().to_str().unwrap();
     let served = desk.stage.llm.served();
+    assert!(served.keys().any(|message| message.contains("called Rosebud")), "{served:?}");
     assert!(served.keys().all(|message| !message.contains(root)), "{served:?}");
 }
 

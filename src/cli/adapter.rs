@@ -169,7 +169,7 @@ fn answered(response: Option<Response>, outcome: Outcome) -> Result<Response, Fa
 
 /// Returns when nobody waits for this call any more: AgentV ended, or it ended the shell that it had started.
 async fn given_up(place: &RunPlace, parent: u32) {
-    let is_wanted = |look: u32| look % LOOKS != 0 || place.is_wanted();
+    let is_wanted = |look: u32| look < LOOKS || place.is_wanted();
     for look in (1..=LOOKS).cycle() {
         tokio::time::sleep(LOOK_EVERY).await;
         if std::os::unix::process::parent_id() != parent || !is_wanted(look) {

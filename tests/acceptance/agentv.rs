@@ -197,6 +197,30 @@ fn the_example_of_the_docs_works() {
     assert!(served.keys().all(|message| !message.contains(root)), "{served:?}");
 }
 
+/// A grader that needs a model gets it from the runner repository too: no key is needed here at all.
+#[test]
+fn a_grader_can_be_a_runner_repository() {
+    let desk = Desk::new(&[]);
+    let verdict =
+        r#"{"score": 0.75, "assertions": [{"text": "is said", "passed": true, "evidence": "seen"}]}"#;
+    let targets = format!(
+        "targets:\n  - name: llm\n    provider: mock\n  - name: judge\n    provider: mock\n    response: '{verdict}'\n"
+    );
+    desk.stage.github.put_file("acme/runner", "targets.yaml", targets);
+    let targets = desk.stage.workspace.read("targets.yaml");
+    let judge = targets.split_once("  - name: cloud\n").unwrap().1;
+    let judge = judge.replace("--target cloud", "--target judge").replace("target: llm", "target: judge");
+    let targets = format!("{targets}    grader_target: judge\n  - name: judge\n{judge}");
+    desk.stage.workspace.write("targets.yaml", targets);
+    let test = "    input: message\n    criteria: says it\n    assertions:\n      - name: judged\n        type: llm-grader\n        prompt: Is it said?\n";
+    desk.stage
+        .workspace
+        .write("suite.eval.yaml", format!("name: judged\ntests:\n  - id: a\n{test}  - id: b\n{test}"));
+    let run = desk.eval("cloud", "out", &["--workers", "2"]);
+    assert_eq!(run.scores(), BTreeMap::from([("a", 0.75), ("b", 0.75)]), "{}", run.shown);
+    eprintln!("{} runs, {:?}", desk.stage.starts(), desk.requests_of_runs());
+}
+
 /// The error that AgentV's row has for the only case.
 fn error_row(desk: &Desk) -> String {
     desk.stage.workspace.write("suite.eval.yaml", suite(1, ""));

@@ -5,6 +5,7 @@
 pub mod action;
 pub mod adapter;
 pub mod archive;
+pub mod bundle;
 pub mod cli;
 pub mod config;
 pub mod dispatcher;

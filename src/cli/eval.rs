@@ -6,14 +6,15 @@ use super::args::{DispatchArgs, EvalArgs};
 use super::display::Display;
 use super::output::Output;
 use super::session::{Input, Session};
-use super::{begin, inputs, resume};
+use super::{begin, bundle, inputs, resume};
 use crate::model::{Exit, Failure};
 
 /// Where `eval` puts its files unless told otherwise.
 const DEFAULT_OUTPUT: &str = ".run-evals/results";
 
 pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Exit> {
-    let session = Session::open(Input::Suite(args.suite), &args.work, display)?;
+    let suite = bundle::open(args.suite)?;
+    let session = Session::open(Input::Suite(suite.path), &args.work, display)?;
     let batches = session.plan()?;
     let exchange = inputs::exchange(&args.work.batch.exchange)?;
     let chosen = args.work.output.output.map(|dir| Output::open(Some(dir))).transpose()?;
@@ -31,9 +32,10 @@ pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::R
     if let Some(id) = &args.resume {
         return resume::resume(id, &args, display).await;
     }
-    let input = match (args.requests, args.suite) {
+    let suite = args.suite.map(bundle::open).transpose()?;
+    let input = match (args.requests, &suite) {
         (Some(requests), _) => Input::Requests(requests),
-        (None, Some(suite)) => Input::Suite(suite),
+        (None, Some(suite)) => Input::Suite(suite.path.clone()),
         (None, None) => return Err(Failure::new(Exit::Usage, "expected a suite or `--requests FILE`").into()),
     };
     let session = Session::open(input, &args.work, display)?;

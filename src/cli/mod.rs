@@ -4,7 +4,9 @@ mod actions;
 mod adapter;
 mod answer;
 mod args;
+mod attach;
 mod begin;
+mod bundle;
 mod collect;
 mod display;
 mod eval;
@@ -17,6 +19,7 @@ mod run;
 mod run_remote;
 mod session;
 mod signals;
+mod verify_run;
 
 pub use actions::{Annotation, annotate};
 pub use args::{Cli, Command};
@@ -32,6 +35,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Dispatch(args) => eval::dispatch(args, &display).await,
         Command::Collect(args) => collect::collect(args, &display).await,
         Command::Run(args) => run::run(args, &display).await,
+        Command::Bundle(args) => bundle::bundle(args, &display).await,
         Command::Adapter(args) => {
             // What it prints becomes part of a result.
             let display = display::Display::new(cli.global.verbose == 0);

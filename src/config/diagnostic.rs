@@ -134,7 +134,7 @@ fn excerpt(line: &str, column: usize) -> (String, usize) {
 }
 
 /// Whether the value of a key with this name is a secret.
-pub(super) fn is_secret_name(name: &str) -> bool {
+pub fn is_secret_name(name: &str) -> bool {
     const NAMES: [&str; 5] = ["key", "token", "secret", "password", "authorization"];
     let lower = name.trim_end().trim_end_matches(['"', '\'']).to_lowercase();
     NAMES.iter().any(|secret| lower.ends_with(secret))

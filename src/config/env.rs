@@ -26,6 +26,13 @@ impl Env {
         self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
+    /// The names of all variables, in order.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.values.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Marks variables that hold a key: nothing that is sent anywhere may refer to them.
     pub fn mark_secret(&mut self, names: impl IntoIterator<Item = String>) {
         self.secrets.extend(names);

@@ -11,8 +11,10 @@ pub struct Reference<'t> {
     pub name: &'t str,
     /// What stands after `:-`.
     pub default: Option<&'t str>,
-    start: usize,
-    end: usize,
+    /// Where it begins in the text.
+    pub start: usize,
+    /// Where it ends.
+    pub end: usize,
 }
 
 impl<'t> Reference<'t> {
@@ -89,14 +91,7 @@ pub fn interpolate_tree(node: &mut Node, env: &Env, unset: &mut impl FnMut(&Node
             for name in missing {
                 unset(node, &name);
             }
-            node.value = match plain(&value) {
-                typed @ (NodeValue::Bool(_) | NodeValue::Int(_) | NodeValue::Float(_))
-                    if whole && is_typed(&value) =>
-                {
-                    typed
-                }
-                _ => NodeValue::String(value),
-            };
+            node.value = if whole { typed(value) } else { NodeValue::String(value) };
         }
         NodeValue::List(items) => {
             for item in items {
@@ -109,6 +104,14 @@ pub fn interpolate_tree(node: &mut Node, env: &Env, unset: &mut impl FnMut(&Node
             }
         }
         _ => {}
+    }
+}
+
+/// The value of a whole reference: a boolean or a number where it reads like one.
+pub fn typed(value: String) -> NodeValue {
+    match plain(&value) {
+        typed @ (NodeValue::Bool(_) | NodeValue::Int(_) | NodeValue::Float(_)) if is_typed(&value) => typed,
+        _ => NodeValue::String(value),
     }
 }
 

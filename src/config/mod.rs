@@ -19,14 +19,17 @@ mod targets;
 mod workflow;
 mod yaml;
 
-pub use diagnostic::{Invalid, Problems};
+pub use diagnostic::{Invalid, Problems, is_secret_name};
 pub use env::Env;
-pub use interpolate::{Reference, each_reference, interpolate, interpolate_tree, references};
+pub use interpolate::{Reference, each_reference, interpolate, interpolate_tree, references, typed};
 pub use node::{Fields, Key, Node, NodeValue, did_you_mean};
 pub use policy::Policy;
 pub use roots::Roots;
 pub use source::{Source, Span, shown};
-pub use suite::{SuiteOptions, load_suite, media_type};
+pub use suite::{
+    SuiteOptions, VERSION_5, expand_pattern, fill_vars, is_pattern, load_suite, media_type, mentions_vars,
+    normalized, parse_line, suite_name,
+};
 pub use targets::{TargetsFile, parse_duration};
 pub use workflow::WorkflowInputs;
 pub use yaml::Document;

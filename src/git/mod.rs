@@ -10,9 +10,11 @@ mod commit;
 mod objects;
 mod remote;
 mod repository;
+mod worktree;
 
 pub use command::GitError;
 pub use commit::{Committed, NewFile};
 pub use objects::ObjectId;
 pub use remote::{Pushed, Remote, fetch_files};
 pub use repository::Repository;
+pub use worktree::{Worktree, resolve_ref};

@@ -41,7 +41,7 @@ impl Format {
 }
 
 /// The name of a suite that gives itself none.
-pub(super) fn suite_name(path: &Path) -> String {
+pub fn suite_name(path: &Path) -> String {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let lower = name.to_ascii_lowercase();
     let ending = [".eval.yaml", ".eval.yml", ".yaml", ".yml", ".jsonl"]
@@ -53,7 +53,7 @@ pub(super) fn suite_name(path: &Path) -> String {
 }
 
 /// The path without `.` and `..`, by its text alone.
-pub(super) fn normalized(path: &Path) -> PathBuf {
+pub fn normalized(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for component in path.components() {
         match component {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::config::{Node, Source, Span};
 
 /// What a line says; nothing where it is blank, and the place and message of what is wrong with it.
-pub(super) fn parse_line(
+pub fn parse_line(
     source: &Arc<Source>,
     number: u32,
     line: &str,

@@ -25,6 +25,11 @@ mod tests;
 use std::path::Path;
 
 pub use self::attachments::media_type;
+pub use self::files::{normalized, suite_name};
+pub use self::jsonl::parse_line;
+pub use self::pattern::{expand as expand_pattern, is_pattern};
+pub use self::refuse::VERSION_5;
+pub use self::vars::{fill as fill_vars, mentions as mentions_vars};
 
 use crate::config::Env;
 use crate::model::{Digest, Failure, Suite};
@@ -44,13 +49,13 @@ pub struct SuiteOptions<'a> {
 /// Loads a suite with everything it refers to; all problems of all its files at once. The strings are drawn warnings.
 pub fn load_suite(path: &Path, options: &SuiteOptions) -> Result<(Suite, Vec<String>), Failure> {
     let format = Format::of_suite(path)?;
-    let absolute = files::normalized(&options.cwd.join(path));
+    let absolute = normalized(&options.cwd.join(path));
     let bytes = std::fs::read(&absolute).map_err(|error| {
         Failure::config(format!("cannot read the suite `{}`: {error}", path.display()))
             .hint("name the file of the suite, from the working directory on")
     })?;
     let mut suite = Suite {
-        name: files::suite_name(path),
+        name: suite_name(path),
         source_sha256: Some(Digest::of(&bytes)),
         replicates: 1,
         ..Suite::default()

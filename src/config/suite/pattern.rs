@@ -8,13 +8,13 @@ use walkdir::WalkDir;
 use super::files::normalized;
 
 /// Whether AgentV takes the path for a pattern.
-pub(super) fn is_pattern(path: &str) -> bool {
+pub fn is_pattern(path: &str) -> bool {
     path.contains(['*', '?', '{'])
 }
 
 /// The files that a pattern matches, in the order of their paths' bytes. Names that begin with a dot match only a
 /// pattern that spells the dot.
-pub(super) fn expand(pattern: &str, dir: &Path) -> Result<Vec<PathBuf>, String> {
+pub fn expand(pattern: &str, dir: &Path) -> Result<Vec<PathBuf>, String> {
     let pattern = pattern.replace('\\', "/");
     let wild = pattern.find(['*', '?', '{', '[']).unwrap_or(pattern.len());
     let fixed = pattern[..wild].rfind('/').map_or(0, |slash| slash + 1);

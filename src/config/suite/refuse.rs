@@ -6,7 +6,7 @@ use crate::config::{Fields, Key, Node, Span};
 const USE_AGENTV: &str = "run it with `agentv eval` and `provider: github-actions`";
 
 /// Keys at the top of a suite that only AgentV 5 knows.
-const VERSION_5: [&str; 10] = [
+pub const VERSION_5: [&str; 10] = [
     "prompts",
     "providers",
     "scenarios",

@@ -14,7 +14,7 @@ struct Place<'t> {
 }
 
 /// Whether any text of a tree has a place to fill.
-pub(super) fn mentions(node: &Node) -> bool {
+pub fn mentions(node: &Node) -> bool {
     match &node.value {
         NodeValue::String(text) => places(text).next().is_some(),
         NodeValue::List(items) => items.iter().any(mentions),
@@ -25,7 +25,7 @@ pub(super) fn mentions(node: &Node) -> bool {
 
 /// The tree with its places filled. A text that is one whole place becomes the value itself, of whatever kind; a name
 /// without a value stays as it is, and `missing` hears of it.
-pub(super) fn fill<'n>(
+pub fn fill<'n>(
     node: &'n Node,
     vars: Option<&Node>,
     missing: &mut impl FnMut(&Span, &str),

@@ -1,0 +1,304 @@
+//! Commands: which files of the repository they name, and the directory that they are run in.
+//!
+//! A command is not rewritten. What it names lies in `scripts/` as it lay in the repository, and the command is run in the image
+//! of the directory that it was run in. Only absolute paths into the repository are replaced, by relative ones.
+
+use std::path::{Path, PathBuf};
+
+use super::compiler::Compiler;
+use super::files::{Area, relative_path};
+use super::tree;
+use crate::config::{Node, NodeValue, Span, interpolate, normalized};
+
+/// Programs that run the script that they are given.
+const INTERPRETERS: [&str; 14] = [
+    "bash", "sh", "zsh", "dash", "python", "python3", "node", "bun", "deno", "tsx", "ts-node", "ruby", "perl",
+    "pwsh",
+];
+
+/// Directories whose programs are expected on every machine.
+const SYSTEM: [&str; 6] = ["/bin", "/usr/bin", "/sbin", "/usr/sbin", "/dev", "/proc"];
+
+/// How a command is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// A text is for a shell.
+    Shell,
+    /// A text is cut at its blanks.
+    Words,
+}
+
+/// What it means if the script is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// It cannot run anywhere.
+    Error,
+    /// It may appear where the command is run.
+    Fine,
+}
+
+/// A word of a command, and where it stands in the text.
+#[derive(Debug, PartialEq, Eq)]
+struct Word<'t> {
+    text: &'t str,
+    start: usize,
+    quoted: bool,
+}
+
+impl Compiler<'_> {
+    /// Takes along what a command names that is run in `base`, and lets the directory be there. Returns the directory's place.
+    pub(super) fn command(
+        &mut self,
+        command: &mut Node,
+        style: Style,
+        base: &Path,
+        missing: Missing,
+    ) -> Option<String> {
+        let at = command.span.clone();
+        let place = self.files.keep_directory(Area::Scripts, base, &at, &mut self.problems)?;
+        match &mut command.value {
+            NodeValue::String(text) => {
+                let words = if style == Style::Shell { shell_words(text) } else { blank_words(text) };
+                let replaced = self.words(&words, base, &at, missing);
+                for (start, length, with) in replaced.into_iter().rev() {
+                    text.replace_range(start..start + length, &with);
+                }
+            }
+            NodeValue::List(items) => {
+                let texts: Vec<String> =
+                    items.iter().map(|item| item.as_str().unwrap_or_default().to_owned()).collect();
+                let words: Vec<Word> =
+                    texts.iter().map(|text| Word { text, start: 0, quoted: true }).collect();
+                let mut bases = vec![base.to_owned()];
+                for (i, word) in words.iter().enumerate() {
+                    let at = items[i].span.clone();
+                    if let Some((with, _)) = self.word(&words, i, &mut bases, &at, missing) {
+                        items[i] = tree::text(with, &at);
+                    } else if word.text.contains(char::is_whitespace) {
+                        // `sh -c "…"`
+                        let inner = shell_words(word.text);
+                        self.words(&inner, base, &at, Missing::Fine);
+                    }
+                }
+            }
+            _ => {}
+        }
+        Some(place)
+    }
+
+    /// Looks at each word; returns what has to be replaced: where, how much, and by what.
+    fn words(
+        &mut self,
+        words: &[Word<'_>],
+        base: &Path,
+        at: &Span,
+        missing: Missing,
+    ) -> Vec<(usize, usize, String)> {
+        let mut bases = vec![base.to_owned()];
+        let mut replaced = Vec::new();
+        for i in 0..words.len() {
+            let word = &words[i];
+            if let Some((with, cut)) = self.word(words, i, &mut bases, at, missing) {
+                replaced.push((word.start + cut, word.text.len() - cut, with));
+            } else if word.quoted && word.text.contains(char::is_whitespace) {
+                let inner = shell_words(word.text);
+                self.words(&inner, base, at, Missing::Fine);
+            }
+        }
+        replaced
+    }
+
+    /// Takes along what a word names. Returns what it becomes if it is an absolute path into the repository, and how much
+    /// of the word stays before it.
+    fn word(
+        &mut self,
+        words: &[Word<'_>],
+        i: usize,
+        bases: &mut Vec<PathBuf>,
+        at: &Span,
+        missing: Missing,
+    ) -> Option<(String, usize)> {
+        let whole = words[i].text;
+        let previous = i.checked_sub(1).map(|i| words[i].text);
+        // `--config=x` and `NAME=x`
+        let cut = whole.find('=').filter(|_| !whole.starts_with(['.', '/'])).map_or(0, |at| at + 1);
+        let mut unset = false;
+        let text = interpolate(&whole[cut..], self.env, |_| unset = true);
+        if unset || text.is_empty() || text.len() > 4096 || text.contains(['\n', '*']) || text.contains("{{") {
+            return None;
+        }
+        if matches!(previous, Some("-m")) && words[0].text.contains("python")
+            || matches!(previous, Some("-m")) && words.iter().any(|word| word.text.contains("python"))
+        {
+            self.module(&text, &bases.clone(), at);
+            return None;
+        }
+        if matches!(previous, Some("run" | "exec" | "x")) {
+            self.package_script(&text, &bases[0].clone(), at);
+        }
+        let path = Path::new(&text);
+        if path.is_absolute() {
+            return self.absolute(path, i == 0 || previous == Some("env"), bases, at).map(|with| (with, cut));
+        }
+        if text.starts_with(['-', '{', '$', '~', '(']) || text.contains("://") {
+            return None;
+        }
+        let found = bases.iter().rev().map(|base| normalized(&base.join(path))).find(|path| path.exists());
+        let Some(found) = found else {
+            let script = i == 0 && text.contains('/')
+                || previous.is_some_and(|word| is_interpreter(word)) && is_script_name(path) && text.contains('/');
+            let leads = words.get(i.wrapping_sub(1)).is_none_or(|word| word.text != "cd");
+            if script && leads && missing == Missing::Error && cut == 0 && !text.contains(['$', '`', '{']) {
+                let dir = super::shown_dir(&bases[0], &self.places.cwd);
+                self.problems.error_with_hint(
+                    at,
+                    format!("no such script: `{text}`"),
+                    format!("the command is run in `{dir}`"),
+                );
+            }
+            return None;
+        };
+        if previous == Some("cd") && found.is_dir() {
+            bases.push(found);
+            return None;
+        }
+        // A program in `PATH` may have the name of a directory.
+        if i == 0 && !text.contains('/') {
+            return None;
+        }
+        self.files.add(Area::Scripts, &found, at, &mut self.problems)?;
+        if found.is_file() {
+            self.needs(&found, &bases.clone(), at);
+        }
+        None
+    }
+
+    /// An absolute path: into the repository it becomes relative, another one is expected on every machine.
+    fn absolute(&mut self, path: &Path, runs: bool, bases: &[PathBuf], at: &Span) -> Option<String> {
+        let path = normalized(path);
+        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+        if real.starts_with(&self.places.root) && path.exists() {
+            let base = bases.last()?;
+            self.files.add(Area::Scripts, &real, at, &mut self.problems)?;
+            if real.is_file() {
+                self.needs(&real, bases, at);
+            }
+            let way = relative_path(base, &real);
+            return Some(if way.contains('/') { way } else { format!("./{way}") });
+        }
+        let system = SYSTEM.iter().any(|dir| path.starts_with(dir));
+        if path.exists() && !system || runs && !system {
+            self.files.leave(path.display().to_string(), "named by a command, and not in the repository: it must be on every machine");
+        }
+        None
+    }
+
+    /// `python -m a.b`
+    fn module(&mut self, name: &str, bases: &[PathBuf], at: &Span) {
+        let first = name.split('.').next().unwrap_or(name);
+        for base in bases {
+            for candidate in [base.join(format!("{first}.py")), base.join(first)] {
+                if candidate.exists() {
+                    let path = normalized(&candidate);
+                    self.files.add(Area::Scripts, &path, at, &mut self.problems);
+                    self.needs_of(&path, bases, at);
+                }
+            }
+        }
+    }
+
+    /// `bun run NAME`: a script of `package.json` may name files too.
+    fn package_script(&mut self, name: &str, base: &Path, at: &Span) {
+        let root = self.places.root.clone();
+        let dirs = base.ancestors().take_while(|dir| dir.starts_with(&root));
+        let Some(package) = dirs.map(|dir| dir.join("package.json")).find(|path| path.is_file()) else { return };
+        let json = std::fs::read(&package).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let json: serde_json::Value = json.unwrap_or_default();
+        let Some(script) = json["scripts"][name].as_str() else { return };
+        self.files.add(Area::Scripts, &package, at, &mut self.problems);
+        self.packages(&package, at);
+        let dir = package.parent().unwrap_or(base).to_owned();
+        let script = script.to_owned();
+        let words = shell_words(&script);
+        self.words(&words, &dir, at, Missing::Fine);
+    }
+}
+
+/// A text for a shell that runs a command of a target hook or an aggregator elsewhere.
+pub(super) fn run_in(place: &str, command: &str) -> String {
+    format!("cd {} && {command}", quoted(place))
+}
+
+/// A word as a shell reads it.
+pub(super) fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_./-+@".contains(c);
+    if !text.is_empty() && text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+pub(super) fn is_script_name(path: &Path) -> bool {
+    const ENDINGS: [&str; 16] = [
+        "py", "sh", "bash", "zsh", "js", "mjs", "cjs", "ts", "mts", "cts", "tsx", "jsx", "rb", "pl", "ps1", "lua",
+    ];
+    path.extension().and_then(|end| end.to_str()).is_some_and(|end| ENDINGS.contains(&end))
+}
+
+fn is_interpreter(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or(word);
+    INTERPRETERS.contains(&name) || name == "run"
+}
+
+fn blank_words(text: &str) -> Vec<Word<'_>> {
+    let start_of = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
+    text.split_whitespace().map(|word| Word { text: word, start: start_of(word), quoted: false }).collect()
+}
+
+/// The words of a shell's text, roughly: quotes are respected, everything that is no word separates.
+fn shell_words(text: &str) -> Vec<Word<'_>> {
+    let mut words = Vec::new();
+    let mut chars = text.char_indices().peekable();
+    while let Some(&(start, c)) = chars.peek() {
+        if c.is_whitespace() || ";|&()<>`".contains(c) {
+            chars.next();
+        } else if c == '"' || c == '\'' {
+            chars.next();
+            let mut end = text.len();
+            for (at, inner) in chars.by_ref() {
+                if inner == c {
+                    end = at;
+                    break;
+                }
+            }
+            words.push(Word { text: &text[start + 1..end], start: start + 1, quoted: true });
+        } else {
+            let mut end = text.len();
+            while let Some(&(at, inner)) = chars.peek() {
+                if inner.is_whitespace() || ";|&()<>`\"'".contains(inner) {
+                    end = at;
+                    break;
+                }
+                chars.next();
+            }
+            words.push(Word { text: &text[start..end], start, quoted: false });
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_shell() {
+        let words: Vec<_> =
+            shell_words("cd x && ./a.sh \"b c\" 'd' e>f $(g) h='i j'").into_iter().map(|word| word.text).collect();
+        assert_eq!(words, ["cd", "x", "./a.sh", "b c", "d", "e", "f", "$", "g", "h=", "i j"]);
+        assert!(shell_words("'open").iter().any(|word| word.text == "open"));
+    }
+
+    #[test]
+    fn quotes_hold() {
+        assert_eq!(run_in("scripts/a", "./x.sh"), "cd scripts/a && ./x.sh");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+    }
+}

@@ -1,0 +1,207 @@
+//! `manifest.json`: what a bundle is made of, and how it came about.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::files::LeftBehind;
+use super::variables::Variable;
+use super::workspace::has_credentials;
+use crate::git::Worktree;
+use crate::model::{Digest, Failure};
+
+/// The version of this format.
+pub(super) const FORMAT: u32 = 1;
+
+/// The manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// The version of this format.
+    pub format: u32,
+    /// The version of the program that made it.
+    pub run_evals: String,
+    /// The version of AgentV that the suite is for, where the repository says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agentv: Option<String>,
+    /// The suite's name.
+    pub name: String,
+    /// How many tests it has.
+    pub tests: u64,
+    /// The targets that travel.
+    pub targets: Vec<String>,
+    /// When: `SOURCE_DATE_EPOCH`, or the time of the commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<Timestamp>,
+    /// Where it comes from.
+    pub source: Provenance,
+    /// The options that it was made with.
+    pub flags: Vec<String>,
+    /// The variables that it refers to.
+    pub env: Vec<Variable>,
+    /// What does not travel, and why.
+    pub left_behind: Vec<LeftBehind>,
+    /// The files that became part of `eval.yaml` or `targets.yaml`.
+    pub inlined: Vec<Inlined>,
+    /// Everything in it but this file.
+    pub files: Vec<FileRecord>,
+}
+
+/// Where a bundle comes from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provenance {
+    /// The suite, from the repository's directory on.
+    pub suite: String,
+    /// The address of the repository.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
+    /// The commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// Whether anything that travels differs from the commit.
+    pub dirty: bool,
+    /// What differs.
+    pub changed: Vec<String>,
+}
+
+/// A file that became part of another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Inlined {
+    /// Where it is in the repository.
+    pub source: String,
+    /// What it held.
+    pub sha256: Digest,
+}
+
+/// One file of a bundle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRecord {
+    /// Where it is in the bundle.
+    pub path: String,
+    /// Where it is in the repository.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// What is there.
+    #[serde(flatten)]
+    pub content: Content,
+}
+
+/// What is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Content {
+    /// A file.
+    File {
+        /// How many bytes.
+        size: u64,
+        /// Which bytes.
+        sha256: Digest,
+        /// `0644`, or `0755` if it can be run.
+        mode: String,
+    },
+    /// A symbolic link.
+    Link {
+        /// What it says.
+        link: String,
+    },
+}
+
+impl Manifest {
+    /// Reads a manifest; a newer format is told as such.
+    pub fn parse(text: &[u8], shown: &Path) -> Result<Self, Failure> {
+        let invalid = |what: String| Failure::config(format!("`{}` is no manifest of a bundle: {what}", shown.display()));
+        let json: serde_json::Value = serde_json::from_slice(text).map_err(|error| invalid(error.to_string()))?;
+        match json["format"].as_u64() {
+            Some(format) if format > u64::from(FORMAT) => Err(Failure::config(format!(
+                "`{}` has format {format}, and this version knows {FORMAT}",
+                shown.display()
+            ))
+            .hint("use a newer `run-evals`")),
+            Some(_) => serde_json::from_value(json).map_err(|error| invalid(error.to_string())),
+            None => Err(invalid("it has no `format`".to_owned())),
+        }
+    }
+
+    /// The file's text.
+    pub fn to_text(&self) -> String {
+        format!("{:#}\n", serde_json::json!(self))
+    }
+}
+
+impl Provenance {
+    /// What is known of the repository, as far as it concerns these sources.
+    pub(super) fn new(suite: String, worktree: Option<&Worktree>, root: &Path, sources: &BTreeSet<String>) -> Self {
+        let Some(worktree) = worktree else { return Self { suite, ..Self::default() } };
+        let in_root = |changed: &String| {
+            let path = worktree.root.join(changed);
+            path.strip_prefix(root).ok().and_then(Path::to_str).map(ToOwned::to_owned)
+        };
+        let changed: Vec<String> =
+            worktree.changed.iter().filter_map(in_root).filter(|path| sources.contains(path)).collect();
+        Self {
+            suite,
+            repository: worktree.origin.as_deref().and_then(public_address),
+            commit: worktree.commit.as_ref().map(|(commit, _)| commit.clone()),
+            dirty: !changed.is_empty(),
+            changed,
+        }
+    }
+}
+
+/// The address of a repository that means the same on other machines, without a password.
+fn public_address(url: &str) -> Option<String> {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        // `git@host:owner/name`
+        let (host, _) = url.split_once(':')?;
+        return (host.contains('@') && !host.contains('/')).then(|| url.to_owned());
+    };
+    if !matches!(scheme, "https" | "http" | "ssh" | "git") {
+        return None;
+    }
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let keeps_user = scheme == "ssh" && !has_credentials(url);
+    let host = host.rsplit_once('@').filter(|_| !keeps_user).map_or(host, |(_, host)| host);
+    Some(format!("{scheme}://{host}/{path}"))
+}
+
+/// The version of AgentV that a repository asks for: what the suite requires, or else the nearest `package.json`.
+pub(super) fn agentv_version(required: Option<&str>, dir: &Path, root: &Path) -> Option<String> {
+    if let Some(required) = required {
+        return Some(required.to_owned());
+    }
+    dir.ancestors().take_while(|dir| dir.starts_with(root)).find_map(|dir| {
+        let json: serde_json::Value = serde_json::from_slice(&std::fs::read(dir.join("package.json")).ok()?).ok()?;
+        let version = |kind: &str| json[kind]["agentv"].as_str().map(ToOwned::to_owned);
+        version("dependencies").or_else(|| version("devDependencies"))
+    })
+}
+
+/// The inlined files, as the manifest lists them.
+pub(super) fn inlined(files: &BTreeMap<String, Digest>) -> Vec<Inlined> {
+    files.iter().map(|(source, sha256)| Inlined { source: source.clone(), sha256: *sha256 }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_hold_no_password_and_no_path_of_a_machine() {
+        for (url, shown) in [
+            ("https://github.com/o/r.git", Some("https://github.com/o/r.git")),
+            ("https://me:secret@github.com/o/r", Some("https://github.com/o/r")),
+            ("https://ghp_0123456789@github.com/o/r", Some("https://github.com/o/r")),
+            ("git@github.com:o/r.git", Some("git@github.com:o/r.git")),
+            ("ssh://git@host/o/r", Some("ssh://git@host/o/r")),
+            ("/home/me/r", None),
+            ("file:///home/me/r", None),
+            ("../r", None),
+        ] {
+            assert_eq!(public_address(url).as_deref(), shown, "{url}");
+        }
+    }
+}

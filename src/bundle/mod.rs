@@ -1,0 +1,265 @@
+//! A suite and everything that it refers to → a directory that runs anywhere.
+//!
+//! `suite` reads the suite and asks `tests_field`, `cases`, `assertions`, `workspace` and `targets` for their parts; each takes
+//! along the files that it finds (`files`, `ignore`) and rewrites the references to them in the `tree`. `command` and
+//! `needs` tell what a command runs and what that needs. `variables` are what the bundle still refers to. `emit` writes the
+//! trees, `write` puts everything in place, `manifest` says what it is, `verify` checks it, `pack` makes it one file.
+
+mod assertions;
+mod cases;
+mod command;
+mod compiler;
+mod emit;
+mod files;
+mod ignore;
+mod manifest;
+mod needs;
+mod pack;
+mod suite;
+mod targets;
+mod tests_field;
+mod tree;
+mod variables;
+mod verify;
+mod workspace;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+
+pub use self::files::LeftBehind;
+pub use self::manifest::{Manifest, Provenance};
+pub use self::pack::{pack, unpack};
+pub use self::variables::{Capture, State, Variable};
+pub use self::verify::{Verified, verify};
+pub use self::write::Placed;
+
+use self::compiler::{Compiler, Places};
+use self::files::{Entry, Files};
+use self::suite::Format;
+use self::variables::{Forbidden, check_text, forbidden};
+use self::write::Draft;
+use crate::config::{Env, Node, NodeValue, normalized, shown};
+use crate::git::Worktree;
+use crate::model::Failure;
+
+const MANIFEST: &str = "manifest.json";
+const EVAL: &str = "eval.yaml";
+const TARGETS: &str = "targets.yaml";
+
+/// What to bundle, and how.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// The suite.
+    pub suite: &'a Path,
+    /// The targets file, if it is not the nearest one.
+    pub targets: Option<&'a Path>,
+    /// Targets that travel beside those that the suite names.
+    pub more_targets: &'a [String],
+    /// The repository, if it is not the one that git knows.
+    pub root: Option<&'a Path>,
+    /// Which variables are written into it.
+    pub capture: Capture,
+    /// The environment.
+    pub env: &'a Env,
+    /// The working directory.
+    pub cwd: &'a Path,
+    /// Where the bundle goes, which is no part of it.
+    pub out: Option<&'a Path>,
+}
+
+/// A bundle that is not written yet.
+#[derive(Debug)]
+pub struct Plan {
+    entries: BTreeMap<String, Entry>,
+    manifest: Manifest,
+    forbidden: Vec<Forbidden>,
+    /// The drawn warnings.
+    pub warnings: Vec<String>,
+}
+
+impl Plan {
+    /// Reads a suite and everything that it refers to; all problems of all files at once. Nothing is written.
+    pub fn new(request: &Request) -> anyhow::Result<Self> {
+        let format = Format::of(request.suite)?;
+        let suite = request.cwd.join(request.suite).canonicalize().map_err(|error| {
+            Failure::config(format!("cannot read the suite `{}`: {error}", request.suite.display()))
+                .hint("name the file of the suite, from the working directory on")
+        })?;
+        let dir = suite.parent().context("a file has a directory")?.to_owned();
+        let cwd = request.cwd.canonicalize().context("cannot find the working directory")?;
+        let worktree = Worktree::of(&dir)?;
+        let root = match (request.root, &worktree) {
+            (Some(root), _) => cwd.join(root).canonicalize().map_err(|error| {
+                Failure::config(format!("cannot read `{}`: {error}", root.display()))
+            })?,
+            (None, Some(worktree)) => worktree.root.canonicalize().context("cannot find the repository")?,
+            (None, None) => dir.clone(),
+        };
+        if !suite.starts_with(&root) {
+            let message = format!("the suite `{}` is not in `{}`", request.suite.display(), root.display());
+            return Err(Failure::config(message).hint("`--root` names a directory above the suite").into());
+        }
+        // A working directory outside the repository cannot travel.
+        let cwd = if cwd.starts_with(&root) { cwd } else { root.clone() };
+        let exclude = request.out.map(|out| normalized(&request.cwd.join(out)));
+        let exclude: Vec<PathBuf> =
+            exclude.into_iter().flat_map(|out| [out.with_added_extension("tar.gz"), out]).collect();
+        let files = Files::new(root.clone(), exclude);
+        let mut compiler = Compiler::new(request.env, Places { root, dir, suite, cwd }, files);
+        compiler.compile(format, request, worktree.as_ref())
+    }
+
+    /// What travels and what does not.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Writes it. The directory appears when it is whole; another bundle there is replaced only by force.
+    pub fn write(mut self, out: &Path, force: bool) -> anyhow::Result<(Placed, Manifest)> {
+        let draft = Draft::begin(out)?;
+        self.manifest.files = draft.write(&self.entries, &self.forbidden)?;
+        let placed = draft.finish(&self.manifest, force)?;
+        Ok((placed, self.manifest))
+    }
+}
+
+impl Compiler<'_> {
+    fn compile(&mut self, format: Format, request: &Request, worktree: Option<&Worktree>) -> anyhow::Result<Plan> {
+        let mut eval = self.suite(format);
+        let mut targets = self.targets(request.targets, request.more_targets);
+        let (mut variables, mut secrets) = (Vec::new(), Vec::new());
+        if let Some(eval) = &mut eval {
+            let at = eval.span.clone();
+            let mut trees = vec![(EVAL, eval)];
+            trees.extend(targets.as_mut().map(|targets| (TARGETS, targets)));
+            variables = self.variables(&mut trees, &request.capture);
+            secrets = forbidden(self.env, &request.capture, &variables);
+            for (file, tree) in trees {
+                let text = emit::document(tree);
+                check_text(&text, file, &secrets, &at, &mut self.problems);
+                let source = if file == EVAL { self.files.relative(&self.places.suite) } else { None };
+                self.files.entries.insert(file.to_owned(), Entry::Made { content: text.into_bytes(), source });
+            }
+            self.files.finish(&at, &mut self.problems);
+        }
+        let warnings = std::mem::take(&mut self.problems).finish().map_err(Failure::from)?;
+        let eval = eval.context("a suite without a problem has a tree")?;
+        let entries = std::mem::take(&mut self.files.entries);
+        let sources: BTreeSet<String> = entries
+            .values()
+            .filter_map(|entry| match entry {
+                Entry::Copy { source, .. } => Some(source.clone()),
+                Entry::Link { source, .. } | Entry::Made { source, .. } => source.clone(),
+            })
+            .chain(self.inlined.keys().cloned())
+            .collect();
+        let required = tree::get(&eval, "requires").and_then(|requires| tree::get_str(requires, "agentv"));
+        let suite = self.files.relative(&self.places.suite).unwrap_or_default();
+        let manifest = Manifest {
+            format: manifest::FORMAT,
+            run_evals: env!("CARGO_PKG_VERSION").to_owned(),
+            agentv: manifest::agentv_version(required, &self.places.dir, &self.places.root),
+            name: tree::get_str(&eval, "name").unwrap_or("eval").to_owned(),
+            tests: tree::get(&eval, "tests").and_then(Node::items).unwrap_or_default().len() as u64,
+            targets: names(targets.as_ref()),
+            created: created(self.env, worktree)?,
+            source: Provenance::new(suite, worktree, &self.places.root, &sources),
+            flags: flags(request),
+            env: variables,
+            left_behind: std::mem::take(&mut self.files.left).into_iter().collect(),
+            inlined: manifest::inlined(&self.inlined),
+            files: Vec::new(),
+        };
+        Ok(Plan { entries, manifest, forbidden: secrets, warnings })
+    }
+}
+
+/// Whether a directory looks like a bundle.
+pub fn is_bundle(dir: &Path) -> bool {
+    dir.join(EVAL).is_file()
+        && std::fs::read(dir.join(MANIFEST)).is_ok_and(|text| Manifest::parse(&text, dir).is_ok())
+}
+
+/// The directory of a bundle, if this is one, or its suite.
+pub fn bundle_of(path: &Path) -> Option<PathBuf> {
+    if path.is_dir() {
+        return is_bundle(path).then(|| path.to_owned());
+    }
+    let dir = path.parent().filter(|_| path.file_name().is_some_and(|name| name == EVAL))?;
+    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+    is_bundle(dir).then(|| dir.to_owned())
+}
+
+/// The suite of a bundle.
+pub fn suite_of(dir: &Path) -> PathBuf {
+    dir.join(EVAL)
+}
+
+/// A bundle of a bundle is the bundle: the same bytes, once they are checked.
+pub fn copy(from: &Path, out: &Path, force: bool) -> anyhow::Result<(Placed, Manifest)> {
+    let verified = verify(from)?;
+    if from.canonicalize().ok() == out.canonicalize().ok() {
+        return Ok((Placed::Unchanged, verified.manifest));
+    }
+    let draft = Draft::begin(out)?;
+    let mut entries = BTreeMap::new();
+    for file in &verified.manifest.files {
+        let source = file.source.clone();
+        let entry = match &file.content {
+            manifest::Content::Link { link } => Entry::Link { target: link.clone(), source },
+            manifest::Content::File { mode, .. } => Entry::Copy {
+                from: from.join(&file.path),
+                source: source.unwrap_or_default(),
+                executable: mode == "0755",
+            },
+        };
+        entries.insert(file.path.clone(), entry);
+    }
+    draft.write(&entries, &[])?;
+    let placed = draft.finish(&verified.manifest, force)?;
+    Ok((placed, verified.manifest))
+}
+
+/// A directory as messages name it.
+fn shown_dir(dir: &Path, cwd: &Path) -> String {
+    match shown(dir, cwd) {
+        here if here.as_os_str().is_empty() => ".".to_owned(),
+        dir => dir.display().to_string(),
+    }
+}
+
+fn names(targets: Option<&Node>) -> Vec<String> {
+    let list = targets.and_then(|targets| tree::get(targets, "targets"));
+    let items = list.map_or(&[][..], |list| if let NodeValue::List(items) = &list.value { items } else { &[] });
+    items.iter().filter_map(|target| tree::get_str(target, "name")).map(ToOwned::to_owned).collect()
+}
+
+/// When the bundle was made, as far as that is the same for everybody who makes it.
+fn created(env: &Env, worktree: Option<&Worktree>) -> anyhow::Result<Option<Timestamp>> {
+    if let Some(text) = env.get("SOURCE_DATE_EPOCH") {
+        let time = text.parse().ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+        let invalid = || Failure::config(format!("`SOURCE_DATE_EPOCH` is no number of seconds: `{text}`"));
+        return Ok(Some(time.ok_or_else(invalid)?));
+    }
+    let commit = worktree.and_then(|worktree| worktree.commit.as_ref());
+    Ok(commit.and_then(|(_, time)| Timestamp::from_second(*time).ok()))
+}
+
+/// The options that decide what is in a bundle.
+fn flags(request: &Request) -> Vec<String> {
+    let mut flags: Vec<String> = request.more_targets.iter().map(|name| format!("--target={name}")).collect();
+    if let Some(targets) = request.targets.and_then(Path::file_name) {
+        flags.push(format!("--targets={}", targets.display()));
+    }
+    match &request.capture {
+        Capture::Nothing => {}
+        Capture::Harmless => flags.push("--capture-env".to_owned()),
+        Capture::Named(names) => flags.push(format!("--capture-env={}", names.join(","))),
+    }
+    flags.sort();
+    flags
+}

@@ -1,0 +1,313 @@
+//! `targets.yaml`: the targets that the suite can reach, each on its own, with their scripts and files.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::command::{Missing, Style};
+use super::compiler::{Compiler, start_of};
+use super::files::Area;
+use super::tree::{self, get, get_mut, get_str, remove, set};
+use crate::config::{
+    Node, NodeValue, Reference, Source, Span, TargetsFile, did_you_mean, is_secret_name, normalized, shown, suite_name,
+};
+
+/// As many links as AgentV follows.
+const MOST_LINKS: usize = 10;
+/// The target of a suite that names none.
+const DEFAULT: &str = "default";
+
+/// Where a chain of `use_target` ends.
+enum End {
+    /// At a target of its own.
+    Target(Node),
+    /// At a variable that is not set.
+    Unset(String),
+    /// Nowhere; that was noted.
+    Nowhere,
+}
+
+impl Compiler<'_> {
+    /// The tree of `targets.yaml`; nothing if there is no targets file.
+    pub(super) fn targets(&mut self, named: Option<&Path>, more: &[String]) -> Option<Node> {
+        let found = named.map(|path| normalized(&self.places.cwd.join(path)));
+        let found = found.or_else(|| TargetsFile::discover(&self.roots));
+        let at = start_of(Source { path: shown(&self.places.suite, &self.places.cwd), text: String::new() });
+        let Some(path) = found else {
+            self.no_targets(&at);
+            return None;
+        };
+        let path = path.canonicalize().unwrap_or(path);
+        let root = self.read_yaml(&path, &at)?;
+        if path.file_stem().is_some_and(|stem| stem == "providers") || root.items().is_some() {
+            let hint = "AgentV 4 reads `targets.yaml`";
+            self.problems.error_with_hint(&root.span, "`providers.yaml` of AgentV 5 cannot be bundled yet", hint);
+            return None;
+        }
+        let listed = get(&root, "targets").and_then(Node::items).unwrap_or_default().to_vec();
+        let name_of = |node: &Node| get_str(node, "name").map(|name| name.trim().to_owned());
+        for name in more {
+            self.ask(name, &root.span.clone());
+        }
+        let synthetic = std::mem::take(&mut self.synthetic);
+        let mut known = listed.clone();
+        for (name, link) in synthetic {
+            if !listed.iter().any(|node| name_of(node).as_deref() == Some(&name)) {
+                let span = link.span.clone();
+                known.push(tree::map([("name", tree::text(name, &span)), ("use_target", link)], &span));
+            }
+        }
+        if self.asked.is_empty() {
+            let default = known.iter().any(|node| name_of(node).as_deref() == Some(DEFAULT));
+            // A suite that names none leaves the choice to who runs it.
+            let chosen: Vec<String> =
+                if default { vec![DEFAULT.to_owned()] } else { known.iter().filter_map(name_of).collect() };
+            for name in chosen {
+                self.ask(&name, &root.span.clone());
+            }
+        }
+        let mut flat = Vec::new();
+        let mut done = BTreeSet::new();
+        let mut next = 0;
+        while next < self.asked.len() {
+            let (name, at) = self.asked[next].clone();
+            next += 1;
+            if done.insert(name.clone()) {
+                self.target(&name, &at, &known, &mut flat);
+            }
+        }
+        flat.sort_by_key(name_of);
+        let home = path.parent().unwrap_or(&path).to_owned();
+        for target in &mut flat {
+            self.settings(target, &home);
+        }
+        let span = root.span.clone();
+        let mut out = tree::map([], &span);
+        for (key, value) in root.entries().unwrap_or_default() {
+            if key.text != "targets" {
+                set(&mut out, &key.text, value.clone());
+            }
+        }
+        set(&mut out, "targets", Node { value: NodeValue::List(flat), span });
+        Some(out)
+    }
+
+    fn no_targets(&mut self, at: &Span) {
+        let names: Vec<String> = self.asked.iter().map(|(name, _)| format!("`{name}`")).collect();
+        let what = if names.is_empty() { "targets".to_owned() } else { format!("the targets {}", names.join(", ")) };
+        let why = "no `targets.yaml` from the suite's directory up: add one where the bundle is run";
+        self.files.leave(what, why);
+        let hint = "add one, or name another with `--targets FILE`";
+        self.warn(at, "there is no `targets.yaml`: the bundle has no targets", hint);
+    }
+
+    /// Adds a target, or says why it does not travel.
+    fn target(&mut self, name: &str, at: &Span, known: &[Node], flat: &mut Vec<Node>) {
+        let find = |name: &str| known.iter().find(|node| get_str(node, "name").map(str::trim) == Some(name));
+        let Some(first) = find(name) else {
+            let names: Vec<&str> = known.iter().filter_map(|node| get_str(node, "name")).collect();
+            let hint = match did_you_mean(name, names.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the targets file has `{}`", names.join("`, `")),
+            };
+            self.files.leave(format!("the target `{name}`"), "the targets file has none of this name");
+            self.warn(at, format!("no target `{name}`: what needs it fails, here and in the bundle"), hint);
+            return;
+        };
+        let mut target = match self.follow(first, known) {
+            End::Target(target) => target,
+            End::Nowhere => return,
+            End::Unset(variable) => {
+                // The choice is made where the bundle is run, so everything travels that can be chosen.
+                let what = format!("the choice of target `{name}`");
+                self.files.leave(what, format!("`{variable}` is not set; set it where the bundle is run"));
+                for node in known {
+                    if let Some(other) = get_str(node, "name") {
+                        self.ask(other, at);
+                    }
+                }
+                first.clone()
+            }
+        };
+        set(&mut target, "name", tree::text(name, at));
+        for key in ["grader_target", "judge_target"] {
+            if let Some(grader) = get(&target, key).cloned() {
+                self.grader(&grader);
+            }
+        }
+        for fallback in get(&target, "fallback_targets").and_then(Node::items).unwrap_or_default().to_vec() {
+            if let Some(name) = fallback.as_str() {
+                self.ask(name, &fallback.span);
+            }
+        }
+        flat.push(target);
+    }
+
+    fn grader(&mut self, grader: &Node) {
+        let Some(text) = grader.as_str() else { return };
+        let Some(reference) = Reference::whole(text) else {
+            self.ask(text, &grader.span);
+            return;
+        };
+        match self.env.get(reference.name).map(ToOwned::to_owned) {
+            Some(name) => {
+                self.chosen.entry(reference.name.to_owned()).or_default().insert(format!("the grader: {text}"));
+                self.ask(&name, &grader.span);
+            }
+            None => self.files.leave(format!("the grader `{text}`"), "the variable is not set"),
+        }
+    }
+
+    fn follow(&mut self, first: &Node, known: &[Node]) -> End {
+        let mut node = first;
+        let mut way = vec![get_str(first, "name").unwrap_or_default().to_owned()];
+        while let Some(link) = get(node, "use_target") {
+            let Some(text) = link.as_str() else { break };
+            let wanted = match Reference::whole(text) {
+                None => text.trim().to_owned(),
+                Some(reference) => match self.env.get(reference.name) {
+                    Some(value) => {
+                        let what = format!("use_target: {text}");
+                        let value = value.trim().to_owned();
+                        self.chosen.entry(reference.name.to_owned()).or_default().insert(what);
+                        value
+                    }
+                    None => return End::Unset(reference.name.to_owned()),
+                },
+            };
+            way.push(wanted.clone());
+            let circle = way[..way.len() - 1].contains(&wanted);
+            let next = known.iter().find(|node| get_str(node, "name").map(str::trim) == Some(&wanted));
+            let shown = way.join(" → ");
+            let problem = match next {
+                _ if circle => format!("`use_target` goes in a circle: {shown}"),
+                None => format!("`use_target` leads nowhere: {shown}"),
+                _ if way.len() > MOST_LINKS => format!("`use_target` is followed {MOST_LINKS} times at most: {shown}"),
+                Some(next) => {
+                    node = next;
+                    continue;
+                }
+            };
+            let names: Vec<&str> = known.iter().filter_map(|node| get_str(node, "name")).collect();
+            let hint = format!("the targets file has `{}`", names.join("`, `"));
+            self.problems.error_with_hint(&link.span, problem, hint);
+            return End::Nowhere;
+        }
+        End::Target(node.clone())
+    }
+
+    /// Takes along what the settings of a target name.
+    fn settings(&mut self, target: &mut Node, home: &Path) {
+        self.literal_secrets(target);
+        let provider = get_str(target, "provider").unwrap_or_default().to_owned();
+        match provider.as_str() {
+            "replay" => self.replay(target),
+            "mock" => {
+                if let Some(script) = get_mut(target, "script") {
+                    self.data_file(script, home);
+                }
+            }
+            "claude" | "claude-cli" | "claude-sdk" | "codex" | "copilot" | "copilot-cli" | "copilot-sdk" | "pi-cli"
+            | "pi-coding-agent" | "vscode" | "vscode-insiders" | "copilot-log" => self.agent(target, &provider),
+            _ => self.cli(target, &provider),
+        }
+    }
+
+    /// Keys are named, never written down.
+    fn literal_secrets(&mut self, target: &Node) {
+        for (key, value) in target.entries().unwrap_or_default() {
+            let literal = value.as_str().is_some_and(|text| !text.is_empty() && !text.contains("${{"));
+            if is_secret_name(&key.text) && literal {
+                self.problems.error_with_hint(
+                    &key.span,
+                    format!("`{}` is written down, and would be in the bundle", key.text),
+                    format!("write `{}: ${{{{ NAME }}}}` and set the variable", key.text),
+                );
+            }
+        }
+    }
+
+    /// A target that is a command, under whichever name.
+    fn cli(&mut self, target: &mut Node, provider: &str) {
+        let Some(base) = self.directory_of(target) else { return };
+        let missing = if self.has_workspace { Missing::Fine } else { Missing::Error };
+        if let Some(command) = get_mut(target, "command") {
+            let span = command.span.clone();
+            if let Some(place) = self.command(command, Style::Shell, &base, missing) {
+                set(target, "cwd", tree::text(place, &span));
+            }
+        } else {
+            // AgentV runs a provider that it does not know as a script of its name.
+            let script = base.join(".agentv/providers").join(format!("{provider}.ts"));
+            let at = target.span.clone();
+            if script.is_file() && self.files.add(Area::Scripts, &script, &at, &mut self.problems).is_some() {
+                self.needs(&script, &[base.clone()], &at);
+                if let Some(place) = self.files.place(Area::Scripts, &base) {
+                    set(target, "cwd", tree::text(place, &at));
+                }
+            }
+        }
+        if let Some(check) = get_mut(target, "healthcheck").filter(|check| get(check, "command").is_some())
+            && let Some(base) = self.directory_of(check)
+        {
+            self.run_in_image(check, &base, Style::Shell, "cwd");
+        }
+    }
+
+    /// The directory that a command of a target is run in.
+    fn directory_of(&mut self, node: &Node) -> Option<PathBuf> {
+        let Some(cwd) = get(node, "cwd").cloned() else { return Some(self.places.dir.clone()) };
+        let text = self.chosen_text(&cwd, "`cwd`")?;
+        let dir = normalized(&self.places.dir.join(&text));
+        if !dir.is_dir() {
+            self.problems.error(&cwd.span, format!("no such directory: `{text}`"));
+            return None;
+        }
+        Some(dir)
+    }
+
+    /// What was recorded is found by the suite that it was recorded for.
+    fn replay(&mut self, target: &mut Node) {
+        let dir = self.places.dir.clone();
+        for key in ["fixtures", "execution_traces"] {
+            if let Some(path) = get_mut(target, key) {
+                self.data_file(path, &dir);
+            }
+        }
+        let at = target.span.clone();
+        if get(target, "eval_path").is_none()
+            && let Some(path) = self.files.relative(&self.places.suite)
+        {
+            set(target, "eval_path", tree::text(path, &at));
+        }
+        if get(target, "suite").is_none() && self.unnamed {
+            set(target, "suite", tree::text(suite_name(&self.places.suite), &at));
+        }
+    }
+
+    fn data_file(&mut self, node: &mut Node, base: &Path) {
+        let at = node.span.clone();
+        let Some(text) = self.chosen_text(node, "the file") else { return };
+        let path = normalized(&base.join(text));
+        if let Some(place) = self.files.add(Area::Data, &path, &at, &mut self.problems) {
+            *node = tree::text(place, &at);
+        }
+    }
+
+    /// A program that must be installed, and directories of this machine.
+    fn agent(&mut self, target: &mut Node, provider: &str) {
+        self.files.leave(format!("the agent `{provider}`"), "it must be installed where the bundle is run");
+        for key in ["cwd", "log_dir", "log_directory", "session_dir", "session_state_dir", "executable", "cli_path"] {
+            let Some(node) = get(target, key).cloned() else { continue };
+            let absolute = node.as_str().is_some_and(|text| Path::new(text).is_absolute());
+            if absolute {
+                let text = node.as_str().unwrap_or_default().to_owned();
+                self.files.leave(text.clone(), format!("`{key}` of a target is a path of this machine"));
+                let message = format!("`{key}` is a path of this machine, and stays behind");
+                self.warn(&node.span, message, "name it with a variable: `${{ NAME }}`");
+                if key.starts_with("log_") {
+                    remove(target, key);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Workspaces: templates, workspace files, hooks, and the repositories that are cloned.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::command::{Missing, Style, quoted, run_in};
+use super::compiler::Compiler;
+use super::files::Area;
+use super::tree::{self, get, get_mut, items_mut, remove, set};
+use crate::config::{Node, NodeValue, Span, normalized};
+use crate::git::resolve_ref;
+
+const HOOKS: [&str; 4] = ["before_all", "before_each", "after_each", "after_all"];
+
+/// What the workspace of a suite means for the hooks of its tests.
+#[derive(Debug, Default)]
+pub(super) struct SuiteWorkspace {
+    /// The directory of the workspace file, where hooks without a `cwd` are run.
+    dir: Option<PathBuf>,
+    /// The directories that hooks name themselves.
+    named: BTreeMap<&'static str, PathBuf>,
+    /// The hooks as they were written.
+    hooks: Option<Node>,
+}
+
+impl Compiler<'_> {
+    /// Rewrites the workspace of the suite, and the hooks of its targets, which are run in the same directory.
+    pub(super) fn suite_workspace(&mut self, root: &mut Node) -> SuiteWorkspace {
+        let mut suite = SuiteWorkspace::default();
+        if let Some(mut workspace) = get(root, "workspace").cloned() {
+            suite = self.workspace(&mut workspace, None);
+            set(root, "workspace", workspace);
+        }
+        let targets = get_mut(root, "execution").and_then(|execution| get_mut(execution, "targets"));
+        for target in targets.and_then(items_mut).into_iter().flatten() {
+            let Some(name) = tree::get_str(target, "name").map(ToOwned::to_owned) else { continue };
+            let at = target.span.clone();
+            self.ask(&name, &at);
+            if let Some(link) = remove(target, "use_target") {
+                self.synthetic.push((name.trim().to_owned(), link));
+            }
+            for hook in HOOKS {
+                if let Some(hook) = get_mut(target, "hooks").and_then(|hooks| get_mut(hooks, hook)) {
+                    self.target_hook(hook, suite.dir.as_deref());
+                }
+            }
+        }
+        suite
+    }
+
+    /// Rewrites a workspace; `suite` is that of the suite, for the one of a test.
+    pub(super) fn workspace(&mut self, node: &mut Node, suite: Option<&SuiteWorkspace>) -> SuiteWorkspace {
+        let mut base = self.places.dir.clone();
+        let mut own_file = None;
+        if node.as_str().is_some() {
+            let Some(file) = self.workspace_file(node) else { return SuiteWorkspace::default() };
+            if let Some(dir) = file {
+                base.clone_from(&dir);
+                own_file = Some(dir);
+            }
+        }
+        let mut found = SuiteWorkspace { dir: own_file.clone(), hooks: get(node, "hooks").cloned(), ..SuiteWorkspace::default() };
+        if let Some(template) = get_mut(node, "template") {
+            self.template(template, &base);
+        }
+        self.static_path(node);
+        if let Some(image) = get(node, "docker").and_then(|docker| tree::get_str(docker, "image")) {
+            let image = image.to_owned();
+            self.files.leave(format!("the Docker image `{image}`"), "Docker pulls it where the bundle is run");
+        }
+        if let Some(repos) = get_mut(node, "repos").and_then(items_mut) {
+            for repo in repos {
+                self.repository(repo);
+            }
+        }
+        let default = own_file.clone().or_else(|| suite.and_then(|suite| suite.dir.clone()));
+        let default = default.unwrap_or_else(|| self.places.dir.clone());
+        for name in HOOKS {
+            let inherited = suite.and_then(|suite| suite.named.get(name)).cloned();
+            if let Some(hook) = get_mut(node, "hooks").and_then(|hooks| get_mut(hooks, name)) {
+                if let Some(dir) = self.hook(hook, &base, &default, inherited) {
+                    found.named.insert(name, dir);
+                }
+            } else if let (Some(dir), Some(suite)) = (&own_file, suite) {
+                self.inherit(node, name, suite, dir);
+            }
+        }
+        found
+    }
+
+    /// A path to a workspace file, whose content takes its place, or to a template. Returns the file's directory.
+    #[expect(clippy::option_option, reason = "no directory, and no workspace")]
+    fn workspace_file(&mut self, node: &mut Node) -> Option<Option<PathBuf>> {
+        let at = node.span.clone();
+        let text = self.chosen_text(node, "`workspace`")?;
+        let path = normalized(&self.places.dir.join(&text));
+        if path.is_dir() {
+            let hint = format!("write `workspace: {{ template: {text} }}`; the bundle has it so");
+            self.warn(&at, "AgentV wants a file here: a directory is taken for a template", hint);
+            *node = tree::map([("template", tree::text(text, &at))], &at);
+            return Some(None);
+        }
+        let mut root = self.read_yaml(&path, &at)?;
+        if let Some(wrapped) = get(&root, "workspace").filter(|inner| inner.entries().is_some()) {
+            self.problems.error_with_hint(
+                &wrapped.span,
+                "a workspace file holds the workspace itself",
+                "take the key `workspace:` around it away",
+            );
+            return None;
+        }
+        if root.entries().is_none() {
+            self.problems.error(&root.span, format!("a workspace is a mapping, found {}", root.kind()));
+            return None;
+        }
+        std::mem::swap(node, &mut root);
+        Some(path.parent().map(Path::to_owned))
+    }
+
+    fn template(&mut self, node: &mut Node, base: &Path) {
+        let at = node.span.clone();
+        let Some(text) = self.chosen_text(node, "the template") else { return };
+        let path = normalized(&base.join(&text));
+        // A file is the one that VS Code opens; its directory is the template.
+        let dir = if path.is_file() { path.parent().unwrap_or(&path) } else { &path };
+        if self.files.add(Area::Workspace, dir, &at, &mut self.problems).is_some()
+            && let Some(place) = self.files.place(Area::Workspace, &path)
+        {
+            *node = tree::text(place, &at);
+        }
+    }
+
+    /// `path` names a directory that tests work in as it is. One of the repository becomes the template of a new one.
+    fn static_path(&mut self, node: &mut Node) {
+        let Some(path) = get(node, "path").cloned() else { return };
+        let Some(text) = self.chosen_text(&path, "`path`") else { return };
+        let cwd = self.places.cwd.join(&text);
+        let dirs = [cwd, self.places.dir.join(&text)].map(|dir| normalized(&dir));
+        let inside = dirs.into_iter().find(|dir| dir.is_dir() && dir.starts_with(&self.places.root));
+        let mode = tree::get_str(node, "mode");
+        if mode.is_some_and(|mode| mode != "static") {
+            return;
+        }
+        match inside {
+            Some(dir) if get(node, "template").is_none() => {
+                let Some(place) = self.files.add(Area::Workspace, &dir, &path.span, &mut self.problems) else { return };
+                self.warn(
+                    &path.span,
+                    format!("`{text}` becomes a template: the bundle's tests work in a copy of it"),
+                    "write `template` instead of `path`, which means the same everywhere",
+                );
+                remove(node, "path");
+                remove(node, "mode");
+                set(node, "template", tree::text(place, &path.span));
+            }
+            _ if Path::new(&text).is_absolute() => {
+                let why = "`workspace.path` is a directory of the machine: it must be there, or is made";
+                self.files.leave(text.clone(), why);
+                let message = format!("`{text}` is a directory of this machine, and stays behind");
+                self.warn(&path.span, message, "write `template` with a directory of the repository");
+            }
+            _ => {}
+        }
+    }
+
+    /// A hook of a workspace. Returns the directory that it names.
+    fn hook(
+        &mut self,
+        hook: &mut Node,
+        base: &Path,
+        default: &Path,
+        inherited: Option<PathBuf>,
+    ) -> Option<PathBuf> {
+        let named = match get(hook, "cwd").cloned() {
+            None => None,
+            Some(cwd) => {
+                let text = self.chosen_text(&cwd, "`cwd`")?;
+                let dir = normalized(&base.join(&text));
+                if !dir.is_dir() {
+                    self.problems.error(&cwd.span, format!("no such directory: `{text}`"));
+                    return None;
+                }
+                Some(dir)
+            }
+        };
+        let dir = named.clone().or(inherited).unwrap_or_else(|| default.to_owned());
+        self.run_in_image(hook, &dir, Style::Words, "cwd");
+        named
+    }
+
+    /// A hook of the suite that a test takes over is run in the directory of the test's workspace file.
+    fn inherit(&mut self, node: &mut Node, name: &'static str, suite: &SuiteWorkspace, dir: &Path) {
+        if suite.named.contains_key(name) {
+            return;
+        }
+        let Some(mut hook) = suite.hooks.as_ref().and_then(|hooks| get(hooks, name)).cloned() else { return };
+        self.run_in_image(&mut hook, dir, Style::Words, "cwd");
+        let span = node.span.clone();
+        if get(node, "hooks").is_none() {
+            set(node, "hooks", tree::map([], &span));
+        }
+        if let Some(hooks) = get_mut(node, "hooks") {
+            set(hooks, name, hook);
+        }
+    }
+
+    /// A hook of a target: AgentV takes a `cwd` from where it was started, so the command goes to its directory itself.
+    fn target_hook(&mut self, hook: &mut Node, workspace_dir: Option<&Path>) {
+        let key = if get(hook, "command").is_some() { "command" } else { "script" };
+        if get(hook, key).is_none() {
+            return;
+        }
+        let dir = match remove(hook, "cwd") {
+            None => workspace_dir.unwrap_or(&self.places.dir).to_owned(),
+            Some(cwd) => {
+                let Some(text) = self.chosen_text(&cwd, "`cwd`") else { return };
+                let candidates = [self.places.cwd.join(&text), self.places.dir.join(&text)];
+                let Some(dir) = candidates.map(|dir| normalized(&dir)).into_iter().find(|dir| dir.is_dir()) else {
+                    self.problems.error(&cwd.span, format!("no such directory: `{text}`"));
+                    return;
+                };
+                dir
+            }
+        };
+        let Some(command) = get_mut(hook, key) else { return };
+        let span = command.span.clone();
+        let Some(place) = self.command(command, Style::Shell, &dir, Missing::Error) else { return };
+        match &mut command.value {
+            NodeValue::String(text) => *text = run_in(&place, text),
+            NodeValue::List(items) => {
+                let go = format!("cd {} && exec \"$@\"", quoted(&place));
+                let before = ["sh", "-c", go.as_str(), "hook"].map(|word| tree::text(word, &span));
+                items.splice(0..0, before);
+            }
+            _ => {}
+        }
+    }
+
+    /// A repository that AgentV clones: it stays where it is, at the commit that it has now.
+    fn repository(&mut self, node: &mut Node) {
+        let Some(repo) = get(node, "repo").cloned() else { return };
+        let Some(url) = repo.as_str().map(ToOwned::to_owned) else { return };
+        if has_credentials(&url) {
+            let hint = "let git find the key where the bundle is run";
+            self.problems.error_with_hint(&repo.span, "the address of the repository holds a password", hint);
+            return;
+        }
+        if url.contains("${{") {
+            self.files.leave(format!("the repository `{url}`"), "AgentV clones it where the bundle is run; a variable chooses it");
+            return;
+        }
+        let key = if get(node, "base_commit").is_some() && get(node, "commit").is_none() { "base_commit" } else { "commit" };
+        let wanted = tree::get_str(node, key).unwrap_or("HEAD").to_owned();
+        let commit = if is_commit(&wanted) { Some(wanted.clone()) } else { self.resolve(&url, &wanted, &repo.span) };
+        let at = commit.as_deref().map_or_else(|| format!("at `{wanted}`, which may move"), |commit| format!("at {commit}"));
+        self.files.leave(format!("the repository `{url}`"), format!("AgentV clones it where the bundle is run, {at}"));
+        if let Some(commit) = commit.filter(|commit| *commit != wanted) {
+            set(node, key, tree::text(commit, &repo.span));
+        }
+    }
+
+    fn resolve(&mut self, url: &str, wanted: &str, at: &Span) -> Option<String> {
+        let short = url.split('/').count() == 2 && !url.contains(':') && !url.starts_with('.');
+        let address = if short { format!("https://github.com/{url}.git") } else { url.to_owned() };
+        let local = Path::new(&address);
+        if !address.contains(':') && (local.is_absolute() || local.exists()) {
+            let message = format!("the repository `{url}` is a directory of this machine, and stays behind");
+            self.warn(at, message, "name a repository that every machine can reach");
+        }
+        match resolve_ref(&address, wanted, &self.places.dir) {
+            Ok(Some(commit)) => Some(commit),
+            Ok(None) => {
+                let message = format!("the repository `{url}` has no `{wanted}`: it is not pinned");
+                self.warn(at, message, "name a commit, a branch or a tag");
+                None
+            }
+            Err(error) => {
+                let message = format!("cannot ask `{url}` which commit `{wanted}` is: it is not pinned");
+                self.warn(at, message, format!("{error:#}"));
+                None
+            }
+        }
+    }
+}
+
+fn is_commit(text: &str) -> bool {
+    text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Whether an address has a name and a password in it.
+pub(super) fn has_credentials(url: &str) -> bool {
+    let Some((_, rest)) = url.split_once("://") else { return false };
+    let host = rest.split('/').next().unwrap_or(rest);
+    host.rsplit_once('@').is_some_and(|(user, _)| user.contains(':') || user.len() > 30)
+}

@@ -280,9 +280,11 @@ impl Compiler<'_> {
         if let Some(target) = get(root, "target").filter(|node| node.as_str().is_some()).cloned()
             && let Some(name) = self.chosen_text(&target, "the target")
         {
+            self.names_target = true;
             self.ask(&name, &target.span);
         }
         let Some(execution) = get(root, "execution").cloned() else { return };
+        self.names_target |= ["target", "targets"].iter().any(|key| get(&execution, key).is_some());
         self.ask_in(&execution);
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct Compiler<'a> {
     pub(super) types: BTreeMap<String, Span>,
     /// The names of targets that the suite can reach, and where each was seen first.
     pub(super) asked: Vec<(String, Span)>,
+    /// Whether the suite says which target it runs on.
+    pub(super) names_target: bool,
     /// Targets that the suite makes of others: the name, and the name of the other.
     pub(super) synthetic: Vec<(String, Node)>,
     /// Scripts whose needs were looked at, with the directory that they are run in.
@@ -63,6 +65,7 @@ impl<'a> Compiler<'a> {
             chosen: BTreeMap::new(),
             types: BTreeMap::new(),
             asked: Vec::new(),
+            names_target: false,
             synthetic: Vec::new(),
             looked_at: BTreeSet::new(),
             unnamed: false,

@@ -14,6 +14,9 @@ const LISTS: [&str; 3] = ["assertions", "assert", "evaluators"];
 /// Old names of `tests`.
 const OLD_TESTS: [&str; 2] = ["eval_cases", "evalcases"];
 
+/// What AgentV calls the format of a suite.
+const SCHEMA: &str = "agentv-eval-v2";
+
 /// The longest name that AgentV lets a suite have, and the longest description that a suite with a name may have.
 const LONGEST_NAME: usize = 64;
 const LONGEST_DESCRIPTION: usize = 1024;
@@ -82,6 +85,13 @@ impl Compiler<'_> {
         let span = root.span.clone();
         set(&mut root, "tests", Node { value: NodeValue::List(cases), span });
         self.custom_types();
+        // AgentV tells a suite by the end of its name, which a bundle's has not, or by this.
+        if get(&root, "$schema").is_none()
+            && let Some(entries) = tree::entries_mut(&mut root)
+        {
+            let key = crate::config::Key { text: "$schema".to_owned(), span: at.clone() };
+            entries.insert(0, (key, tree::text(SCHEMA, &at)));
+        }
         Some(root)
     }
 
@@ -183,11 +193,7 @@ impl Compiler<'_> {
         let defaults = get(&root, "execution").is_some_and(|execution| LISTS.iter().any(|list| get(execution, list).is_some()));
         let mut cases = self.jsonl_cases(&Arc::new(source));
         for case in &mut cases {
-            // Beside a `.jsonl` file the settings of a test replace those of the suite.
-            if defaults && let Some(execution) = get_mut(case, "execution") {
-                let span = execution.span.clone();
-                set(execution, "skip_defaults", Node { value: NodeValue::Bool(true), span });
-            }
+            own_settings(case, defaults);
             let told = [("vars", "fills in"), ("assertions", "grades by")];
             for (key, does) in told {
                 if get(case, key).is_some() {
@@ -203,6 +209,24 @@ impl Compiler<'_> {
         set(&mut root, "tests", Node { value: NodeValue::List(cases), span: start });
         Some(root)
     }
+}
+
+/// Beside a `.jsonl` file the settings of a test replace those of the suite, its graders too.
+fn own_settings(case: &mut Node, defaults: bool) {
+    let Some(execution) = get_mut(case, "execution") else { return };
+    let span = execution.span.clone();
+    let skips = get(execution, "skip_defaults").is_some_and(|flag| flag.value == NodeValue::Bool(true));
+    let graders = ["assertions", "assert"].into_iter().find_map(|list| remove(execution, list));
+    if defaults {
+        set(execution, "skip_defaults", Node { value: NodeValue::Bool(true), span: span.clone() });
+    }
+    let Some(NodeValue::List(more)) = graders.filter(|_| !skips).map(|graders| graders.value) else { return };
+    let key = LISTS.into_iter().find(|list| get(case, list).is_some()).unwrap_or(LISTS[0]);
+    let mut list = remove(case, key).unwrap_or(Node { value: NodeValue::List(Vec::new()), span });
+    if let Some(items) = tree::items_mut(&mut list) {
+        items.extend(more);
+    }
+    set(case, key, list);
 }
 
 fn find_env(node: &Node) -> Option<&Node> {

@@ -45,6 +45,7 @@ impl Compiler<'_> {
         }
         let listed = get(&root, "targets").and_then(Node::items).unwrap_or_default().to_vec();
         let name_of = |node: &Node| get_str(node, "name").map(|name| name.trim().to_owned());
+        self.names_target |= !more.is_empty();
         for name in more {
             self.ask(name, &root.span.clone());
         }
@@ -56,7 +57,7 @@ impl Compiler<'_> {
                 known.push(tree::map([("name", tree::text(name, &span)), ("use_target", link)], &span));
             }
         }
-        if self.asked.is_empty() {
+        if !self.names_target {
             let default = known.iter().any(|node| name_of(node).as_deref() == Some(DEFAULT));
             // A suite that names none leaves the choice to who runs it.
             let chosen: Vec<String> =

@@ -61,14 +61,16 @@ impl Compiler<'_> {
         let mut expanded = Vec::with_capacity(items.len());
         for item in items {
             let alone = item.entries().is_some_and(|entries| entries.len() == 1);
-            let Some(include) = get(&item, "include").filter(|include| alone && include.as_str().is_some()) else {
+            let Some(include) = get(&item, "include").filter(|include| alone && include.as_str().is_some())
+            else {
                 expanded.push(item);
                 continue;
             };
             let at = include.span.clone();
             let Some(name) = self.chosen_text(include, "the include") else { continue };
             let Some(path) = find_include(&name, dirs) else {
-                let hint = "a name is looked for as `.agentv/templates/NAME.yaml`, from the suite's directory up";
+                let hint =
+                    "a name is looked for as `.agentv/templates/NAME.yaml`, from the suite's directory up";
                 self.problems.error_with_hint(&at, format!("no such assertion template: `{name}`"), hint);
                 continue;
             };
@@ -181,7 +183,10 @@ impl Compiler<'_> {
         let Some(written) = prompt.as_str() else { return };
         let Some(name) = written.strip_prefix("file://") else {
             let one_line = !written.contains(['\n', ' ']);
-            if one_line && written.contains(['/', '.']) && self.find(written).is_some_and(|path| path.is_file()) {
+            if one_line
+                && written.contains(['/', '.'])
+                && self.find(written).is_some_and(|path| path.is_file())
+            {
                 let message = format!("`{written}` is sent as it stands: it does not begin with `file://`");
                 let hint = format!("write `file://{written}`");
                 self.warn(&at, message, hint);
@@ -211,7 +216,9 @@ impl Compiler<'_> {
         let Some(last) = items.last().filter(|last| last.as_str().is_some()).cloned() else { return };
         let Some(text) = self.chosen_text(&last, "the command") else { return };
         let Some(path) = self.found(&text, &last.span) else { return };
-        let Some(place) = self.files.add(Area::Scripts, &path, &last.span, &mut self.problems) else { return };
+        let Some(place) = self.files.add(Area::Scripts, &path, &last.span, &mut self.problems) else {
+            return;
+        };
         let dir = path.parent().unwrap_or(&path).to_owned();
         self.needs(&path, &[base.unwrap_or(&dir).to_owned()], &last.span);
         if let Some(item) = items.last_mut() {
@@ -267,7 +274,8 @@ impl Compiler<'_> {
     /// Targets that a suite or a test names.
     pub(super) fn ask_in(&mut self, execution: &Node) {
         let names = get(execution, "targets").and_then(Node::items).unwrap_or_default().iter();
-        let named: Vec<Node> = names.chain(get(execution, "target")).filter(|node| node.as_str().is_some()).cloned().collect();
+        let named: Vec<Node> =
+            names.chain(get(execution, "target")).filter(|node| node.as_str().is_some()).cloned().collect();
         for node in named {
             if let Some(name) = self.chosen_text(&node, "the target") {
                 self.ask(&name, &node.span);
@@ -295,7 +303,8 @@ fn find_type(name: &str, dirs: &[PathBuf]) -> Option<(&'static str, PathBuf)> {
     for group in folders {
         for dir in dirs {
             for folder in &group {
-                let file = ["ts", "js", "mts", "mjs"].map(|end| dir.join(folder).join(format!("{name}.{end}")));
+                let file =
+                    ["ts", "js", "mts", "mjs"].map(|end| dir.join(folder).join(format!("{name}.{end}")));
                 if let Some(path) = file.into_iter().find(|path| path.is_file()) {
                     return Some((folder, path));
                 }
@@ -312,7 +321,9 @@ fn find_include(name: &str, dirs: &[PathBuf]) -> Option<PathBuf> {
     } else {
         vec![name.trim_start_matches(['/', '\\']).to_owned()]
     };
-    let found = names.iter().find_map(|name| dirs.iter().map(|dir| crate::config::normalized(&dir.join(name))).find(|path| path.is_file()));
+    let found = names.iter().find_map(|name| {
+        dirs.iter().map(|dir| crate::config::normalized(&dir.join(name))).find(|path| path.is_file())
+    });
     found.or_else(|| Some(PathBuf::from(name)).filter(|path| path.is_absolute() && path.is_file()))
 }
 

@@ -12,8 +12,8 @@ use crate::config::{Node, NodeValue, Span, interpolate, normalized};
 
 /// Programs that run the script that they are given.
 const INTERPRETERS: [&str; 14] = [
-    "bash", "sh", "zsh", "dash", "python", "python3", "node", "bun", "deno", "tsx", "ts-node", "ruby", "perl",
-    "pwsh",
+    "bash", "sh", "zsh", "dash", "python", "python3", "node", "bun", "deno", "tsx", "ts-node", "ruby",
+    "perl", "pwsh",
 ];
 
 /// Directories whose programs are expected on every machine.
@@ -124,12 +124,11 @@ impl Compiler<'_> {
         let cut = whole.find('=').filter(|_| !whole.starts_with(['.', '/'])).map_or(0, |at| at + 1);
         let mut unset = false;
         let text = interpolate(&whole[cut..], self.env, |_| unset = true);
-        if unset || text.is_empty() || text.len() > 4096 || text.contains(['\n', '*']) || text.contains("{{") {
+        if unset || text.is_empty() || text.len() > 4096 || text.contains(['\n', '*']) || text.contains("{{")
+        {
             return None;
         }
-        if matches!(previous, Some("-m")) && words[0].text.contains("python")
-            || matches!(previous, Some("-m")) && words.iter().any(|word| word.text.contains("python"))
-        {
+        if previous == Some("-m") && words.iter().any(|word| word.text.contains("python")) {
             self.module(&text, &bases.clone(), at);
             return None;
         }
@@ -146,7 +145,9 @@ impl Compiler<'_> {
         let found = bases.iter().rev().map(|base| normalized(&base.join(path))).find(|path| path.exists());
         let Some(found) = found else {
             let script = i == 0 && text.contains('/')
-                || previous.is_some_and(|word| is_interpreter(word)) && is_script_name(path) && text.contains('/');
+                || previous.is_some_and(|word| is_interpreter(word))
+                    && is_script_name(path)
+                    && text.contains('/');
             let leads = words.get(i.wrapping_sub(1)).is_none_or(|word| word.text != "cd");
             if script && leads && missing == Missing::Error && cut == 0 && !text.contains(['$', '`', '{']) {
                 let dir = super::shown_dir(&bases[0], &self.places.cwd);
@@ -187,8 +188,12 @@ impl Compiler<'_> {
             return Some(if way.contains('/') { way } else { format!("./{way}") });
         }
         let system = SYSTEM.iter().any(|dir| path.starts_with(dir));
-        if path.exists() && !system || runs && !system {
-            self.files.leave(path.display().to_string(), "named by a command, and not in the repository: it must be on every machine");
+        if !system && (path.exists() || runs) {
+            let name = path.display().to_string();
+            let message = format!("`{name}` is not in the repository: it must be on every machine");
+            self.warn(at, message, "name a program that `PATH` finds, or put it into the repository");
+            self.files
+                .leave(name, "named by a command, and not in the repository: it must be on every machine");
         }
         None
     }
@@ -211,7 +216,9 @@ impl Compiler<'_> {
     fn package_script(&mut self, name: &str, base: &Path, at: &Span) {
         let root = self.places.root.clone();
         let dirs = base.ancestors().take_while(|dir| dir.starts_with(&root));
-        let Some(package) = dirs.map(|dir| dir.join("package.json")).find(|path| path.is_file()) else { return };
+        let Some(package) = dirs.map(|dir| dir.join("package.json")).find(|path| path.is_file()) else {
+            return;
+        };
         let json = std::fs::read(&package).ok().and_then(|text| serde_json::from_slice(&text).ok());
         let json: serde_json::Value = json.unwrap_or_default();
         let Some(script) = json["scripts"][name].as_str() else { return };
@@ -232,12 +239,17 @@ pub(super) fn run_in(place: &str, command: &str) -> String {
 /// A word as a shell reads it.
 pub(super) fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_./-+@".contains(c);
-    if !text.is_empty() && text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
 }
 
 pub(super) fn is_script_name(path: &Path) -> bool {
     const ENDINGS: [&str; 16] = [
-        "py", "sh", "bash", "zsh", "js", "mjs", "cjs", "ts", "mts", "cts", "tsx", "jsx", "rb", "pl", "ps1", "lua",
+        "py", "sh", "bash", "zsh", "js", "mjs", "cjs", "ts", "mts", "cts", "tsx", "jsx", "rb", "pl", "ps1",
+        "lua",
     ];
     path.extension().and_then(|end| end.to_str()).is_some_and(|end| ENDINGS.contains(&end))
 }
@@ -290,8 +302,10 @@ mod tests {
 
     #[test]
     fn words_of_a_shell() {
-        let words: Vec<_> =
-            shell_words("cd x && ./a.sh \"b c\" 'd' e>f $(g) h='i j'").into_iter().map(|word| word.text).collect();
+        let words: Vec<_> = shell_words("cd x && ./a.sh \"b c\" 'd' e>f $(g) h='i j'")
+            .into_iter()
+            .map(|word| word.text)
+            .collect();
         assert_eq!(words, ["cd", "x", "./a.sh", "b c", "d", "e", "f", "$", "g", "h=", "i j"]);
         assert!(shell_words("'open").iter().any(|word| word.text == "open"));
     }

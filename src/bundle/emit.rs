@@ -140,8 +140,10 @@ fn is_unprintable(c: char) -> bool {
 }
 
 fn is_plain(text: &str) -> bool {
-    let legal = |c: char| c.is_ascii_alphanumeric() || " _./-+@()%,".contains(c);
-    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '/')
+    let legal = |c: char| c.is_ascii_alphanumeric() || " _./-+@()%,$".contains(c);
+    (text.starts_with(|c: char| c.is_ascii_alphabetic() || "_/$".contains(c))
+        || text.starts_with("./")
+        || text.starts_with("../"))
         && text.chars().all(legal)
         && !text.ends_with(' ')
         && !text.contains(", ")
@@ -197,7 +199,7 @@ mod tests {
             input: |
               two
               lines
-            n: 0.5
+            "n": 0.5
           - - x
             - "k: v": "- a"
           - "a: b"
@@ -254,7 +256,9 @@ mod tests {
     fn odd_numbers_stay_numbers() {
         for number in [f64::INFINITY, f64::NEG_INFINITY, 1e300, -0.0, 1.0, 5e-324] {
             let text = document(&node(NodeValue::Float(number)));
-            let NodeValue::Float(read) = Document::parse("x", text.clone()).unwrap().root.value else { panic!("{text}") };
+            let NodeValue::Float(read) = Document::parse("x", text.clone()).unwrap().root.value else {
+                panic!("{text}")
+            };
             assert_eq!(read.to_bits(), number.to_bits(), "{text}");
         }
     }

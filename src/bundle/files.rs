@@ -166,7 +166,9 @@ impl Files {
                 if first != part && told.insert((first, part)) {
                     problems.error_with_hint(
                         at,
-                        format!("`{first}` and `{part}` differ only by case: some disks hold but one of them"),
+                        format!(
+                            "`{first}` and `{part}` differ only by case: some disks hold but one of them"
+                        ),
                         "rename one of them",
                     );
                 }
@@ -280,7 +282,11 @@ impl Files {
         if !inside {
             problems.error_with_hint(
                 at,
-                format!("the link `{}` leads out of the repository: `{}`", self.shown(path), target.display()),
+                format!(
+                    "the link `{}` leads out of the repository: `{}`",
+                    self.shown(path),
+                    target.display()
+                ),
                 "put the file itself there",
             );
             return;
@@ -321,12 +327,9 @@ mod tests {
 
     #[test]
     fn ways_between_paths() {
-        for (from, to, way) in [
-            ("/a/b", "/a/b/c", "c"),
-            ("/a/b", "/a/c/d", "../c/d"),
-            ("/a/b", "/a/b", "."),
-            ("/a", "/", ".."),
-        ] {
+        for (from, to, way) in
+            [("/a/b", "/a/b/c", "c"), ("/a/b", "/a/c/d", "../c/d"), ("/a/b", "/a/b", "."), ("/a", "/", "..")]
+        {
             assert_eq!(relative_path(Path::new(from), Path::new(to)), way);
         }
     }

@@ -77,10 +77,13 @@ mod tests {
 
     #[test]
     fn tools_and_secrets_stay_behind() {
-        for name in ["a/.git", "a/.env", ".env.local", ".env.prod.local", "x/__pycache__", "m.pyc", ".agentv/results"] {
+        for name in
+            ["a/.git", "a/.env", ".env.local", ".env.prod.local", "x/__pycache__", "m.pyc", ".agentv/results"]
+        {
             assert!(ignored(Path::new(name)).is_some(), "{name}");
         }
-        for name in [".env.example", ".gitignore", "results", "cache", ".agentv/templates", "env", "venv.py"] {
+        for name in [".env.example", ".gitignore", "results", "cache", ".agentv/templates", "env", "venv.py"]
+        {
             assert_eq!(ignored(Path::new(name)), None, "{name}");
         }
     }

@@ -113,8 +113,11 @@ pub enum Content {
 impl Manifest {
     /// Reads a manifest; a newer format is told as such.
     pub fn parse(text: &[u8], shown: &Path) -> Result<Self, Failure> {
-        let invalid = |what: String| Failure::config(format!("`{}` is no manifest of a bundle: {what}", shown.display()));
-        let json: serde_json::Value = serde_json::from_slice(text).map_err(|error| invalid(error.to_string()))?;
+        let invalid = |what: String| {
+            Failure::config(format!("`{}` is no manifest of a bundle: {what}", shown.display()))
+        };
+        let json: serde_json::Value =
+            serde_json::from_slice(text).map_err(|error| invalid(error.to_string()))?;
         match json["format"].as_u64() {
             Some(format) if format > u64::from(FORMAT) => Err(Failure::config(format!(
                 "`{}` has format {format}, and this version knows {FORMAT}",
@@ -134,7 +137,12 @@ impl Manifest {
 
 impl Provenance {
     /// What is known of the repository, as far as it concerns these sources.
-    pub(super) fn new(suite: String, worktree: Option<&Worktree>, root: &Path, sources: &BTreeSet<String>) -> Self {
+    pub(super) fn new(
+        suite: String,
+        worktree: Option<&Worktree>,
+        root: &Path,
+        sources: &BTreeSet<String>,
+    ) -> Self {
         let Some(worktree) = worktree else { return Self { suite, ..Self::default() } };
         let in_root = |changed: &String| {
             let path = worktree.root.join(changed);
@@ -174,7 +182,8 @@ pub(super) fn agentv_version(required: Option<&str>, dir: &Path, root: &Path) ->
         return Some(required.to_owned());
     }
     dir.ancestors().take_while(|dir| dir.starts_with(root)).find_map(|dir| {
-        let json: serde_json::Value = serde_json::from_slice(&std::fs::read(dir.join("package.json")).ok()?).ok()?;
+        let json: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(dir.join("package.json")).ok()?).ok()?;
         let version = |kind: &str| json[kind]["agentv"].as_str().map(ToOwned::to_owned);
         version("dependencies").or_else(|| version("devDependencies"))
     })

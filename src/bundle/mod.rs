@@ -93,9 +93,10 @@ impl Plan {
         let cwd = request.cwd.canonicalize().context("cannot find the working directory")?;
         let worktree = Worktree::of(&dir)?;
         let root = match (request.root, &worktree) {
-            (Some(root), _) => cwd.join(root).canonicalize().map_err(|error| {
-                Failure::config(format!("cannot read `{}`: {error}", root.display()))
-            })?,
+            (Some(root), _) => cwd
+                .join(root)
+                .canonicalize()
+                .map_err(|error| Failure::config(format!("cannot read `{}`: {error}", root.display())))?,
             (None, Some(worktree)) => worktree.root.canonicalize().context("cannot find the repository")?,
             (None, None) => dir.clone(),
         };
@@ -128,7 +129,12 @@ impl Plan {
 }
 
 impl Compiler<'_> {
-    fn compile(&mut self, format: Format, request: &Request, worktree: Option<&Worktree>) -> anyhow::Result<Plan> {
+    fn compile(
+        &mut self,
+        format: Format,
+        request: &Request,
+        worktree: Option<&Worktree>,
+    ) -> anyhow::Result<Plan> {
         let mut eval = self.suite(format);
         let mut targets = self.targets(request.targets, request.more_targets);
         let (mut variables, mut secrets) = (Vec::new(), Vec::new());
@@ -142,7 +148,9 @@ impl Compiler<'_> {
                 let text = emit::document(tree);
                 check_text(&text, file, &secrets, &at, &mut self.problems);
                 let source = if file == EVAL { self.files.relative(&self.places.suite) } else { None };
-                self.files.entries.insert(file.to_owned(), Entry::Made { content: text.into_bytes(), source });
+                self.files
+                    .entries
+                    .insert(file.to_owned(), Entry::Made { content: text.into_bytes(), source });
             }
             self.files.finish(&at, &mut self.problems);
         }
@@ -234,7 +242,8 @@ fn shown_dir(dir: &Path, cwd: &Path) -> String {
 
 fn names(targets: Option<&Node>) -> Vec<String> {
     let list = targets.and_then(|targets| tree::get(targets, "targets"));
-    let items = list.map_or(&[][..], |list| if let NodeValue::List(items) = &list.value { items } else { &[] });
+    let items =
+        list.map_or(&[][..], |list| if let NodeValue::List(items) = &list.value { items } else { &[] });
     items.iter().filter_map(|target| tree::get_str(target, "name")).map(ToOwned::to_owned).collect()
 }
 

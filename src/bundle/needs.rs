@@ -60,7 +60,9 @@ impl Compiler<'_> {
             .flat_map(|name| from.iter().filter_map(move |dir| named_file(dir, name)))
             .collect();
         if script.extension().is_some_and(|end| end == "py") {
-            found.extend(imports(&text).flat_map(|module| from.iter().filter_map(move |dir| module_in(dir, &module))));
+            found.extend(
+                imports(&text).flat_map(|module| from.iter().filter_map(move |dir| module_in(dir, &module))),
+            );
         }
         for path in found {
             let real = path.canonicalize().unwrap_or_else(|_| path.clone());
@@ -84,12 +86,8 @@ impl Compiler<'_> {
             _ => return,
         };
         let root = self.places.root.clone();
-        let dirs: Vec<PathBuf> = script
-            .ancestors()
-            .skip(1)
-            .take_while(|dir| dir.starts_with(&root))
-            .map(Path::to_owned)
-            .collect();
+        let dirs: Vec<PathBuf> =
+            script.ancestors().skip(1).take_while(|dir| dir.starts_with(&root)).map(Path::to_owned).collect();
         for group in groups {
             let nearest = dirs.iter().find(|dir| group.iter().any(|name| dir.join(name).is_file()));
             let Some(dir) = nearest else { continue };
@@ -119,7 +117,8 @@ fn script_text(path: &Path) -> Option<String> {
 
 fn scripts_in(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| is_script_name(path)).collect();
+    let mut paths: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| is_script_name(path)).collect();
     paths.sort();
     paths
 }
@@ -175,7 +174,9 @@ fn module_in(dir: &Path, (up, name): &(usize, String)) -> Option<PathBuf> {
         return None;
     }
     let dir = dir.ancestors().nth(up.saturating_sub(1))?;
-    [dir.join(format!("{name}.py")), dir.join(name)].into_iter().find(|path| path.is_file() || path.join("__init__.py").is_file())
+    [dir.join(format!("{name}.py")), dir.join(name)]
+        .into_iter()
+        .find(|path| path.is_file() || path.join("__init__.py").is_file())
 }
 
 /// Whether a part of the path is one that stays behind.
@@ -196,7 +197,8 @@ mod tests {
 
     #[test]
     fn imports_of_python() {
-        let text = "import os, helper as h\nfrom pkg.sub import x\nfrom . import near\nfrom ..far.y import z\n";
+        let text =
+            "import os, helper as h\nfrom pkg.sub import x\nfrom . import near\nfrom ..far.y import z\n";
         let found: Vec<_> = imports(text).collect();
         let expected = [(0, "os"), (0, "helper"), (0, "pkg"), (1, "near"), (2, "far")];
         assert_eq!(found, expected.map(|(up, name)| (up, name.to_owned())));

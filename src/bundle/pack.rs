@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 
 use super::MANIFEST;
 use super::manifest::{Content, Manifest};
-use super::verify::{is_inside, stays_inside, verify};
+use super::verify::{is_inside, stays_inside, verify_as};
 use crate::archive::compressor;
 use crate::model::{Digest, Failure, printable};
 
@@ -48,7 +48,12 @@ pub fn pack(dir: &Path, out: &Path) -> anyhow::Result<Digest> {
         add(&mut tar).with_context(|| format!("cannot add `{}` to the archive", file.path))?;
     }
     let compressed = tar.into_inner().and_then(flate2::write::GzEncoder::finish).with_context(cannot)?;
-    compressed.into_inner().map_err(io::IntoInnerError::into_error).with_context(cannot)?.flush().with_context(cannot)?;
+    compressed
+        .into_inner()
+        .map_err(io::IntoInnerError::into_error)
+        .with_context(cannot)?
+        .flush()
+        .with_context(cannot)?;
     fs::set_permissions(temporary.path(), Permissions::from_mode(0o644)).with_context(cannot)?;
     let digest = digest(temporary.path()).with_context(cannot)?;
     temporary.persist(out).map_err(|error| error.error).with_context(cannot)?;
@@ -85,7 +90,8 @@ pub fn unpack(archive: &Path, dir: &Path) -> anyhow::Result<()> {
                 fs::set_permissions(&path, Permissions::from_mode(mode)).with_context(cannot)?;
             }
             tar::EntryType::Symlink => {
-                let target = entry.link_name().ok().flatten().map(std::borrow::Cow::into_owned).unwrap_or_default();
+                let target =
+                    entry.link_name().ok().flatten().map(std::borrow::Cow::into_owned).unwrap_or_default();
                 let parent = Path::new(&name).parent().unwrap_or(Path::new(""));
                 if !stays_inside(&parent.join(&target)) || target.is_absolute() {
                     return Err(refused(format!("the link `{}` leads out of it", printable(&name))).into());
@@ -101,7 +107,7 @@ pub fn unpack(archive: &Path, dir: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(path.parent().unwrap_or(dir)).with_context(cannot)?;
         symlink(target, &path).with_context(cannot)?;
     }
-    verify(dir).map(drop)
+    verify_as(dir, archive).map(drop)
 }
 
 fn header(kind: tar::EntryType, size: u64, mode: u32) -> tar::Header {

@@ -63,7 +63,8 @@ impl Compiler<'_> {
         }
         let tests = self.tests(&mut root, &path)?;
         let mut cases = self.expand_tests(tests);
-        self.has_workspace = get(&root, "workspace").is_some() || cases.iter().any(|case| get(case, "workspace").is_some());
+        self.has_workspace =
+            get(&root, "workspace").is_some() || cases.iter().any(|case| get(case, "workspace").is_some());
         self.name_suite(&mut root, &path);
         self.targets_of(&mut root);
         let suite_workspace = self.suite_workspace(&mut root);
@@ -98,7 +99,9 @@ impl Compiler<'_> {
     /// The value of `tests`, under whichever name; the key is then `tests`.
     fn tests(&mut self, root: &mut Node, path: &Path) -> Option<Node> {
         let old = OLD_TESTS.into_iter().find(|old| get(root, old).is_some());
-        if get(root, "tests").is_none() && let Some(old) = old {
+        if get(root, "tests").is_none()
+            && let Some(old) = old
+        {
             if let Some(entries) = tree::entries_mut(root)
                 && let Some((key, _)) = entries.iter_mut().find(|(key, _)| key.text == old)
             {
@@ -132,7 +135,8 @@ impl Compiler<'_> {
         }
         self.unnamed = true;
         let stem = suite_name(path);
-        let legal = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c.to_ascii_lowercase() } else { '-' };
+        let legal =
+            |c: char| if c.is_ascii_alphanumeric() || c == '-' { c.to_ascii_lowercase() } else { '-' };
         let name: String = stem.chars().map(legal).take(LONGEST_NAME).collect();
         // With a name AgentV checks the description too, which it does not without.
         let long = tree::get_str(root, "description").is_some_and(|text| text.len() > LONGEST_DESCRIPTION);
@@ -181,7 +185,9 @@ impl Compiler<'_> {
             false => tree::map([], &start),
         };
         if let Some(entries) = tree::entries_mut(&mut root) {
-            entries.retain(|(key, _)| matches!(key.text.as_str(), "name" | "description" | "execution" | "evaluator"));
+            entries.retain(|(key, _)| {
+                matches!(key.text.as_str(), "name" | "description" | "execution" | "evaluator")
+            });
         }
         if get(&root, "name").is_none() {
             let name = tree::text(suite_name(path), &start);
@@ -190,7 +196,8 @@ impl Compiler<'_> {
                 set(&mut root, "name", name);
             }
         }
-        let defaults = get(&root, "execution").is_some_and(|execution| LISTS.iter().any(|list| get(execution, list).is_some()));
+        let defaults = get(&root, "execution")
+            .is_some_and(|execution| LISTS.iter().any(|list| get(execution, list).is_some()));
         let mut cases = self.jsonl_cases(&Arc::new(source));
         for case in &mut cases {
             own_settings(case, defaults);

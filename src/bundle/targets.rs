@@ -8,13 +8,17 @@ use super::compiler::{Compiler, start_of};
 use super::files::Area;
 use super::tree::{self, get, get_mut, get_str, remove, set};
 use crate::config::{
-    Node, NodeValue, Reference, Source, Span, TargetsFile, did_you_mean, is_secret_name, normalized, shown, suite_name,
+    Node, NodeValue, Reference, Source, Span, TargetsFile, did_you_mean, is_secret_name, normalized, shown,
+    suite_name,
 };
 
 /// As many links as AgentV follows.
 const MOST_LINKS: usize = 10;
 /// The target of a suite that names none.
 const DEFAULT: &str = "default";
+
+/// What AgentV calls the format of a targets file.
+const SCHEMA: &str = "agentv-targets-v2.2";
 
 /// Where a chain of `use_target` ends.
 enum End {
@@ -40,7 +44,11 @@ impl Compiler<'_> {
         let root = self.read_yaml(&path, &at)?;
         if path.file_stem().is_some_and(|stem| stem == "providers") || root.items().is_some() {
             let hint = "AgentV 4 reads `targets.yaml`";
-            self.problems.error_with_hint(&root.span, "`providers.yaml` of AgentV 5 cannot be bundled yet", hint);
+            self.problems.error_with_hint(
+                &root.span,
+                "`providers.yaml` of AgentV 5 cannot be bundled yet",
+                hint,
+            );
             return None;
         }
         let listed = get(&root, "targets").and_then(Node::items).unwrap_or_default().to_vec();
@@ -82,7 +90,7 @@ impl Compiler<'_> {
             self.settings(target, &home);
         }
         let span = root.span.clone();
-        let mut out = tree::map([], &span);
+        let mut out = tree::map([("$schema", tree::text(SCHEMA, &span))], &span);
         for (key, value) in root.entries().unwrap_or_default() {
             if key.text != "targets" {
                 set(&mut out, &key.text, value.clone());
@@ -94,7 +102,8 @@ impl Compiler<'_> {
 
     fn no_targets(&mut self, at: &Span) {
         let names: Vec<String> = self.asked.iter().map(|(name, _)| format!("`{name}`")).collect();
-        let what = if names.is_empty() { "targets".to_owned() } else { format!("the targets {}", names.join(", ")) };
+        let what =
+            if names.is_empty() { "targets".to_owned() } else { format!("the targets {}", names.join(", ")) };
         let why = "no `targets.yaml` from the suite's directory up: add one where the bundle is run";
         self.files.leave(what, why);
         let hint = "add one, or name another with `--targets FILE`";
@@ -121,6 +130,13 @@ impl Compiler<'_> {
                 // The choice is made where the bundle is run, so everything travels that can be chosen.
                 let what = format!("the choice of target `{name}`");
                 self.files.leave(what, format!("`{variable}` is not set; set it where the bundle is run"));
+                let message =
+                    format!("`{variable}` is not set: every target of the file travels, to be chosen from");
+                self.warn(
+                    &first.span,
+                    message,
+                    "set it for this command, and only the target that it names travels",
+                );
                 for node in known {
                     if let Some(other) = get_str(node, "name") {
                         self.ask(other, at);
@@ -151,7 +167,10 @@ impl Compiler<'_> {
         };
         match self.env.get(reference.name).map(ToOwned::to_owned) {
             Some(name) => {
-                self.chosen.entry(reference.name.to_owned()).or_default().insert(format!("the grader: {text}"));
+                self.chosen
+                    .entry(reference.name.to_owned())
+                    .or_default()
+                    .insert(format!("the grader: {text}"));
                 self.ask(&name, &grader.span);
             }
             None => self.files.leave(format!("the grader `{text}`"), "the variable is not set"),
@@ -182,7 +201,9 @@ impl Compiler<'_> {
             let problem = match next {
                 _ if circle => format!("`use_target` goes in a circle: {shown}"),
                 None => format!("`use_target` leads nowhere: {shown}"),
-                _ if way.len() > MOST_LINKS => format!("`use_target` is followed {MOST_LINKS} times at most: {shown}"),
+                _ if way.len() > MOST_LINKS => {
+                    format!("`use_target` is followed {MOST_LINKS} times at most: {shown}")
+                }
                 Some(next) => {
                     node = next;
                     continue;
@@ -207,8 +228,10 @@ impl Compiler<'_> {
                     self.data_file(script, home);
                 }
             }
-            "claude" | "claude-cli" | "claude-sdk" | "codex" | "copilot" | "copilot-cli" | "copilot-sdk" | "pi-cli"
-            | "pi-coding-agent" | "vscode" | "vscode-insiders" | "copilot-log" => self.agent(target, &provider),
+            "claude" | "claude-cli" | "claude-sdk" | "codex" | "copilot" | "copilot-cli" | "copilot-sdk"
+            | "pi-cli" | "pi-coding-agent" | "vscode" | "vscode-insiders" | "copilot-log" => {
+                self.agent(target, &provider)
+            }
             _ => self.cli(target, &provider),
         }
     }
@@ -297,7 +320,9 @@ impl Compiler<'_> {
     /// A program that must be installed, and directories of this machine.
     fn agent(&mut self, target: &mut Node, provider: &str) {
         self.files.leave(format!("the agent `{provider}`"), "it must be installed where the bundle is run");
-        for key in ["cwd", "log_dir", "log_directory", "session_dir", "session_state_dir", "executable", "cli_path"] {
+        for key in
+            ["cwd", "log_dir", "log_directory", "session_dir", "session_state_dir", "executable", "cli_path"]
+        {
             let Some(node) = get(target, key).cloned() else { continue };
             let absolute = node.as_str().is_some_and(|text| Path::new(text).is_absolute());
             if absolute {

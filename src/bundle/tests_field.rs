@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::compiler::Compiler;
 use super::tree::{self, get, set};
-use crate::config::{Node, NodeValue, Source, Span, expand_pattern, is_pattern, normalized, parse_line, shown};
+use crate::config::{
+    Node, NodeValue, Source, Span, expand_pattern, is_pattern, normalized, parse_line, shown,
+};
 
 const FILE: &str = "file://";
 
@@ -122,7 +124,8 @@ impl Compiler<'_> {
         let mut cases = Vec::new();
         for entry in entries {
             let dir = entry.path();
-            let file = ["case.yaml", "case.yml"].map(|name| dir.join(name)).into_iter().find(|path| path.is_file());
+            let file =
+                ["case.yaml", "case.yml"].map(|name| dir.join(name)).into_iter().find(|path| path.is_file());
             let Some(file) = file else { continue };
             let Some(mut case) = self.read_yaml(&file, at) else { continue };
             if case.entries().is_none() {

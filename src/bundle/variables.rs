@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::compiler::Compiler;
-use crate::config::{Env, Node, NodeValue, Problems, Span, each_reference, references, typed};
+use crate::config::{Env, Node, NodeValue, Problems, Reference, Span, each_reference, references, typed};
 
 /// Shorter values are words, which stand everywhere.
 const SHORTEST_SECRET: usize = 8;
@@ -74,7 +74,11 @@ impl Compiler<'_> {
         if let Capture::Named(names) = capture {
             for name in names.iter().filter(|name| !used.contains_key(*name)) {
                 let at = trees[0].1.span.clone();
-                self.warn(&at, format!("`--capture-env={name}`: the suite does not refer to it"), "leave it out");
+                self.warn(
+                    &at,
+                    format!("`--capture-env={name}`: the suite does not refer to it"),
+                    "leave it out",
+                );
             }
         }
         let mut variables = Vec::new();
@@ -101,7 +105,7 @@ impl Compiler<'_> {
             .filter_map(|variable| Some((variable.name.as_str(), variable.value.as_deref()?)))
             .collect();
         for (file, tree) in trees {
-            // In a targets file AgentV knows only whole references.
+            // Only in a suite AgentV makes numbers and booleans of values.
             fill(tree, &captured, *file != super::TARGETS);
         }
         variables
@@ -127,7 +131,13 @@ pub(super) fn forbidden(env: &Env, capture: &Capture, variables: &[Variable]) ->
 }
 
 /// Notes every value in a text that must not be there.
-pub(super) fn check_text(text: &str, file: &str, forbidden: &[Forbidden], at: &Span, problems: &mut Problems) {
+pub(super) fn check_text(
+    text: &str,
+    file: &str,
+    forbidden: &[Forbidden],
+    at: &Span,
+    problems: &mut Problems,
+) {
     for secret in forbidden {
         if memchr::memmem::find(text.as_bytes(), &secret.value).is_some() {
             let (message, hint) = leak(file, &secret.name);
@@ -149,7 +159,19 @@ fn is_secret(name: &str, value: &str, env: &Env) -> bool {
     const WORDS: [&str; 8] =
         ["SECRET", "TOKEN", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "PRIVATE_KEY", "ACCESS_KEY"];
     const BEGINNINGS: [&str; 13] = [
-        "sk-", "sk_", "ghp_", "gho_", "ghs_", "ghu_", "github_pat_", "glpat-", "xox", "AKIA", "ASIA", "AIza", "eyJ",
+        "sk-",
+        "sk_",
+        "ghp_",
+        "gho_",
+        "ghs_",
+        "ghu_",
+        "github_pat_",
+        "glpat-",
+        "xox",
+        "AKIA",
+        "ASIA",
+        "AIza",
+        "eyJ",
     ];
     let upper = name.to_uppercase();
     let shaped = BEGINNINGS.iter().any(|begin| value.starts_with(begin)) && value.len() >= 16
@@ -194,14 +216,9 @@ fn uses(node: &Node, way: &mut String, used: &mut BTreeMap<String, BTreeSet<Stri
 }
 
 /// Writes values in the place of references.
-fn fill(node: &mut Node, values: &BTreeMap<&str, &str>, parts: bool) {
+fn fill(node: &mut Node, values: &BTreeMap<&str, &str>, types: bool) {
     match &mut node.value {
         NodeValue::String(text) if text.contains("${{") => {
-            let whole = text.trim();
-            let is_whole = references(whole).next().is_some_and(|one| one.start == 0 && one.end == whole.len());
-            if !is_whole && !parts {
-                return;
-            }
             let mut out = String::new();
             let mut copied = 0;
             for reference in references(text) {
@@ -211,12 +228,13 @@ fn fill(node: &mut Node, values: &BTreeMap<&str, &str>, parts: bool) {
                 copied = reference.end;
             }
             if copied > 0 {
+                let is_whole = Reference::whole(text).is_some();
                 out.push_str(&text[copied..]);
-                node.value = if is_whole && parts { typed(out) } else { NodeValue::String(out) };
+                node.value = if is_whole && types { typed(out) } else { NodeValue::String(out) };
             }
         }
-        NodeValue::List(items) => items.iter_mut().for_each(|item| fill(item, values, parts)),
-        NodeValue::Map(entries) => entries.iter_mut().for_each(|(_, value)| fill(value, values, parts)),
+        NodeValue::List(items) => items.iter_mut().for_each(|item| fill(item, values, types)),
+        NodeValue::Map(entries) => entries.iter_mut().for_each(|(_, value)| fill(value, values, types)),
         _ => {}
     }
 }
@@ -238,7 +256,11 @@ mod tests {
         ] {
             assert!(is_secret(name, value, &env), "{name}={value}");
         }
-        for (name, value) in [("MODEL", "gpt-5-mini"), ("SHA", "0123456789abcdef0123456789abcdef01234567"), ("URL", "https://host/x")] {
+        for (name, value) in [
+            ("MODEL", "gpt-5-mini"),
+            ("SHA", "0123456789abcdef0123456789abcdef01234567"),
+            ("URL", "https://host/x"),
+        ] {
             assert!(!is_secret(name, value, &env), "{name}={value}");
         }
     }

@@ -17,7 +17,8 @@ use crate::config::{Document, normalized};
 use crate::model::{Digest, Failure, printable};
 
 /// What running a bundle leaves in it.
-const LEFT_BY_RUNS: [&str; 5] = [".git", ".run-evals", ".agentv/results", ".agentv/cache", ".agentv/workspaces"];
+const LEFT_BY_RUNS: [&str; 5] =
+    [".git", ".run-evals", ".agentv/results", ".agentv/cache", ".agentv/workspaces"];
 
 /// What a sound bundle is.
 #[derive(Debug)]
@@ -43,12 +44,17 @@ impl fmt::Display for Difference {
 
 /// Checks a bundle; everything that is wrong is told at once.
 pub fn verify(dir: &Path) -> anyhow::Result<Verified> {
+    verify_as(dir, dir)
+}
+
+/// The same for one that messages call otherwise.
+pub(super) fn verify_as(dir: &Path, shown: &Path) -> anyhow::Result<Verified> {
     let path = dir.join(MANIFEST);
     let text = fs::read(&path).map_err(|error| {
-        Failure::config(format!("`{}` is no bundle: cannot read `{MANIFEST}`: {error}", dir.display()))
+        Failure::config(format!("`{}` is no bundle: cannot read `{MANIFEST}`: {error}", shown.display()))
             .hint("`run-evals bundle SUITE -o DIR` makes one")
     })?;
-    let manifest = Manifest::parse(&text, &path)?;
+    let manifest = Manifest::parse(&text, &shown.join(MANIFEST))?;
     let mut wrong = Vec::new();
     let known: BTreeMap<&str, &FileRecord> =
         manifest.files.iter().map(|file| (file.path.as_str(), file)).collect();
@@ -83,7 +89,7 @@ pub fn verify(dir: &Path) -> anyhow::Result<Verified> {
     if wrong.len() > MOST {
         lines.push(format!("  and {} more", wrong.len() - MOST));
     }
-    let message = format!("`{}` is not what its manifest says:\n{}", dir.display(), lines.join("\n"));
+    let message = format!("`{}` is not what its manifest says:\n{}", shown.display(), lines.join("\n"));
     Err(Failure::config(message).hint("bundle the suite again").into())
 }
 
@@ -132,7 +138,7 @@ pub(super) fn is_inside(name: &str) -> bool {
     !name.is_empty()
         && !name.contains('\\')
         && path.components().all(|part| matches!(part, Component::Normal(_)))
-        && normalized(path) == path
+        && normalized(path).to_str() == Some(name)
 }
 
 /// Whether a relative path never climbs out, on its way either.
@@ -186,7 +192,16 @@ mod tests {
 
     #[test]
     fn paths_in_and_out() {
-        for (path, inside) in [("a/b", true), ("a", true), ("", false), ("/a", false), ("a/../b", false), ("./a", false), ("a//b", false), ("..", false)] {
+        for (path, inside) in [
+            ("a/b", true),
+            ("a", true),
+            ("", false),
+            ("/a", false),
+            ("a/../b", false),
+            ("./a", false),
+            ("a//b", false),
+            ("..", false),
+        ] {
             assert_eq!(is_inside(path), inside, "{path}");
         }
         for (path, inside) in [("a/../b", true), ("a/../../b", false), ("a/b/../../c", true), ("/a", false)] {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::command::{Missing, Style, quoted, run_in};
 use super::compiler::Compiler;
 use super::files::Area;
 use super::tree::{self, get, get_mut, items_mut, remove, set};
-use crate::config::{Node, NodeValue, Span, normalized};
+use crate::config::{Node, NodeValue, Source, Span, normalized};
 use crate::git::resolve_ref;
 
 const HOOKS: [&str; 4] = ["before_all", "before_each", "after_each", "after_all"];
@@ -59,14 +60,19 @@ impl Compiler<'_> {
                 own_file = Some(dir);
             }
         }
-        let mut found = SuiteWorkspace { dir: own_file.clone(), hooks: get(node, "hooks").cloned(), ..SuiteWorkspace::default() };
+        let mut found = SuiteWorkspace {
+            dir: own_file.clone(),
+            hooks: get(node, "hooks").cloned(),
+            ..SuiteWorkspace::default()
+        };
         if let Some(template) = get_mut(node, "template") {
             self.template(template, &base);
         }
         self.static_path(node);
         if let Some(image) = get(node, "docker").and_then(|docker| tree::get_str(docker, "image")) {
             let image = image.to_owned();
-            self.files.leave(format!("the Docker image `{image}`"), "Docker pulls it where the bundle is run");
+            self.files
+                .leave(format!("the Docker image `{image}`"), "Docker pulls it where the bundle is run");
         }
         if let Some(repos) = get_mut(node, "repos").and_then(items_mut) {
             for repo in repos {
@@ -143,7 +149,10 @@ impl Compiler<'_> {
         }
         match inside {
             Some(dir) if get(node, "template").is_none() => {
-                let Some(place) = self.files.add(Area::Workspace, &dir, &path.span, &mut self.problems) else { return };
+                let Some(place) = self.files.add(Area::Workspace, &dir, &path.span, &mut self.problems)
+                else {
+                    return;
+                };
                 self.warn(
                     &path.span,
                     format!("`{text}` becomes a template: the bundle's tests work in a copy of it"),
@@ -215,7 +224,8 @@ impl Compiler<'_> {
             Some(cwd) => {
                 let Some(text) = self.chosen_text(&cwd, "`cwd`") else { return };
                 let candidates = [self.places.cwd.join(&text), self.places.dir.join(&text)];
-                let Some(dir) = candidates.map(|dir| normalized(&dir)).into_iter().find(|dir| dir.is_dir()) else {
+                let Some(dir) = candidates.map(|dir| normalized(&dir)).into_iter().find(|dir| dir.is_dir())
+                else {
                     self.problems.error(&cwd.span, format!("no such directory: `{text}`"));
                     return;
                 };
@@ -242,18 +252,34 @@ impl Compiler<'_> {
         let Some(url) = repo.as_str().map(ToOwned::to_owned) else { return };
         if has_credentials(&url) {
             let hint = "let git find the key where the bundle is run";
-            self.problems.error_with_hint(&repo.span, "the address of the repository holds a password", hint);
+            // The line itself is not drawn: it holds the password.
+            let source = Source { path: repo.span.source.path.clone(), text: String::new() };
+            let at = Span { source: Arc::new(source), ..repo.span.clone() };
+            self.problems.error_with_hint(&at, "the address of the repository holds a password", hint);
             return;
         }
         if url.contains("${{") {
-            self.files.leave(format!("the repository `{url}`"), "AgentV clones it where the bundle is run; a variable chooses it");
+            self.files.leave(
+                format!("the repository `{url}`"),
+                "AgentV clones it where the bundle is run; a variable chooses it",
+            );
             return;
         }
-        let key = if get(node, "base_commit").is_some() && get(node, "commit").is_none() { "base_commit" } else { "commit" };
+        let key = if get(node, "base_commit").is_some() && get(node, "commit").is_none() {
+            "base_commit"
+        } else {
+            "commit"
+        };
         let wanted = tree::get_str(node, key).unwrap_or("HEAD").to_owned();
-        let commit = if is_commit(&wanted) { Some(wanted.clone()) } else { self.resolve(&url, &wanted, &repo.span) };
-        let at = commit.as_deref().map_or_else(|| format!("at `{wanted}`, which may move"), |commit| format!("at {commit}"));
-        self.files.leave(format!("the repository `{url}`"), format!("AgentV clones it where the bundle is run, {at}"));
+        let commit =
+            if is_commit(&wanted) { Some(wanted.clone()) } else { self.resolve(&url, &wanted, &repo.span) };
+        let at = commit
+            .as_deref()
+            .map_or_else(|| format!("at `{wanted}`, which may move"), |commit| format!("at {commit}"));
+        self.files.leave(
+            format!("the repository `{url}`"),
+            format!("AgentV clones it where the bundle is run, {at}"),
+        );
         if let Some(commit) = commit.filter(|commit| *commit != wanted) {
             set(node, key, tree::text(commit, &repo.span));
         }

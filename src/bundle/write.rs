@@ -46,7 +46,8 @@ impl Draft {
         let parent = out.parent().unwrap_or(&out).to_owned();
         let cannot = || format!("cannot write into `{}`", parent.display());
         fs::create_dir_all(&parent).with_context(cannot)?;
-        let workshop = tempfile::Builder::new().prefix(".bundle-").tempdir_in(&parent).with_context(cannot)?;
+        let workshop =
+            tempfile::Builder::new().prefix(".bundle-").tempdir_in(&parent).with_context(cannot)?;
         fs::create_dir(workshop.path().join("new")).with_context(cannot)?;
         Ok(Self { workshop, out })
     }

@@ -21,7 +21,9 @@ pub(super) struct Opened {
 
 /// The suite that was named; that of a bundle, where the directory or the archive of one was.
 pub(super) fn open(path: PathBuf) -> anyhow::Result<Opened> {
-    if path.is_dir() && let Some(dir) = bundle::bundle_of(&path) {
+    if path.is_dir()
+        && let Some(dir) = bundle::bundle_of(&path)
+    {
         return Ok(Opened { path: bundle::suite_of(&dir), _unpacked: None });
     }
     if !is_archive(&path) {
@@ -85,7 +87,9 @@ fn check(suite: &Path, args: &BundleArgs, display: &Display) -> anyhow::Result<E
     }
     let count = plan.warnings.len();
     let what = if count == 1 { "1 thing".to_owned() } else { format!("{count} things") };
-    Err(Failure::config(format!("{what} would not travel as it stands")).hint("the warnings above tell how to mend it").into())
+    Err(Failure::config(format!("{what} would not travel as it stands"))
+        .hint("the warnings above tell how to mend it")
+        .into())
 }
 
 fn plan(suite: &Path, args: &BundleArgs, out: Option<&Path>) -> anyhow::Result<Plan> {
@@ -95,7 +99,8 @@ fn plan(suite: &Path, args: &BundleArgs, out: Option<&Path>) -> anyhow::Result<P
     let capture = match &args.capture_env {
         None => Capture::Nothing,
         Some(names) => {
-            let names: Vec<String> = names.iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
+            let names: Vec<String> =
+                names.iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
             if names.is_empty() { Capture::Harmless } else { Capture::Named(names) }
         }
     };
@@ -126,7 +131,9 @@ fn verify(path: &Path, format: Format) -> anyhow::Result<Exit> {
             let json = json!({ "bundle": path, "files": files, "manifest_sha256": sha256 });
             display::json(&format!("{json:#}\n"))?;
         }
-        Format::Text => display::stdout(&format!("{} is sound: {files} files, manifest {sha256}\n", path.display()))?,
+        Format::Text => {
+            display::stdout(&format!("{} is sound: {files} files, manifest {sha256}\n", path.display()))?
+        }
     }
     Ok(Exit::Ok)
 }
@@ -144,7 +151,13 @@ fn is_archive(path: &Path) -> bool {
     path.is_file() && (name.ends_with(".tar.gz") || name.ends_with(".tgz"))
 }
 
-fn print(manifest: &Manifest, path: &Path, digest: &Digest, placed: Placed, format: Format) -> anyhow::Result<()> {
+fn print(
+    manifest: &Manifest,
+    path: &Path,
+    digest: &Digest,
+    placed: Placed,
+    format: Format,
+) -> anyhow::Result<()> {
     if format == Format::Json {
         let json = json!({
             "bundle": path,
@@ -171,9 +184,11 @@ fn print(manifest: &Manifest, path: &Path, digest: &Digest, placed: Placed, form
         let names = manifest.env.iter().filter(|variable| states.contains(&variable.state));
         names.map(|variable| variable.name.as_str()).collect::<Vec<_>>().join(", ")
     };
-    for (label, states) in
-        [("set      ", &[State::Reference, State::Redacted][..]), ("captured ", &[State::Captured]), ("resolved ", &[State::Resolved])]
-    {
+    for (label, states) in [
+        ("set      ", &[State::Reference, State::Redacted][..]),
+        ("captured ", &[State::Captured]),
+        ("resolved ", &[State::Resolved]),
+    ] {
         let names = named(states);
         if !names.is_empty() {
             let _ = writeln!(text, "{label}{names}");

@@ -25,7 +25,8 @@ impl Worktree {
         let commit = ask(&root, "log", &["-1", "--format=%H %ct", "HEAD"]).ok();
         let commit = commit.as_deref().and_then(|line| line.trim().split_once(' '));
         let commit = commit.and_then(|(commit, time)| Some((commit.to_owned(), time.parse().ok()?)));
-        let status = ask(&root, "status", &["--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"])?;
+        let status =
+            ask(&root, "status", &["--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"])?;
         let mut changed: Vec<String> =
             status.split('\0').filter_map(|line| line.get(3..)).map(ToOwned::to_owned).collect();
         changed.sort();
@@ -41,13 +42,23 @@ pub fn resolve_ref(url: &str, name: &str, dir: &Path) -> anyhow::Result<Option<S
     // A tag that is an object of its own names its commit with `^{}`.
     let names = ["", "refs/heads/", "refs/tags/"].map(|kind| format!("{kind}{name}"));
     let found = |wanted: &str| {
-        listed.lines().filter_map(|line| line.split_once('\t')).find(|(_, known)| *known == wanted).map(|(id, _)| id.to_owned())
+        listed
+            .lines()
+            .filter_map(|line| line.split_once('\t'))
+            .find(|(_, known)| *known == wanted)
+            .map(|(id, _)| id.to_owned())
     };
     let abbreviated = || {
         let is_short = name.len() >= 7 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
-        listed.split_ascii_whitespace().find(|id| is_short && id.len() == 40 && id.starts_with(name)).map(ToOwned::to_owned)
+        listed
+            .split_ascii_whitespace()
+            .find(|id| is_short && id.len() == 40 && id.starts_with(name))
+            .map(ToOwned::to_owned)
     };
-    Ok(names.iter().find_map(|name| found(&format!("{name}^{{}}")).or_else(|| found(name))).or_else(abbreviated))
+    Ok(names
+        .iter()
+        .find_map(|name| found(&format!("{name}^{{}}")).or_else(|| found(name)))
+        .or_else(abbreviated))
 }
 
 fn ask(dir: &Path, subcommand: &'static str, args: &[&str]) -> anyhow::Result<String> {

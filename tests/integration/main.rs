@@ -6,6 +6,7 @@ mod action;
 mod adapter;
 mod bad_input;
 mod budget;
+mod bundle;
 mod crash;
 mod determinism;
 mod docs;

@@ -25,11 +25,7 @@ pub fn mentions(node: &Node) -> bool {
 
 /// The tree with its places filled. A text that is one whole place becomes the value itself, of whatever kind; a name
 /// without a value stays as it is, and `missing` hears of it.
-pub fn fill<'n>(
-    node: &'n Node,
-    vars: Option<&Node>,
-    missing: &mut impl FnMut(&Span, &str),
-) -> Cow<'n, Node> {
+pub fn fill<'n>(node: &'n Node, vars: Option<&Node>, missing: &mut impl FnMut(&Span, &str)) -> Cow<'n, Node> {
     if !mentions(node) {
         return Cow::Borrowed(node);
     }

@@ -9,6 +9,7 @@
 
 mod act;
 mod agentv;
+mod bundle;
 mod docker;
 mod gh;
 mod image;

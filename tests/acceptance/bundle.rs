@@ -1,0 +1,175 @@
+//! The real AgentV, unmodified, runs every suite of `fixtures/bundle` where it lies and as a bundle elsewhere, after the
+//! source is gone, and gets the same scores.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::Value;
+
+use crate::agentv::agentv;
+use crate::support::Workspace;
+
+/// What the suites refer to.
+const VARIABLES: [(&str, &str); 5] =
+    [("GREETING", "good day"), ("WHO", "all"), ("CASES", "sets"), ("WORKERS", "2"), ("AGENT_TARGET", "echo")];
+
+/// AgentV runs assertions of its own kind with `bun`; these are JavaScript that node runs as well.
+const BUN: &str = "#!/bin/sh\nshift\nexec node \"$@\"\n";
+
+/// AgentV refuses to run it where it lies: a directory is no workspace file. As a bundle it runs.
+const ONLY_AS_A_BUNDLE: &str = "workspace-directory";
+
+/// The score and the state of each test, by its name and its place among the targets.
+type Scores = BTreeMap<(String, usize), (Option<f64>, String)>;
+
+struct Desk {
+    workspace: Workspace,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let workspace =
+            VARIABLES.into_iter().fold(Workspace::new(), |desk, (name, value)| desk.env(name, value));
+        workspace.write("bin/bun", BUN);
+        std::fs::set_permissions(workspace.path("bin/bun"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        Self { workspace }
+    }
+
+    fn run(&self, program: &Path, args: &[&str], dir: &Path) -> Output {
+        let mut command = Command::new(program);
+        let path = format!("{}:{}", self.workspace.path("bin").display(), std::env::var("PATH").unwrap());
+        self.workspace.like(command.args(args)).current_dir(dir).env("PATH", path).output().unwrap()
+    }
+
+    fn git(&self, args: &[&str], dir: &Path) {
+        let who = ["-c", "user.name=A", "-c", "user.email=a@example.com"];
+        let output = self.run(Path::new("git"), &[&who, args].concat(), dir);
+        assert!(output.status.success(), "git {args:?}: {}", shown(&output));
+    }
+
+    /// Runs a suite with AgentV; nothing if AgentV refuses it.
+    fn scores(&self, suite: &Path, dir: &Path, out: &str) -> (Option<Scores>, String) {
+        let out = self.workspace.path(out);
+        let output =
+            self.run(&agentv(), &["eval", suite.to_str().unwrap(), "--output", out.to_str().unwrap()], dir);
+        let Ok(text) = std::fs::read_to_string(out.join("index.jsonl")) else {
+            return (None, shown(&output));
+        };
+        let mut rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        rows.sort_by_key(|row| format!("{} {}", row["test_id"], row["target"]));
+        let mut scores = Scores::new();
+        for row in rows {
+            let id = row["test_id"].as_str().unwrap().to_owned();
+            let place = scores.keys().filter(|(known, _)| *known == id).count();
+            let status = row["execution_status"].as_str().unwrap_or_default().to_owned();
+            scores.insert((id, place), (row["score"].as_f64(), status));
+        }
+        (Some(scores), shown(&output))
+    }
+}
+
+fn shown(output: &Output) -> String {
+    [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat()
+}
+
+/// Runs one suite both ways; what is wrong, if anything is.
+fn compare(fixture: &str) -> Result<usize, String> {
+    let desk = Desk::new();
+    let repo = desk.workspace.path("repo");
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/bundle").join(fixture);
+    assert!(Command::new("cp").arg("-a").arg(&from).arg(&repo).status().unwrap().success());
+    desk.git(&["init", "-q"], &repo);
+    desk.git(&["add", "-A"], &repo);
+    desk.git(&["commit", "-q", "-m", "all"], &repo);
+    let is_suite = |path: &PathBuf| path.ends_with("suite.eval.yaml") || path.ends_with("suite.jsonl");
+    let files = walkdir::WalkDir::new(&repo).into_iter().map(|entry| entry.unwrap().into_path());
+    let suite = files.filter(is_suite).next().unwrap();
+
+    let (here, told) = desk.scores(&suite, &repo, "here");
+    // Without what the run left.
+    desk.git(&["clean", "-fdxq"], &repo);
+    let bundle = desk.workspace.path("out/bundle");
+    let args = ["bundle", suite.to_str().unwrap(), "-q", "-o", bundle.to_str().unwrap(), "--archive"];
+    let output = desk.run(Path::new(env!("CARGO_BIN_EXE_run-evals")), &args, &repo);
+    if !output.status.success() {
+        return Err(format!("no bundle: {}", shown(&output)));
+    }
+
+    // Another place, and nothing left of the first one.
+    std::fs::remove_dir_all(&repo).unwrap();
+    let there = desk.workspace.path("elsewhere/b");
+    std::fs::create_dir(desk.workspace.path("elsewhere")).unwrap();
+    std::fs::rename(&bundle, &there).unwrap();
+    desk.git(&["init", "-q"], &there);
+    let output = desk.run(&agentv(), &["validate", "eval.yaml", "targets.yaml"], &there);
+    if !output.status.success()
+        || !shown(&output).contains("Valid: 2")
+        || shown(&output).contains("not recognized")
+    {
+        return Err(format!("AgentV finds it invalid: {}", shown(&output)));
+    }
+    let (scores, told_there) = desk.scores(&there.join("eval.yaml"), &there, "there");
+    let Some(scores) = scores else { return Err(format!("no scores as a bundle: {told_there}")) };
+    let good =
+        !scores.is_empty() && scores.values().all(|(score, status)| *score == Some(1.0) && status == "ok");
+    let same = if fixture == ONLY_AS_A_BUNDLE { here.is_none() } else { here.as_ref() == Some(&scores) };
+    if !good || !same {
+        return Err(format!("{here:?}\n{told}\nas a bundle: {scores:?}\n{told_there}"));
+    }
+    Ok(scores.len())
+}
+
+#[test]
+fn every_bundle_scores_as_its_source() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/bundle");
+    let mut names: Vec<String> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert!(names.len() >= 40, "{}", names.len());
+    let next = AtomicUsize::new(0);
+    let outcomes: Vec<(String, Result<usize, String>)> = std::thread::scope(|scope| {
+        let work = || {
+            let mut done = Vec::new();
+            while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+                done.push((name.clone(), compare(name)));
+            }
+            done
+        };
+        let workers: Vec<_> = (0..3).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    });
+    let wrong: Vec<String> = outcomes
+        .iter()
+        .filter_map(|(name, outcome)| Some(format!("{name}: {}", outcome.as_ref().err()?)))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    let tests: usize = outcomes.iter().filter_map(|(_, outcome)| outcome.as_ref().ok()).sum();
+    eprintln!("{} suites, {tests} scores, the same here and there", outcomes.len());
+}
+
+#[test]
+fn a_full_disk_leaves_nothing() {
+    let desk = Desk::new();
+    let repo = desk.workspace.path("repo");
+    desk.workspace
+        .write("repo/suite.eval.yaml", "workspace: {template: t}\ntests: [{id: a, criteria: c, input: x}]\n");
+    desk.workspace.write("repo/t/large.bin", vec![7; 4 << 20]);
+    desk.git(&["init", "-q"], &repo);
+    let small = desk.workspace.path("small");
+    std::fs::create_dir(&small).unwrap();
+    // A disk of one megabyte that only this command sees.
+    let script = format!(
+        "mount -t tmpfs -o size=1m tmpfs '{0}' && '{1}' bundle suite.eval.yaml -q -o '{0}/bundle'; code=$?; ls -A '{0}'; exit $code",
+        small.display(),
+        env!("CARGO_BIN_EXE_run-evals")
+    );
+    let output = desk.run(Path::new("unshare"), &["--mount", "--map-root-user", "sh", "-c", &script], &repo);
+    assert_eq!(output.status.code(), Some(1), "{}", shown(&output));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    assert!(shown(&output).contains("No space left on device"), "{}", shown(&output));
+}

@@ -47,6 +47,9 @@ pub fn argv(
         };
         if arg.is_positional() {
             positionals.push((arg.get_index(), value));
+        } else if arg.get_num_args().is_some_and(|count| count.min_values() == 0) && value == "true" {
+            // An option that may stand without a value.
+            argv.push(format!("--{name}").into());
         } else if matches!(arg.get_action(), clap::ArgAction::Append) {
             let values = value.lines().map(str::trim).filter(|value| !value.is_empty());
             argv.extend(values.map(|value| OsString::from(format!("--{name}={value}"))));
@@ -128,6 +131,15 @@ mod tests {
             ("INPUT_TARGET", "gpt\n  claude\n\n"),
         ]);
         assert_eq!(argv.unwrap(), "run-evals eval --target=gpt --target=claude -- s.yaml");
+    }
+
+    #[test]
+    fn an_option_may_stand_without_its_value() {
+        let of = |value| {
+            argv_of(&[("INPUT_MODE", "bundle"), ("INPUT_SUITE", "s.yaml"), ("INPUT_CAPTURE-ENV", value)])
+        };
+        assert_eq!(of("true").unwrap(), "run-evals bundle --capture-env -- s.yaml");
+        assert_eq!(of("A,B").unwrap(), "run-evals bundle --capture-env=A,B -- s.yaml");
     }
 
     #[test]

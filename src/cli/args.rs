@@ -80,7 +80,7 @@ pub enum Command {
 /// `eval`.
 #[derive(Debug, Args)]
 pub struct EvalArgs {
-    /// The suite: an EVAL.yaml or a .jsonl file
+    /// The suite: an EVAL.yaml, a .jsonl file or a bundle
     pub suite: PathBuf,
     /// What both commands take.
     #[command(flatten)]
@@ -91,7 +91,7 @@ pub struct EvalArgs {
 #[derive(Debug, Args)]
 #[command(override_usage = DISPATCH_USAGE)]
 pub struct DispatchArgs {
-    /// The suite: an EVAL.yaml or a .jsonl file
+    /// The suite: an EVAL.yaml, a .jsonl file or a bundle
     #[arg(required_unless_present_any = ["requests", "resume"], conflicts_with = "requests")]
     pub suite: Option<PathBuf>,
     /// A file with one request a line, instead of a suite
@@ -193,7 +193,7 @@ pub struct RunArgs {
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct BundleArgs {
-    /// The suite: an EVAL.yaml or a .jsonl file, or a bundle
+    /// The suite: an EVAL.yaml, a .jsonl file or a bundle
     #[arg(required = true)]
     pub suite: Option<PathBuf>,
     /// The directory that the bundle becomes
@@ -224,9 +224,12 @@ pub struct BundleArgs {
         value_delimiter = ','
     )]
     pub capture_env: Option<Vec<String>>,
-    /// Which targets.
-    #[command(flatten)]
-    pub targets: TargetArgs,
+    /// The targets file [default: the nearest targets.yaml or .agentv/targets.yaml]
+    #[arg(long, value_name = "FILE", help_heading = "Targets")]
+    pub targets: Option<PathBuf>,
+    /// A target to take along besides those that the suite names; may be given more than once
+    #[arg(long, value_name = "NAME", help_heading = "Targets")]
+    pub target: Vec<String>,
     /// Print the result as text or as JSON
     #[arg(long, value_enum, default_value_t = Format::Text, help_heading = "Output")]
     pub format: Format,
@@ -242,6 +245,9 @@ pub enum BundleCommand {
     Verify {
         /// The bundle: a directory or a .tar.gz file
         bundle: PathBuf,
+        /// Print the result as text or as JSON
+        #[arg(long, value_enum, default_value_t = Format::Text, help_heading = "Output")]
+        format: Format,
     },
 }
 

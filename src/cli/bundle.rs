@@ -34,8 +34,8 @@ pub(super) fn open(path: PathBuf) -> anyhow::Result<Opened> {
 }
 
 pub(super) async fn bundle(args: BundleArgs, display: &Display) -> anyhow::Result<Exit> {
-    if let Some(BundleCommand::Verify { bundle }) = &args.command {
-        return verify(bundle, args.format);
+    if let Some(BundleCommand::Verify { bundle, format }) = &args.command {
+        return verify(bundle, *format);
     }
     let suite = args.suite.as_deref().context("clap wants a suite")?;
     let Some(out) = &args.output else { return check(suite, &args, display) };
@@ -106,8 +106,8 @@ fn plan(suite: &Path, args: &BundleArgs, out: Option<&Path>) -> anyhow::Result<P
     };
     Plan::new(&Request {
         suite,
-        targets: args.targets.targets.as_deref(),
-        more_targets: &args.targets.target,
+        targets: args.targets.as_deref(),
+        more_targets: &args.target,
         root: args.root.as_deref(),
         capture,
         env: &env,

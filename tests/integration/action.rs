@@ -9,7 +9,7 @@ use run_evals::config::Document;
 use serde_json::Value;
 
 /// The commands that a step can name as its `mode`.
-const MODES: [&str; 4] = ["eval", "dispatch", "collect", "run"];
+const MODES: [&str; 5] = ["eval", "dispatch", "collect", "run", "bundle"];
 /// The commands that a step cannot: AgentV starts them.
 const NO_MODES: [&str; 1] = ["adapter"];
 /// Inputs that are no option.
@@ -80,7 +80,7 @@ fn the_defaults_are_those_of_the_command_line() {
 #[test]
 fn the_mode_lists_every_command() {
     let told = description(&inputs()["mode"]);
-    assert_eq!(told, "The command: eval, dispatch, collect or run.");
+    assert_eq!(told, "The command: eval, dispatch, collect, run or bundle.");
     let mut root = Cli::command();
     root.build();
     let commands: Vec<_> =
@@ -92,8 +92,7 @@ fn the_mode_lists_every_command() {
 fn the_outputs_are_the_promised_ones() {
     let action = action();
     let outputs: Vec<_> = action["outputs"].as_object().unwrap().keys().collect();
-    let promised =
-        "batch-id run-id run-url results-branch results-path answered failed cost-usd passed score";
+    let promised = "batch-id run-id run-url results-branch results-path answered failed cost-usd passed score bundle-path bundle-sha256";
     assert_eq!(outputs, promised.split(' ').collect::<Vec<_>>());
 }
 

@@ -264,7 +264,8 @@ impl Compiler<'_> {
                 continue;
             };
             let Some(place) = self.files.add(Area::Scripts, &path, &at, &mut self.problems) else { continue };
-            self.needs(&path, &[self.places.cwd.clone()], &at);
+            let cwd = self.places.cwd.clone();
+            self.needs(&path, std::slice::from_ref(&cwd), &at);
             let link = format!(".agentv/{folder}/{}", file_name(&path));
             let target = format!("../../{place}");
             self.files.entries.insert(link, Entry::Link { target, source: None });

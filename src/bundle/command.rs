@@ -145,9 +145,7 @@ impl Compiler<'_> {
         let found = bases.iter().rev().map(|base| normalized(&base.join(path))).find(|path| path.exists());
         let Some(found) = found else {
             let script = i == 0 && text.contains('/')
-                || previous.is_some_and(|word| is_interpreter(word))
-                    && is_script_name(path)
-                    && text.contains('/');
+                || previous.is_some_and(is_interpreter) && is_script_name(path) && text.contains('/');
             let leads = words.get(i.wrapping_sub(1)).is_none_or(|word| word.text != "cd");
             if script && leads && missing == Missing::Error && cut == 0 && !text.contains(['$', '`', '{']) {
                 let dir = super::shown_dir(&bases[0], &self.places.cwd);

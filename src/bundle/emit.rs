@@ -1,5 +1,7 @@
 //! A tree → YAML that every parser reads back as the same tree, be it of version 1.1 or 1.2.
 
+use std::fmt::Write as _;
+
 use crate::config::{Node, NodeValue};
 
 /// Words that some parser takes for a boolean, for nothing or for a number.
@@ -125,7 +127,9 @@ fn scalar(text: &str, out: &mut String) {
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
             '\r' => out.push_str("\\r"),
-            c if is_unprintable(c) => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c if is_unprintable(c) => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
             c => out.push(c),
         }
     }

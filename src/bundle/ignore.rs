@@ -42,7 +42,10 @@ pub(super) fn ignored(path: &Path) -> Option<Ignored> {
     if name == "node_modules" {
         return Some(Ignored { why: packages(path.parent()?) });
     }
-    if name == ".env" || name == ".env.local" || name.starts_with(".env.") && name.ends_with(".local") {
+    if name == ".env"
+        || name == ".env.local"
+        || name.starts_with(".env.") && name.rsplit('.').next() == Some("local")
+    {
         return because("files with secrets never travel: set the variables there");
     }
     let in_agentv = path.parent().is_some_and(|parent| parent.ends_with(".agentv"));

@@ -101,12 +101,10 @@ impl Compiler<'_> {
         let old = OLD_TESTS.into_iter().find(|old| get(root, old).is_some());
         if get(root, "tests").is_none()
             && let Some(old) = old
+            && let Some(entries) = tree::entries_mut(root)
+            && let Some((key, _)) = entries.iter_mut().find(|(key, _)| key.text == old)
         {
-            if let Some(entries) = tree::entries_mut(root)
-                && let Some((key, _)) = entries.iter_mut().find(|(key, _)| key.text == old)
-            {
-                "tests".clone_into(&mut key.text);
-            }
+            "tests".clone_into(&mut key.text);
         }
         for old in OLD_TESTS {
             remove(root, old);
@@ -162,7 +160,7 @@ impl Compiler<'_> {
             );
             return true;
         }
-        let vars = get(root, "tests").is_some_and(|tests| mentions_env_vars(tests));
+        let vars = get(root, "tests").is_some_and(mentions_env_vars);
         if let Some(node) = find_env(root).filter(|_| !vars) {
             let span = node.span.clone();
             self.problems.error_with_hint(
@@ -180,10 +178,8 @@ impl Compiler<'_> {
         let source = self.read_text(path, at)?;
         let start = start_of(crate::config::Source { path: source.path.clone(), text: String::new() });
         let sidecar = path.with_extension("yaml");
-        let mut root = match sidecar.is_file() {
-            true => self.read_yaml(&sidecar, &start)?,
-            false => tree::map([], &start),
-        };
+        let mut root =
+            if sidecar.is_file() { self.read_yaml(&sidecar, &start)? } else { tree::map([], &start) };
         if let Some(entries) = tree::entries_mut(&mut root) {
             entries.retain(|(key, _)| {
                 matches!(key.text.as_str(), "name" | "description" | "execution" | "evaluator")

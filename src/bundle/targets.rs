@@ -230,7 +230,7 @@ impl Compiler<'_> {
             }
             "claude" | "claude-cli" | "claude-sdk" | "codex" | "copilot" | "copilot-cli" | "copilot-sdk"
             | "pi-cli" | "pi-coding-agent" | "vscode" | "vscode-insiders" | "copilot-log" => {
-                self.agent(target, &provider)
+                self.agent(target, &provider);
             }
             _ => self.cli(target, &provider),
         }
@@ -264,7 +264,7 @@ impl Compiler<'_> {
             let script = base.join(".agentv/providers").join(format!("{provider}.ts"));
             let at = target.span.clone();
             if script.is_file() && self.files.add(Area::Scripts, &script, &at, &mut self.problems).is_some() {
-                self.needs(&script, &[base.clone()], &at);
+                self.needs(&script, std::slice::from_ref(&base), &at);
                 if let Some(place) = self.files.place(Area::Scripts, &base) {
                     set(target, "cwd", tree::text(place, &at));
                 }

@@ -19,15 +19,14 @@ impl Compiler<'_> {
             NodeValue::List(items) => {
                 let mut cases = Vec::with_capacity(items.len());
                 for item in items {
-                    match item.as_str().and_then(|text| text.strip_prefix(FILE)) {
-                        Some(_) => cases.extend(self.referenced(&item)),
-                        None => {
-                            if item.as_str().is_some() {
-                                let hint = "a reference to a file begins with `file://`";
-                                self.warn(&item.span, "a text is no test: AgentV leaves it out", hint);
-                            }
-                            cases.push(item);
+                    if item.as_str().and_then(|text| text.strip_prefix(FILE)).is_some() {
+                        cases.extend(self.referenced(&item));
+                    } else {
+                        if item.as_str().is_some() {
+                            let hint = "a reference to a file begins with `file://`";
+                            self.warn(&item.span, "a text is no test: AgentV leaves it out", hint);
                         }
+                        cases.push(item);
                     }
                 }
                 cases

@@ -198,7 +198,9 @@ fn uses(node: &Node, way: &mut String, used: &mut BTreeMap<String, BTreeSet<Stri
         }),
         NodeValue::List(items) => {
             way.push_str("[]");
-            items.iter().for_each(|item| uses(item, way, used));
+            for item in items {
+                uses(item, way, used);
+            }
         }
         NodeValue::Map(entries) => {
             for (key, value) in entries {

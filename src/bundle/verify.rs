@@ -16,6 +16,9 @@ use super::{EVAL, MANIFEST, TARGETS};
 use crate::config::{Document, normalized};
 use crate::model::{Digest, Failure, printable};
 
+/// How many differences are told.
+const MOST: usize = 20;
+
 /// What running a bundle leaves in it.
 const LEFT_BY_RUNS: [&str; 5] =
     [".git", ".run-evals", ".agentv/results", ".agentv/cache", ".agentv/workspaces"];
@@ -84,7 +87,6 @@ pub(super) fn verify_as(dir: &Path, shown: &Path) -> anyhow::Result<Verified> {
     if wrong.is_empty() {
         return Ok(Verified { sha256: Digest::of(&text), manifest });
     }
-    const MOST: usize = 20;
     let mut lines: Vec<String> = wrong.iter().take(MOST).map(|one| format!("  {one}")).collect();
     if wrong.len() > MOST {
         lines.push(format!("  and {} more", wrong.len() - MOST));

@@ -192,6 +192,7 @@ pub struct RunArgs {
 /// `bundle`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub struct BundleArgs {
     /// The suite: an EVAL.yaml, a .jsonl file or a bundle
     #[arg(required = true)]

@@ -45,13 +45,12 @@ pub(super) async fn bundle(args: BundleArgs, display: &Display) -> anyhow::Resul
         Some(temporary) => Some(temporary.path().join("bundle")),
         None => bundle::bundle_of(suite),
     };
-    let (placed, manifest) = match bundled {
-        Some(dir) => bundle::copy(&dir, out, args.force)?,
-        None => {
-            let plan = plan(suite, &args, Some(out))?;
-            display.warnings(&plan.warnings);
-            plan.write(out, args.force)?
-        }
+    let (placed, manifest) = if let Some(dir) = bundled {
+        bundle::copy(&dir, out, args.force)?
+    } else {
+        let plan = plan(suite, &args, Some(out))?;
+        display.warnings(&plan.warnings);
+        plan.write(out, args.force)?
     };
     let mut digest = Digest::of(manifest.to_text().as_bytes());
     let mut path = out.clone();
@@ -132,7 +131,7 @@ fn verify(path: &Path, format: Format) -> anyhow::Result<Exit> {
             display::json(&format!("{json:#}\n"))?;
         }
         Format::Text => {
-            display::stdout(&format!("{} is sound: {files} files, manifest {sha256}\n", path.display()))?
+            display::stdout(&format!("{} is sound: {files} files, manifest {sha256}\n", path.display()))?;
         }
     }
     Ok(Exit::Ok)
@@ -147,8 +146,8 @@ fn unpacked(archive: &Path) -> anyhow::Result<TempDir> {
 }
 
 fn is_archive(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    path.is_file() && (name.ends_with(".tar.gz") || name.ends_with(".tgz"))
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.is_file() && [".tar.gz", ".tgz"].iter().any(|ending| name.ends_with(ending))
 }
 
 fn print(

@@ -85,8 +85,8 @@ fn compare(fixture: &str) -> Result<usize, String> {
     desk.git(&["add", "-A"], &repo);
     desk.git(&["commit", "-q", "-m", "all"], &repo);
     let is_suite = |path: &PathBuf| path.ends_with("suite.eval.yaml") || path.ends_with("suite.jsonl");
-    let files = walkdir::WalkDir::new(&repo).into_iter().map(|entry| entry.unwrap().into_path());
-    let suite = files.filter(is_suite).next().unwrap();
+    let mut files = walkdir::WalkDir::new(&repo).into_iter().map(|entry| entry.unwrap().into_path());
+    let suite = files.find(is_suite).unwrap();
 
     let (here, told) = desk.scores(&suite, &repo, "here");
     // Without what the run left.

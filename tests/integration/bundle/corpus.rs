@@ -50,11 +50,20 @@ fn the_same_bytes_for_every_place_time_and_user() {
 /// No path of a bundle leads out of it, and none begins at the root of a machine.
 fn check_paths(dir: &Path, fixture: &str) {
     for (path, (mode, content)) in contents(dir) {
-        assert!(path.components().all(|part| matches!(part, Component::Normal(_))), "{fixture}: {path:?}");
+        assert!(
+            path.components().all(|part| matches!(part, Component::Normal(_))),
+            "{fixture}: {}",
+            path.display()
+        );
         if mode == 0 {
             let target = dir.join(path.parent().unwrap()).join(String::from_utf8(content).unwrap());
             let real = target.canonicalize().unwrap();
-            assert!(real.starts_with(dir.canonicalize().unwrap()), "{fixture}: {path:?} leads to {real:?}");
+            assert!(
+                real.starts_with(dir.canonicalize().unwrap()),
+                "{fixture}: {} leads to {}",
+                path.display(),
+                real.display()
+            );
         }
     }
     for file in ["eval.yaml", "targets.yaml"] {

@@ -44,8 +44,8 @@ pub(super) fn check_out(workspace: &Workspace, fixture: &str, to: &str) -> PathB
     commit(workspace, to);
     let is_suite =
         |path: &Path| path.file_name().is_some_and(|name| name == "suite.eval.yaml" || name == "suite.jsonl");
-    let files = walkdir::WalkDir::new(&dir).into_iter().map(|entry| entry.unwrap().into_path());
-    files.filter(|path| is_suite(path)).next().unwrap()
+    let mut files = walkdir::WalkDir::new(&dir).into_iter().map(|entry| entry.unwrap().into_path());
+    files.find(|path| is_suite(path)).unwrap()
 }
 
 /// Makes a directory a repository with one commit, the same for everybody.

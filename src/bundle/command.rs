@@ -166,8 +166,8 @@ impl Compiler<'_> {
             return None;
         }
         self.files.add(Area::Scripts, &found, at, &mut self.problems)?;
-        if found.is_file() {
-            self.needs(&found, &bases.clone(), at);
+        if !self.places.dir.starts_with(&found) {
+            self.needs_of(&found, &bases.clone(), at);
         }
         None
     }

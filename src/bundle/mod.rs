@@ -85,11 +85,14 @@ impl Plan {
     /// Reads a suite and everything that it refers to; all problems of all files at once. Nothing is written.
     pub fn new(request: &Request) -> anyhow::Result<Self> {
         let format = Format::of(request.suite)?;
-        let suite = request.cwd.join(request.suite).canonicalize().map_err(|error| {
+        // A suite that is a link refers to the files beside the link, as in AgentV.
+        let path = normalized(&request.cwd.join(request.suite));
+        let dir = path.parent().context("a file has a directory")?;
+        let (dir, _) = dir.canonicalize().and_then(|dir| Ok((dir, path.metadata()?))).map_err(|error| {
             Failure::config(format!("cannot read the suite `{}`: {error}", request.suite.display()))
                 .hint("name the file of the suite, from the working directory on")
         })?;
-        let dir = suite.parent().context("a file has a directory")?.to_owned();
+        let suite = dir.join(path.file_name().context("a file has a name")?);
         let cwd = request.cwd.canonicalize().context("cannot find the working directory")?;
         let worktree = Worktree::of(&dir)?;
         let root = match (request.root, &worktree) {

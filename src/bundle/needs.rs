@@ -81,7 +81,7 @@ impl Compiler<'_> {
         let groups: &[&[&str]] = match ending.as_str() {
             "py" => &[&["pyproject.toml", "setup.py"], &["uv.lock", "poetry.lock", "requirements.txt"]],
             "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" | "tsx" | "jsx" | "json" => {
-                &[&["package.json"], &NODE_LOCKS, &["tsconfig.json"], &["bunfig.toml", ".npmrc"]]
+                &[&["package.json"], &NODE_LOCKS, &["tsconfig.json"], &["bunfig.toml"]]
             }
             _ => return,
         };
@@ -91,8 +91,7 @@ impl Compiler<'_> {
         for group in groups {
             let nearest = dirs.iter().find(|dir| group.iter().any(|name| dir.join(name).is_file()));
             let Some(dir) = nearest else { continue };
-            // An `.npmrc` may hold a token.
-            for name in group.iter().filter(|name| dir.join(name).is_file() && **name != ".npmrc") {
+            for name in group.iter().filter(|name| dir.join(name).is_file()) {
                 self.files.add(Area::Scripts, &dir.join(name), at, &mut self.problems);
             }
             let packages = dir.join("node_modules");

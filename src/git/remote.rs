@@ -351,7 +351,11 @@ fn output(command: Command, subcommand: &str) -> anyhow::Result<Output> {
     output_within(command, subcommand, LONGEST_COMMAND)
 }
 
-fn output_within(mut command: Command, subcommand: &str, limit: Duration) -> anyhow::Result<Output> {
+pub(super) fn output_within(
+    mut command: Command,
+    subcommand: &str,
+    limit: Duration,
+) -> anyhow::Result<Output> {
     let mut child = command.spawn().with_context(|| format!("cannot start `git {subcommand}`"))?;
     let stdout = read_beside(child.stdout.take());
     let stderr = read_beside(child.stderr.take());

@@ -1,8 +1,13 @@
 //! A checkout: what it is a checkout of, and what was changed in it. And what a name means in another repository.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::command::{command, run};
+use super::command::{GitError, command, run};
+use super::remote::output_within;
+
+/// Somebody waits for the answer.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// What a directory is a checkout of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +43,13 @@ impl Worktree {
 
 /// The commit that a branch, a tag or `HEAD` of a repository is now; nothing if there is none of that name.
 pub fn resolve_ref(url: &str, name: &str, dir: &Path) -> anyhow::Result<Option<String>> {
-    let listed = ask(dir, "ls-remote", &["--", url])?;
+    let mut list = command("ls-remote")?;
+    list.args(["--", url]).current_dir(dir);
+    let output = output_within(list, "ls-remote", LONGEST_WAIT)?;
+    if !output.status.success() {
+        return Err(GitError::new("ls-remote", output.status, &output.stderr).into());
+    }
+    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
     // A tag that is an object of its own names its commit with `^{}`.
     let names = ["", "refs/heads/", "refs/tags/"].map(|kind| format!("{kind}{name}"));
     let found = |wanted: &str| {

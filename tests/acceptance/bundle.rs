@@ -173,3 +173,91 @@ fn a_full_disk_leaves_nothing() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "");
     assert!(shown(&output).contains("No space left on device"), "{}", shown(&output));
 }
+
+#[test]
+fn agentvs_parser_reads_what_we_write() {
+    const PIECES: [&str; 46] = [
+        " ",
+        "\t",
+        "\n",
+        "\r",
+        "#",
+        ":",
+        "-",
+        "'",
+        "\"",
+        "|",
+        ">",
+        "%",
+        "&",
+        "*",
+        "!",
+        "?",
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        "a",
+        "0",
+        ".",
+        "~",
+        "=",
+        "<",
+        "@",
+        "`",
+        "\\",
+        "é",
+        "😀",
+        "\u{85}",
+        "\u{2028}",
+        "\u{feff}",
+        "\u{a0}",
+        "\u{0}",
+        "\u{1b}",
+        "yes",
+        "null",
+        "0x1f",
+        "1e3",
+        "2026-01-01",
+        "---",
+        "<<",
+        "\n\n",
+    ];
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut text = |most: usize| -> String {
+        (0..random.usize(..most)).map(|_| PIECES[random.usize(..PIECES.len())]).collect()
+    };
+    let rows: Vec<Value> = (0..2000)
+        .map(|i| {
+            // A key that merges mappings is none in YAML.
+            let map: serde_json::Map<String, Value> = (0..3).map(|k| (format!("k{k}{}", text(6)), text(14).into())).collect();
+            serde_json::json!({"id": format!("c{i}"), "criteria": text(14), "input": "x", "metadata": [map, text(14)]})
+        })
+        .collect();
+    let desk = Desk::new();
+    desk.workspace.write("cases.jsonl", rows.iter().map(|row| format!("{row}\n")).collect::<String>());
+    desk.workspace.write("suite.yaml", "tests: cases.jsonl\n");
+    desk.workspace.write("targets.yaml", "targets: [{name: default, provider: mock}]\n");
+    let root = desk.workspace.root();
+    let output = desk.run(
+        Path::new(env!("CARGO_BIN_EXE_run-evals")),
+        &["bundle", "suite.yaml", "-q", "-o", "out"],
+        root,
+    );
+    assert!(output.status.success(), "{}", shown(&output));
+    // The parser that AgentV itself is installed with.
+    let home = agentv().canonicalize().unwrap();
+    let script = format!(
+        "const yaml = require(require.resolve('yaml', {{ paths: ['{}'] }}));\
+         process.stdout.write(JSON.stringify(yaml.parse(require('fs').readFileSync('out/eval.yaml', 'utf8'), {{ merge: true }}).tests))",
+        home.parent().unwrap().display()
+    );
+    let output = desk.run(Path::new("node"), &["-e", &script], root);
+    let read: Vec<Value> =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", shown(&output)));
+    for (read, written) in read.iter().zip(&rows) {
+        assert_eq!(read, written);
+    }
+    assert_eq!(read.len(), rows.len());
+}

@@ -135,3 +135,26 @@ fn the_service_listens_to_its_own_tokens_only() {
     sim.write("go", "");
     sim.finished(run);
 }
+
+#[test]
+fn the_archive_of_a_bundle_is_an_artifact_of_its_run() {
+    let script = format!(
+        r#"cd "$TEST_DIR"
+printf 'name: demo\ntests:\n  - {{id: one, criteria: c, input: hello}}\n' > suite.yaml
+printf 'targets:\n  - {{name: default, provider: mock}}\n' > targets.yaml
+INPUT_SHARD= INPUT_MODE=bundle INPUT_SUITE=suite.yaml INPUT_OUTPUT=out/demo INPUT_ARCHIVE=true GITHUB_OUTPUT="$TEST_DIR/outputs" '{}' > log 2>&1
+echo $? > done.new; mv done.new done"#,
+        env!("CARGO_BIN_EXE_run-evals")
+    );
+    let sim = Sim::new(&script);
+    let run = sim.dispatch("b1", 1);
+    sim.wait_for_file("done");
+    let log = sim.read("log");
+    assert_eq!(sim.read("done").trim(), "0", "{log}");
+    let list = sim.client().get(&format!("/repos/{REPO}/actions/runs/{run}/artifacts?per_page=100"));
+    assert_eq!(list.json["artifacts"][0]["name"], "bundle-demo", "{log}");
+    let outputs = sim.read("outputs");
+    let digest = log.lines().find_map(|line| line.strip_prefix("sha256   ")).unwrap();
+    assert!(outputs.contains("bundle-path") && outputs.contains("out/demo.tar.gz"), "{outputs}");
+    assert!(outputs.contains("bundle-sha256") && outputs.contains(digest), "{outputs}");
+}

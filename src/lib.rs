@@ -16,3 +16,4 @@ pub mod model;
 pub mod providers;
 pub mod report;
 pub mod runner;
+pub mod scoring;

@@ -3,10 +3,12 @@
 //! `request` and `response` are the two line formats that dispatcher and runner share, `batch` the manifests around
 //! them, `target` what a validated target says, `suite` what a loaded suite says, `failure` how anything ends.
 //! `dispatch` is what a dispatcher tells a runner on GitHub, `names` the rules of GitHub's and git's names,
-//! `request_line` reads a request, `score` is what an answer is worth, `text` makes foreign text safe to show.
+//! `request_line` reads a request, `score` is what an answer is worth, `evaluation` what all of them come to, `text` makes foreign
+//! text safe to show.
 
 mod batch;
 mod dispatch;
+mod evaluation;
 mod failure;
 mod ids;
 mod names;
@@ -23,6 +25,10 @@ pub use batch::{
     BATCH_FORMAT, BatchManifest, MOST_REQUESTS, MOST_SHARDS, Provenance, ResultsManifest, Stop, Totals,
 };
 pub use dispatch::{DISPATCH_INPUTS, DispatchId, DispatchInputs, HandOver, RunnerOptions};
+pub use evaluation::{
+    Change, ChangeKind, Comparison, Estimate, Evaluation, Figures, Paired, PassAt, Problem, ProblemKind,
+    RequestCounts, TargetFigures, TestCounts, TestResult, TestState, Trial, Verdict,
+};
 pub use failure::{Exit, Failure};
 pub use ids::{BatchId, Digest, InvalidBatchId, request_id};
 pub use names::{is_ref_name, is_repository, reserved_folder};

@@ -10,7 +10,7 @@ use super::{begin, inputs, resume};
 use crate::model::{Exit, Failure};
 
 /// Where `eval` puts its files unless told otherwise.
-const DEFAULT_OUTPUT: &str = ".run-evals/results";
+pub(super) const DEFAULT_OUTPUT: &str = ".run-evals/results";
 
 pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Exit> {
     let session = Session::open(Input::Suite(args.suite), &args.work, display)?;

@@ -2,6 +2,7 @@
 
 mod actions;
 mod args;
+mod baseline;
 mod begin;
 mod collect;
 mod display;
@@ -9,7 +10,9 @@ mod eval;
 mod github;
 mod inputs;
 mod output;
+mod publish;
 mod remote;
+mod report;
 mod resume;
 mod run;
 mod run_remote;
@@ -30,5 +33,6 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Dispatch(args) => eval::dispatch(args, &display).await,
         Command::Collect(args) => collect::collect(args, &display).await,
         Command::Run(args) => run::run(args, &display).await,
+        Command::Report(args) => report::report(args, &display).await,
     }
 }

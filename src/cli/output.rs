@@ -115,6 +115,16 @@ impl Write for Output {
     }
 }
 
+/// Writes a file that appears only when it is whole, in a directory that is made if need be.
+pub(super) fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write `{}`", path.display());
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(dir).with_context(cannot)?;
+    let mut file = temporary_file(dir)?;
+    file.write_all(bytes).with_context(cannot)?;
+    put_in_place(file, path)
+}
+
 /// A file beside its final name, which no other process writes to.
 fn temporary_file(dir: &Path) -> anyhow::Result<NamedTempFile> {
     // As readable as any other file that the user makes.

@@ -39,9 +39,9 @@ pub use request_line::InvalidRequest;
 pub use response::{ErrorInfo, ErrorKind, FinishReason, OutputMessage, Response, TokenUsage};
 pub use score::{Check, GraderScore, GraderVerdict, ScoreError, ScoreRow, ScoreStatus};
 pub use secret::{Redactor, Secret};
-pub use suite::{Suite, SuiteTarget, TestCase};
+pub use suite::{Suite, SuiteTarget, TestCase, TestPlace};
 pub use target::{
     Endpoint, Limits, MockReply, MockSettings, Price, Provider, RemoteResults, RemoteTarget, RetryPolicy,
     RunnerTarget, Shards, Target,
 };
-pub use text::printable;
+pub use text::{is_obeyed, printable};

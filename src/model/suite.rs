@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Attachment, Digest, Message};
 
 /// A loaded suite.
@@ -46,4 +48,17 @@ pub struct TestCase {
     pub files: Vec<Attachment>,
     /// `execution.targets` of the test; empty where the suite's hold.
     pub targets: Vec<String>,
+    /// Where it stands; absent where it was not read from a file.
+    pub place: Option<TestPlace>,
+}
+
+/// Where a test stands: a line of `tests.jsonl`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestPlace {
+    /// The test.
+    pub id: String,
+    /// The file, as the user named it.
+    pub file: String,
+    /// The line, counted from 1.
+    pub line: u32,
 }

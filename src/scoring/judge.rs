@@ -25,15 +25,19 @@ pub fn judge(evaluation: &mut Evaluation, trials: &[Trial], gate: &Gate) -> Exit
         problems.push((ProblemKind::Incomplete, message));
     }
     if let Some(comparison) = evaluation.comparison.as_ref().filter(|comparison| comparison.regression) {
-        let drops = [("pass rate", &comparison.pass_rate), ("score", &comparison.score)];
+        let score: fn(f64) -> String = |score| format!("{score:.3}");
+        let drops = [
+            ("pass rate", &comparison.pass_rate, percent as fn(f64) -> String),
+            ("score", &comparison.score, score),
+        ];
         let told: Vec<String> = drops
             .into_iter()
-            .filter_map(|(what, paired)| paired.as_ref().map(|paired| (what, paired)))
-            .map(|(what, paired)| {
+            .filter_map(|(what, paired, shown)| paired.as_ref().map(|paired| (what, paired, shown)))
+            .map(|(what, paired, shown)| {
                 format!(
                     "{what} {} to {} (p = {})",
-                    percent(paired.before),
-                    percent(paired.now),
+                    shown(paired.before),
+                    shown(paired.now),
                     chance(paired.p_worse)
                 )
             })

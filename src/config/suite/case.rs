@@ -7,7 +7,7 @@ use super::input::{self, SuiteInput};
 use super::loader::{Loader, key_span};
 use super::{execution, grading, refuse};
 use crate::config::{Fields, Node, Span};
-use crate::model::TestCase;
+use crate::model::{TestCase, TestPlace};
 
 /// Errors that are told before the rest is left unread; a file of 100,000 lines may have one on each.
 const MOST_ERRORS: usize = 20;
@@ -145,7 +145,9 @@ impl<'l, 'a, 'n> Cases<'l, 'a, 'n> {
             loader.problems.error_with_hint(id_span(node), message, hint);
         }
         let (messages, files) = input?;
-        Some(TestCase { id, messages, files, targets: execution.targets })
+        let at = id_span(node);
+        let place = TestPlace { id: id.clone(), file: at.source.path.display().to_string(), line: at.line };
+        Some(TestCase { id, messages, files, targets: execution.targets, place: Some(place) })
     }
 }
 

@@ -129,7 +129,7 @@ mod tests {
     fn mistakes_are_told() {
         let unknown_mode = argv_of(&[("INPUT_MODE", "evla")]).unwrap_err();
         assert!(
-            unknown_mode.contains("expected one of `eval`, `dispatch`, `collect`, `run`"),
+            unknown_mode.contains("expected one of `eval`, `dispatch`, `collect`, `run`, `report`"),
             "{unknown_mode}"
         );
         let unknown_input = argv_of(&[("INPUT_MODE", "collect"), ("INPUT_SUITE", "x")]).unwrap_err();

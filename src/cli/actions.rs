@@ -171,8 +171,10 @@ fn annotation(kind: Annotation, place: &str, title: &str, text: &str) -> String 
         Annotation::Warning => "warning",
         Annotation::Notice => "notice",
     };
-    let shown: String = text.trim_end().chars().take(LONGEST_ANNOTATION).collect();
-    let title: String = title.chars().take(LONGEST_TITLE).collect();
+    // The old form of a command is looked for anywhere in a line.
+    let inert = |text: &str| text.replace("##[", "## [");
+    let shown: String = inert(text.trim_end()).chars().take(LONGEST_ANNOTATION).collect();
+    let title: String = inert(title).chars().take(LONGEST_TITLE).collect();
     format!("::{word} {place}title={}::{}\n", escape_property(&title), escape(&shown))
 }
 
@@ -281,10 +283,10 @@ mod tests {
         assert_eq!(told, "::warning title=run-evals::50 %25%0D%0A::error::x\n");
         assert!(annotation(Annotation::Error, "", "t", &"x".repeat(9000)).len() < 4096);
         let place = format!("file={},line=3,", escape_property("a,b:c%.yaml"));
-        let told = annotation(Annotation::Error, &place, "failed: t,line=9::x", "y\n::add-mask::z");
+        let told = annotation(Annotation::Error, &place, "failed: t,line=9::x", "y\n::add-mask::##[z]");
         assert_eq!(
             told,
-            "::error file=a%2Cb%3Ac%25.yaml,line=3,title=failed%3A t%2Cline=9%3A%3Ax::y%0A::add-mask::z\n"
+            "::error file=a%2Cb%3Ac%25.yaml,line=3,title=failed%3A t%2Cline=9%3A%3Ax::y%0A::add-mask::## [z]\n"
         );
     }
 

@@ -1,5 +1,7 @@
 //! Before anything is waited for: the batches lie in the exchange, and runner repositories have theirs.
 
+use std::fs::File;
+
 use super::args::Format;
 use super::github;
 use super::remote::{self, Place, RemoteBatch};
@@ -18,6 +20,8 @@ pub(super) struct HandedOver<'s> {
     manifest: BatchManifest,
     is_new: bool,
     target: &'s Target,
+    /// Its requests, one a line.
+    pub(super) requests: File,
 }
 
 /// A batch whose target was asked whether it can take it.
@@ -60,7 +64,17 @@ impl Session<'_> {
                 let archive_bytes = std::fs::metadata(&batch.archive)?.len();
                 let (run_id, manifest, is_new) =
                     (batch.run_id.clone(), batch.manifest.clone(), put == Put::New);
-                handed_over.push(HandedOver { run_id, id, sha256, archive_bytes, manifest, is_new, target });
+                let requests = batch.requests()?;
+                handed_over.push(HandedOver {
+                    run_id,
+                    id,
+                    sha256,
+                    archive_bytes,
+                    manifest,
+                    is_new,
+                    target,
+                    requests,
+                });
                 // Somebody was faster, in the same second.
                 if !given && put != Put::New {
                     taken = true;

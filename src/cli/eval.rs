@@ -1,13 +1,18 @@
 //! `eval` and `dispatch`: a suite or a requests file in, responses out, one batch a target.
 
+use std::collections::HashSet;
+use std::io::{BufRead as _, BufReader, Write};
 use std::path::PathBuf;
 
+use serde::Deserialize;
+
 use super::args::{DispatchArgs, EvalArgs};
+use super::begin::HandedOver;
 use super::display::Display;
 use super::output::Output;
 use super::session::{Input, Session};
 use super::{begin, inputs, resume};
-use crate::model::{Exit, Failure};
+use crate::model::{Digest, Exit, Failure};
 
 /// Where `eval` puts its files unless told otherwise.
 pub(super) const DEFAULT_OUTPUT: &str = ".run-evals/results";
@@ -19,12 +24,35 @@ pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Ex
     let chosen = args.work.output.output.map(|dir| Output::open(Some(dir))).transpose()?;
     let batches = session.hand_over(&exchange, batches)?;
     let default_dir = || PathBuf::from(DEFAULT_OUTPUT).join(batches[0].run_id.as_str());
-    let output = match chosen {
+    let mut output = match chosen {
         Some(output) => output,
         None => Output::open(Some(default_dir()))?,
     };
+    output.keep("requests.jsonl", |out| write_requests(&batches, out))?;
+    output.keep("tests.jsonl", |out| session.write_places(out))?;
     let begun = session.begin(&exchange, batches).await?;
     session.run(&exchange, begun, output, args.work.output.format).await
+}
+
+/// The requests of all batches; targets that are asked the same have them in common.
+fn write_requests(batches: &[HandedOver<'_>], out: &mut dyn Write) -> anyhow::Result<()> {
+    #[derive(Deserialize)]
+    struct Line {
+        id: String,
+    }
+    let mut seen = HashSet::new();
+    for batch in batches {
+        let mut lines = BufReader::with_capacity(1 << 16, &batch.requests);
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line)? > 0 {
+            let Line { id } = serde_json::from_slice(&line)?;
+            if batches.len() == 1 || seen.insert(Digest::of(id.as_bytes()).half()) {
+                out.write_all(&line)?;
+            }
+            line.clear();
+        }
+    }
+    Ok(())
 }
 
 pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::Result<Exit> {

@@ -20,7 +20,7 @@ pub(super) enum Output {
     /// The responses are the data; there is no summary but the exit code.
     Stdout,
     /// The responses are written under a name of their own and renamed when they are whole.
-    Directory { responses: NamedTempFile, dir: OutputDir },
+    Directory { responses: NamedTempFile, asked: Vec<(&'static str, NamedTempFile)>, dir: OutputDir },
 }
 
 /// A directory that is taken away again if it was made here and stays empty.
@@ -52,12 +52,29 @@ impl Output {
             .with_context(|| format!("cannot make the directory `{}`", path.display()))?;
         let dir = OutputDir { path, is_new };
         let responses = temporary_file(&dir.path)?;
-        Ok(Self::Directory { responses, dir })
+        Ok(Self::Directory { responses, asked: Vec::new(), dir })
+    }
+
+    /// Keeps what was asked beside what was answered, for reports; it is put in place with the rest.
+    pub(super) fn keep(
+        &mut self,
+        name: &'static str,
+        write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        if let Self::Directory { asked, dir, .. } = self {
+            let mut file = std::io::BufWriter::with_capacity(1 << 16, temporary_file(&dir.path)?);
+            write(&mut file)?;
+            asked.push((name, file.into_inner().context("cannot write what is asked")?));
+        }
+        Ok(())
     }
 
     /// Puts the files in place, prints what the command prints, and gives the exit code.
     pub(super) fn finish(self, mut summary: Summary, format: Format) -> anyhow::Result<Exit> {
-        if let Self::Directory { responses, dir } = self {
+        if let Self::Directory { responses, asked, dir } = self {
+            for (name, file) in asked {
+                put_in_place(file, &dir.path.join(name))?;
+            }
             let path = dir.path.join("responses.jsonl");
             summary.responses = Some(path.display().to_string());
             put_in_place(responses, &path)?;

@@ -115,7 +115,7 @@ fn gate(args: &ReportArgs) -> Gate {
     if args.bless {
         fail_on.remove(&ProblemKind::Regression);
     }
-    Gate { fail_on, min_pass_rate: args.min_pass_rate.unwrap_or(1.0) }
+    Gate { fail_on, min_pass_rate: args.min_pass_rate }
 }
 
 fn json(evaluation: &Evaluation) -> anyhow::Result<String> {

@@ -237,6 +237,16 @@ impl<'d> Session<'d> {
             .into())
     }
 
+    /// Where each test of the suite stands, one a line.
+    pub(super) fn write_places(&self, out: &mut dyn std::io::Write) -> anyhow::Result<()> {
+        let Work::Suite { suite, .. } = &self.work else { return Ok(()) };
+        for place in suite.tests.iter().filter_map(|test| test.place.as_ref()) {
+            serde_json::to_writer(&mut *out, place)?;
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+
     /// Runs and collects the batches one after the other. Budget, requests and time are for all of them.
     pub(super) async fn run(
         &self,

@@ -9,8 +9,8 @@ use crate::model::{Evaluation, Exit, Problem, ProblemKind, ScoreStatus, Trial, V
 pub struct Gate {
     /// The problems that do.
     pub fail_on: BTreeSet<ProblemKind>,
-    /// The share of tries that must pass, over the tests.
-    pub min_pass_rate: f64,
+    /// The share of tries that must pass, over the tests; without it all must, where that can fail the command at all.
+    pub min_pass_rate: Option<f64>,
 }
 
 /// Gives the verdict, and the exit code that it means. An incomplete result goes before a bad one: what is missing may
@@ -44,9 +44,11 @@ pub fn judge(evaluation: &mut Evaluation, trials: &[Trial], gate: &Gate) -> Exit
             .collect();
         problems.push((ProblemKind::Regression, format!("worse than the baseline: {}", told.join(", "))));
     }
-    if let Some(rate) = evaluation.figures.pass_rate.filter(|rate| rate.value < gate.min_pass_rate - 1e-9) {
-        let message =
-            format!("the pass rate is {}, below {}", percent(rate.value), percent(gate.min_pass_rate));
+    let least = gate.min_pass_rate.or_else(|| gate.fail_on.contains(&ProblemKind::Threshold).then_some(1.0));
+    if let (Some(rate), Some(least)) = (evaluation.figures.pass_rate, least)
+        && rate.value < least - 1e-9
+    {
+        let message = format!("the pass rate is {}, below {}", percent(rate.value), percent(least));
         problems.push((ProblemKind::Threshold, message));
     }
     let problems: Vec<Problem> = problems
@@ -85,7 +87,7 @@ mod tests {
         let now = rows(statuses);
         let mut evaluation = assess(None, &now);
         compare(&mut evaluation, &now, &rows(&vec![ScoreStatus::Passed; statuses.len()]), "b", 0.05);
-        let gate = Gate { fail_on: fail_on.iter().copied().collect(), min_pass_rate };
+        let gate = Gate { fail_on: fail_on.iter().copied().collect(), min_pass_rate: Some(min_pass_rate) };
         let exit = judge(&mut evaluation, &now, &gate);
         (exit, evaluation.verdict)
     }

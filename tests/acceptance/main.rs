@@ -8,9 +8,12 @@
 )]
 
 mod act;
+mod browser;
 mod docker;
 mod gh;
+mod html_report;
 mod image;
+mod junit;
 #[expect(dead_code, unused_imports, reason = "the other tests use the rest")]
 #[path = "../integration/support/mod.rs"]
 mod support;

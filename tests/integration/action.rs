@@ -9,7 +9,7 @@ use run_evals::config::Document;
 use serde_json::Value;
 
 /// The commands that a step can name as its `mode`.
-const MODES: [&str; 4] = ["eval", "dispatch", "collect", "run"];
+const MODES: [&str; 5] = ["eval", "dispatch", "collect", "run", "report"];
 /// Inputs that are no option.
 const OWN_INPUTS: [&str; 2] = ["mode", "token"];
 /// Options that are no input, and why.
@@ -78,7 +78,7 @@ fn the_defaults_are_those_of_the_command_line() {
 #[test]
 fn the_mode_lists_every_command() {
     let told = description(&inputs()["mode"]);
-    assert_eq!(told, "The command: eval, dispatch, collect or run.");
+    assert_eq!(told, "The command: eval, dispatch, collect, run or report.");
     let mut root = Cli::command();
     root.build();
     let commands: Vec<_> =

@@ -13,6 +13,7 @@ mod hostile_batch;
 mod layers;
 mod quickstart;
 mod remote;
+mod report;
 mod run;
 mod runner_in_actions;
 mod secrets;

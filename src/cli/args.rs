@@ -216,8 +216,8 @@ pub struct ReportArgs {
     /// Write a page that needs nothing else
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Write JUnit XML
-    #[arg(long, value_name = "FILE")]
+    /// Where `JUnit` XML goes.
+    #[arg(long, value_name = "FILE", help = "Write JUnit XML")]
     pub junit: Option<PathBuf>,
     /// Write markdown
     #[arg(long, value_name = "FILE")]

@@ -40,7 +40,11 @@ pub(super) fn find(named: &str, cwd: &Path, bless: bool) -> anyhow::Result<Basel
     }
     if named.parse::<BatchId>().is_ok() {
         let run = cwd.join(DEFAULT_OUTPUT).join(named);
-        if run.is_dir() && !bless {
+        if run.is_dir() && bless {
+            let message = format!("`--bless` cannot move `{named}`: it is a run");
+            return Err(Failure::new(Exit::Usage, message).hint("bless a directory of its own").into());
+        }
+        if run.is_dir() {
             return Ok(directory(run));
         }
     }

@@ -1,5 +1,7 @@
 //! The comment on a pull request: one a suite, known by a mark that nobody sees.
 
+use std::fmt::Write as _;
+
 use super::results::Results;
 use super::text::markup;
 use super::verdict::{LONGEST_COMMENT, render_verdict};
@@ -21,7 +23,7 @@ pub fn render_comment(evaluation: &Evaluation, results: &Results, run_url: Optio
     let mark = format!("<!-- run-evals suite {} -->", &digest[..16]);
     let mut body = format!("{mark}\n{}", render_verdict(evaluation, results, LONGEST_COMMENT));
     if let Some(url) = run_url.filter(|url| url.starts_with("https://") || url.starts_with("http://")) {
-        body.push_str(&format!("\n<a href=\"{}\">The run</a> has the whole report.\n", markup(url)));
+        let _ = writeln!(body, "\n<a href=\"{}\">The run</a> has the whole report.", markup(url));
     }
     Comment { mark, body }
 }

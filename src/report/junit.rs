@@ -1,4 +1,4 @@
-//! JUnit XML: a suite a target, a case a request, so that the counts are those of the requests.
+//! `JUnit` XML: a suite a target, a case a request, so that the counts are those of the requests.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::model::{Evaluation, ScoreStatus, Trial};
 const LONGEST_ANSWER: usize = 4000;
 const LONGEST_LINE: usize = 500;
 
-/// The results as JUnit XML. Failed calls and graders are errors, low scores failures; they are counted apart.
+/// The results as `JUnit` XML. Failed calls and graders are errors, low scores failures; they are counted apart.
 pub fn render_junit(evaluation: &Evaluation, results: &Results) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let suite = evaluation.suite.as_deref().unwrap_or(&results.shown);

@@ -103,9 +103,8 @@ fn match_up(now: &[Group<'_>], before: &[Group<'_>]) -> Matched {
     });
     let tests = matched.collect();
     let removed = before.iter().filter(|group| known.contains_key(&key(group)));
-    let name = |group: &Group<'_>| match one_target {
-        true => group.test_id.to_owned(),
-        false => format!("{} ({})", group.test_id, group.target),
+    let name = |group: &Group<'_>| {
+        if one_target { group.test_id.to_owned() } else { format!("{} ({})", group.test_id, group.target) }
     };
     Matched { tests, removed: removed.map(name).collect() }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Browser {
     driver: Child,
     address: String,
     session: String,
-    _profile: TempDir,
+    profile: TempDir,
 }
 
 impl Browser {
@@ -42,8 +42,8 @@ impl Browser {
             .expect("the driver tells its port");
         let profile = tempfile::tempdir().unwrap();
         let mut browser =
-            Self { driver, address: format!("127.0.0.1:{port}"), session: String::new(), _profile: profile };
-        let data = format!("--user-data-dir={}", browser._profile.path().display());
+            Self { driver, address: format!("127.0.0.1:{port}"), session: String::new(), profile };
+        let data = format!("--user-data-dir={}", browser.profile.path().display());
         let args = [
             "--headless=new",
             "--no-sandbox",

@@ -1,4 +1,4 @@
-//! JUnit XML against its schema, by xmllint.
+//! `JUnit` XML against its schema, by xmllint.
 
 use std::path::Path;
 use std::process::Command;

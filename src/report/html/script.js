@@ -109,7 +109,10 @@
       target: () => data.targets[test.t],
       state: () => badge(test.state, test.label),
       passed: () => (test.n ? `${test.p} of ${test.n}` : "–"),
-      score: () => score(test.score) + (test.was !== undefined && test.was.toFixed(2) !== score(test.score) ? ` (was ${score(test.was)})` : ""),
+      score: () => {
+        const was = test.was !== undefined && score(test.was) !== score(test.score) ? ` (was ${score(test.was)})` : "";
+        return element("span", {}, score(test.score), element("small", { class: "minor" }, was));
+      },
       change: () => element("span", { class: `change-${test.change}` }, test.change ?? ""),
       time: () => time(test.ms),
       cost: () => cost(test.usd),

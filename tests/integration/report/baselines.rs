@@ -21,11 +21,23 @@ fn the_gate_fails_on_what_it_is_asked_to() {
     assert_eq!(code(&["--baseline", "before", "--fail-on", "incomplete"]), 0);
     assert_eq!(code(&["--baseline", "before", "--fail-on", "incomplete,regression"]), 4);
     assert_eq!(code(&["--baseline", "before", "--fail-on", "never"]), 0);
+    assert_eq!(code(&["--baseline", "before", "--fail-on", "never,regression"]), 0);
     assert_eq!(code(&["--baseline", "now"]), 0, "no worse than itself, whatever fails");
     assert_eq!(code(&[]), 4, "without a baseline every test must pass");
     assert_eq!(code(&["--min-pass-rate", "0.7"]), 0);
     assert_eq!(code(&["--min-pass-rate", "0.71"]), 4);
     assert_eq!(code(&["--baseline", "now", "--min-pass-rate", "0.71"]), 4, "what is asked for counts");
+}
+
+#[test]
+fn a_comparison_of_nothing_is_told() {
+    let workspace = workspace(&many(3, 0), &planets());
+    let output = workspace.run(&["report", "now", "--baseline", "before"]).expect(0);
+    assert!(output.stdout.contains("0 tests in both, 3 added, 6 removed"), "{}", output.stdout);
+    assert_eq!(
+        output.stderr,
+        "warning: nothing was compared: `now` and the baseline `before` have no graded test in common\n\n"
+    );
 }
 
 #[test]
@@ -64,6 +76,19 @@ fn a_baseline_is_a_directory_a_run_or_a_commit() {
     for baseline in ["elsewhere", "main:before", "v1:/before/", "HEAD:before", "20260101-000000-00000000"] {
         assert_eq!(json(baseline), 12, "{baseline}");
     }
+    let run =
+        workspace.run(&["report", "now", "--baseline", "20260101-000000-00000000", "--bless"]).expect(2);
+    insta::assert_snapshot!(run.stderr, @r"
+    error: `--bless` cannot move `20260101-000000-00000000`: it is a run
+
+    hint: bless a directory of its own
+    ");
+    let commit = workspace.run(&["report", "now", "--baseline", "main:before", "--bless"]).expect(2);
+    insta::assert_snapshot!(commit.stderr, @r"
+    error: `--bless` cannot move `main:before`: it is a commit
+
+    hint: bless a directory, and commit it
+    ");
     // A branch of its own, with the results at its root, seen from a folder below.
     git(&workspace, &["checkout", "-q", "--orphan", "baselines"]);
     git(&workspace, &["rm", "-rqf", "--cached", "."]);
@@ -145,8 +170,8 @@ fn bless_refuses_what_would_lose_something() {
     workspace.write("mixed/README.md", "mine");
     let tree = workspace.tree();
     let told = |results: &str, baseline: &str, code: i32| {
-        let output =
-            workspace.run(&["report", results, "--baseline", baseline, "--bless", "--fail-on", "never"]);
+        let args = ["report", results, "--baseline", baseline, "--bless", "--fail-on", "never", "-q"];
+        let output = workspace.run(&args);
         let stderr = output.expect(code).stderr;
         assert!(workspace.tree() == tree, "something has changed");
         stderr
@@ -165,7 +190,7 @@ fn bless_refuses_what_would_lose_something() {
     many(2, 0).write(&workspace, "mixed");
     let tree = workspace.tree();
     let output = workspace
-        .run(&["report", "planets", "--baseline", "mixed", "--bless", "--fail-on", "never"])
+        .run(&["report", "planets", "--baseline", "mixed", "--bless", "--fail-on", "never", "-q"])
         .expect(2);
     assert!(workspace.tree() == tree);
     insta::assert_snapshot!(output.stderr, @r"

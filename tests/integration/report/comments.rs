@@ -1,5 +1,7 @@
 //! The comment on a pull request, on the simulated GitHub.
 
+use std::collections::BTreeMap;
+
 use super::{many, planets, workspace};
 use crate::support::github::{MockGithub, NewRepo, NewToken, TokenKind, What, Wrong};
 use crate::support::{Output, Workspace};
@@ -91,7 +93,7 @@ fn a_lost_answer_does_not_make_a_second_comment() {
     let scene = Scene::new();
     scene.github.fault(What::Answer { route: CREATE.to_owned(), after: true, answer: Wrong::Dropped });
     assert!(scene.comment("now").contains("comment made: "));
-    let bad_gateway = Wrong::Status { status: 502, body: String::new(), headers: Default::default() };
+    let bad_gateway = Wrong::Status { status: 502, body: String::new(), headers: BTreeMap::new() };
     scene.github.fault(What::Answer { route: CREATE.to_owned(), after: false, answer: bad_gateway });
     assert!(scene.comment("before").contains("comment made: "));
     assert_eq!(scene.github.comments().len(), 2);

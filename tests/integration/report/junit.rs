@@ -1,4 +1,4 @@
-//! JUnit XML by a real parser: what `fixtures/reports/junit.xsd` says, and counts that add up.
+//! `JUnit` XML by a real parser: what `fixtures/reports/junit.xsd` says, and counts that add up.
 
 use roxmltree::{Document, Node};
 

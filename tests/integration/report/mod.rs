@@ -1,5 +1,6 @@
 //! `report`: results made by hand, in every form in which they are told.
 
+mod asked;
 mod baselines;
 mod broken;
 mod comments;

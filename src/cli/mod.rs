@@ -13,6 +13,7 @@ mod output;
 mod publish;
 mod remote;
 mod report;
+mod report_args;
 mod resume;
 mod run;
 mod run_remote;

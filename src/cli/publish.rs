@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::actions::{self, Annotation};
-use super::args::{FailOn, Format, GithubArgs, ReportArgs};
+use super::args::{Format, GithubArgs};
 use super::baseline::{self, Baseline};
 use super::display::{self, Display};
 use super::github;
 use super::output::write_file;
+use super::report_args::{FailOn, ReportArgs};
 use crate::config::Env;
 use crate::github::CommentPut;
 use crate::model::{Evaluation, Exit, Failure, ProblemKind};

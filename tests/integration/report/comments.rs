@@ -68,6 +68,16 @@ fn a_suite_has_one_comment_which_is_updated() {
 }
 
 #[test]
+fn a_long_comment_is_cut_to_what_github_takes() {
+    let scene = Scene::new();
+    many(3000, 3000).write(&scene.workspace, "now");
+    scene.comment("now");
+    let body = &scene.github.comments()[0].body;
+    assert!((50_000..65_536).contains(&body.len()), "{}", body.len());
+    assert!(body.contains("more tests that did not pass are left out here"), "{body}");
+}
+
+#[test]
 fn a_comment_of_somebody_else_is_left_alone() {
     let scene = Scene::new();
     scene.github.token("github_pat_mallory", "mallory", REPO, &[("pull_requests", "write")]);

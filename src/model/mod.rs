@@ -1,13 +1,15 @@
 //! The vocabulary: pure data that every other module speaks, without any I/O.
 //!
 //! `request` and `response` are the two line formats that dispatcher and runner share, `batch` the manifests around
-//! them, `target` what a validated target says, `suite` what a loaded suite says, `failure` how anything ends.
+//! them, `target` what a validated target says, `suite` what a loaded suite says, `failure` how anything ends,
+//! `finding` what a check found out.
 //! `dispatch` is what a dispatcher tells a runner on GitHub, `names` the rules of GitHub's and git's names,
 //! `request_line` reads a request, `text` makes foreign text safe to show.
 
 mod batch;
 mod dispatch;
 mod failure;
+mod finding;
 mod ids;
 mod names;
 mod request;
@@ -23,6 +25,7 @@ pub use batch::{
 };
 pub use dispatch::{DISPATCH_INPUTS, DispatchId, DispatchInputs, HandOver, RunnerOptions};
 pub use failure::{Exit, Failure};
+pub use finding::{Finding, Level};
 pub use ids::{BatchId, Digest, InvalidBatchId, request_id};
 pub use names::{is_ref_name, is_repository, reserved_folder};
 pub use request::{

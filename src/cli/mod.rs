@@ -15,6 +15,7 @@ mod run;
 mod run_remote;
 mod session;
 mod signals;
+mod targets;
 
 pub use actions::{Annotation, annotate};
 pub use args::{Cli, Command};
@@ -30,5 +31,6 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Dispatch(args) => eval::dispatch(args, &display).await,
         Command::Collect(args) => collect::collect(args, &display).await,
         Command::Run(args) => run::run(args, &display).await,
+        Command::Targets(command) => targets::targets(command, &display).await,
     }
 }

@@ -27,6 +27,6 @@ pub use policy::Policy;
 pub use roots::Roots;
 pub use source::{Source, Span, shown};
 pub use suite::{SuiteOptions, load_suite};
-pub use targets::{TargetsFile, parse_duration};
+pub use targets::{Inspection, RunBy, TargetsFile, Variable, parse_duration, targets_schema};
 pub use workflow::WorkflowInputs;
 pub use yaml::Document;

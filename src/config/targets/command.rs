@@ -1,0 +1,263 @@
+//! The `command` of a `github-actions` target: what AgentV runs to reach it.
+//!
+//! AgentV knows no such provider, so it takes the target for a command line with placeholders. A mistake there is found
+//! only in the middle of a run, or never: an answer that nobody writes is an empty answer.
+
+use std::path::Path;
+
+use super::entry::Entry;
+use crate::config::{Node, NodeValue, Problems, did_you_mean, references};
+use crate::model::{Finding, Level};
+
+/// All that AgentV replaces.
+const PLACEHOLDERS: [&str; 6] = ["PROMPT", "PROMPT_FILE", "EVAL_ID", "ATTEMPT", "FILES", "OUTPUT_FILE"];
+
+/// What a command is like that joins AgentV's calls into one batch.
+const EXAMPLE: &str = "/usr/local/bin/run-evals adapter";
+
+/// How a command reaches the runner repository.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Called once a test case.
+    Adapter,
+    /// Called once for all.
+    Batch,
+}
+
+/// What AgentV would make of the command; `names` are those that lead to the target, its own first.
+pub(super) fn check<'f>(
+    entry: &Entry,
+    names: &[String],
+    known: impl Iterator<Item = &'f str> + Clone,
+) -> Vec<Finding> {
+    let Some(node) = entry.get("command").filter(|node| !node.is_null()) else {
+        let text = "`agentv eval` cannot use this target: it has no `command`";
+        let hint = format!(
+            "for `agentv eval` add `command: {EXAMPLE} --target {} {{PROMPT_FILE}} {{OUTPUT_FILE}}`, with the path of your \
+             run-evals",
+            entry.name
+        );
+        return vec![Finding::new(Level::Note, text).hint(hint)];
+    };
+    let mut problems = Problems::default();
+    let Some(text) = node.as_str() else {
+        problems.error(&node.span, format!("`command`: expected a string, found {}", node.kind()));
+        return problems.findings();
+    };
+    if let Some(reference) = references(text).next() {
+        let text = format!("`command` comes from the variable `{}`: it was not checked", reference.name);
+        return vec![Finding::new(Level::Note, text)];
+    }
+    let words = words(text);
+    program(node, words.first().map_or("", String::as_str), &mut problems);
+    placeholders(node, text, &mut problems);
+    let way = way(&words);
+    if way.is_none() {
+        problems.warning(
+            &node.span,
+            "`command` calls neither `run-evals adapter` nor `run-evals dispatch --agentv-batch`",
+            Some("that is fine for a script of your own that does".to_owned()),
+        );
+    }
+    if way == Some(Way::Adapter) && !text.contains("{PROMPT_FILE}") && !text.contains("{PROMPT}") {
+        problems.error_with_hint(
+            &node.span,
+            "`command` does not get the prompt",
+            "let it have `{PROMPT_FILE}`",
+        );
+    }
+    target(node, &words, names, known, &mut problems);
+    batching(entry, node, way, &mut problems);
+    let findings = problems.findings();
+    if findings.is_empty() { vec![Finding::ok("`agentv eval` can run its `command`")] } else { findings }
+}
+
+/// The program itself: AgentV's shell may have another `PATH` and another directory.
+fn program(node: &Node, word: &str, problems: &mut Problems) {
+    let path = Path::new(word);
+    if !path.is_absolute() {
+        problems.warning(
+            &node.span,
+            "`command` does not begin with an absolute path",
+            Some(format!(
+                "AgentV runs it in the suite's directory with a shell's `PATH`: write `{EXAMPLE} …`, with the path of your \
+                 run-evals"
+            )),
+        );
+    } else if !path.exists() {
+        problems.error_with_hint(
+            &node.span,
+            format!("there is no program `{word}`"),
+            "`command -v run-evals` tells where yours is",
+        );
+    } else if !is_executable(path) {
+        problems.error_with_hint(
+            &node.span,
+            format!("`{word}` cannot be executed"),
+            format!("`chmod +x {word}`, or name another program"),
+        );
+    }
+}
+
+#[cfg(unix)]
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_executable(path: &Path) -> bool {
+    path.is_file()
+}
+
+fn placeholders(node: &Node, text: &str, problems: &mut Problems) {
+    let found = found_placeholders(text);
+    let legal = PLACEHOLDERS.map(|word| format!("`{{{word}}}`")).join(", ");
+    for word in found.iter().filter(|word| !PLACEHOLDERS.contains(word)) {
+        let near = did_you_mean(word, PLACEHOLDERS).map(|near| format!("did you mean `{{{near}}}`? "));
+        problems.error_with_hint(
+            &node.span,
+            format!("AgentV has no placeholder `{{{word}}}`"),
+            format!("{}it replaces {legal}", near.unwrap_or_default()),
+        );
+    }
+    if !found.contains(&"OUTPUT_FILE") {
+        problems.error_with_hint(
+            &node.span,
+            "`command` has no `{OUTPUT_FILE}`: AgentV would get no answer",
+            "AgentV reads the answer from that file, and from nowhere else",
+        );
+    }
+}
+
+/// The words in capitals between braces, each once.
+fn found_placeholders(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for (before, rest) in text.match_indices('{').map(|(at, _)| (&text[..at], &text[at + 1..])) {
+        // `${HOME}` is the shell's.
+        if before.ends_with('$') {
+            continue;
+        }
+        let Some((word, _)) = rest.split_once('}') else { continue };
+        let is_word = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+        if is_word && !found.contains(&word) {
+            found.push(word);
+        }
+    }
+    found
+}
+
+fn way(words: &[String]) -> Option<Way> {
+    let has = |wanted: &str| words.iter().skip(1).any(|word| word == wanted);
+    if has("adapter") {
+        Some(Way::Adapter)
+    } else if has("dispatch")
+        && words.iter().any(|word| word == "--agentv-batch" || word.starts_with("--agentv-batch="))
+    {
+        Some(Way::Batch)
+    } else {
+        None
+    }
+}
+
+/// Which target the command itself names.
+fn target<'f>(
+    node: &Node,
+    words: &[String],
+    names: &[String],
+    known: impl Iterator<Item = &'f str> + Clone,
+    problems: &mut Problems,
+) {
+    let own = &names[0];
+    let named = words.iter().enumerate().find_map(|(at, word)| match word.strip_prefix("--target") {
+        Some("") => Some(words.get(at + 1).map_or("", String::as_str)),
+        Some(rest) => rest.strip_prefix('='),
+        None => None,
+    });
+    let Some(named) = named else {
+        problems.warning(
+            &node.span,
+            "`command` does not say which target it is for",
+            Some(format!("add `--target {own}`")),
+        );
+        return;
+    };
+    if names.iter().any(|name| name == named) {
+        return;
+    }
+    if known.clone().any(|name| name == named) {
+        problems.warning(
+            &node.span,
+            format!("`command` asks another target, `{named}`"),
+            Some(format!("write `--target {own}`")),
+        );
+    } else {
+        problems.error_with_hint(
+            &node.span,
+            format!("`command` asks a target that does not exist: `{named}`"),
+            format!("write `--target {own}`"),
+        );
+    }
+}
+
+/// Whether AgentV calls the command as it wants to be called.
+fn batching(entry: &Entry, node: &Node, way: Option<Way>, problems: &mut Problems) {
+    let batched = entry.get("provider_batching");
+    let is_on = batched.is_some_and(|node| node.value == NodeValue::Bool(true));
+    match way {
+        Some(Way::Adapter) if is_on => problems.warning(
+            &batched.unwrap_or(node).span,
+            "`provider_batching: true` beside `adapter`: AgentV would call it once, with an empty prompt",
+            Some("leave `provider_batching` out: the adapter joins the calls itself".to_owned()),
+        ),
+        Some(Way::Batch) if !is_on => problems.warning(
+            &node.span,
+            "`--agentv-batch` without `provider_batching: true`: AgentV would call it once a test case",
+            Some("add `provider_batching: true`".to_owned()),
+        ),
+        _ => {}
+    }
+}
+
+/// The words of a command line, quotes removed, as a shell would split a plain one.
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None | Some('"'), '\\') => word.get_or_insert_default().extend(chars.next()),
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_those_of_a_shell() {
+        let split = |text| words(text).join("|");
+        assert_eq!(
+            split("/a/b  adapter\n--target 'x y' {OUTPUT_FILE}"),
+            "/a/b|adapter|--target|x y|{OUTPUT_FILE}"
+        );
+        assert_eq!(split(r#""/with space/x" --a="b c" d\ e '' "\"" "#), "/with space/x|--a=b c|d e||\"");
+        assert_eq!(split("'never closed"), "never closed");
+    }
+
+    #[test]
+    fn placeholders_are_words_in_capitals() {
+        assert_eq!(found_placeholders("{A} {{B}} {c} {} {A} ${D} {E_F} {G1} {"), ["A", "B", "E_F"]);
+    }
+}

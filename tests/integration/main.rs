@@ -18,3 +18,4 @@ mod runner_in_actions;
 mod secrets;
 mod several_targets;
 mod support;
+mod targets;

@@ -111,8 +111,7 @@ impl Display for TargetReport {
                 labelled(f, "", &format!("hint: {hint}"))?;
             }
         }
-        // A target of which there is nothing else to tell.
-        if self.status == Status::Fine && !self.findings.iter().any(|finding| finding.level == Level::Ok) {
+        if self.findings.is_empty() {
             labelled(f, word(Level::Ok), "nothing is missing")?;
         }
         Ok(())
@@ -123,9 +122,9 @@ impl TargetReport {
     fn variable(&self, variable: &Variable) -> String {
         let state = match (variable.set, variable.has_default, self.status) {
             (true, ..) => "set",
-            (false, true, _) => "not set, has a default",
-            // Some keys do without.
-            (false, false, Status::Fine) => "not set, not needed",
+            (false, true, _) => "not set (has a default)",
+            // Some keys do without, and some are AgentV's.
+            (false, false, Status::Fine) => "not set (not needed by run-evals)",
             (false, false, _) => "not set",
         };
         format!("`{}` {state}", variable.name)

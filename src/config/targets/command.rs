@@ -6,14 +6,17 @@
 use std::path::Path;
 
 use super::entry::Entry;
-use crate::config::{Node, NodeValue, Problems, did_you_mean, references};
+use crate::config::{Env, Node, NodeValue, Problems, Reference, Span, did_you_mean};
 use crate::model::{Finding, Level};
 
 /// All that AgentV replaces.
 const PLACEHOLDERS: [&str; 6] = ["PROMPT", "PROMPT_FILE", "EVAL_ID", "ATTEMPT", "FILES", "OUTPUT_FILE"];
 
-/// What a command is like that joins AgentV's calls into one batch.
+/// What a command begins with that joins AgentV's calls into one batch.
 const EXAMPLE: &str = "/usr/local/bin/run-evals adapter";
+
+/// What the adapter cannot do without.
+const OPTIONS: [(&str, &str); 2] = [("{PROMPT_FILE}", "--prompt-file"), ("{EVAL_ID}", "--id")];
 
 /// How a command reaches the runner repository.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,14 +30,15 @@ enum Way {
 /// What AgentV would make of the command; `names` are those that lead to the target, its own first.
 pub(super) fn check<'f>(
     entry: &Entry,
+    env: &Env,
     names: &[String],
-    known: impl Iterator<Item = &'f str> + Clone,
+    known: impl Iterator<Item = &'f str>,
 ) -> Vec<Finding> {
     let Some(node) = entry.get("command").filter(|node| !node.is_null()) else {
         let text = "`agentv eval` cannot use this target: it has no `command`";
         let hint = format!(
-            "for `agentv eval` add `command: {EXAMPLE} --target {} {{PROMPT_FILE}} {{OUTPUT_FILE}}`, with the path of your \
-             run-evals",
+            "for `agentv eval` add `command: {EXAMPLE} --target {} --prompt-file {{PROMPT_FILE}} --output-file {{OUTPUT_FILE}} \
+             --id {{EVAL_ID}} --attempt {{ATTEMPT}} --files {{FILES}}`, with the path of your run-evals",
             entry.name
         );
         return vec![Finding::new(Level::Note, text).hint(hint)];
@@ -44,26 +48,18 @@ pub(super) fn check<'f>(
         problems.error(&node.span, format!("`command`: expected a string, found {}", node.kind()));
         return problems.findings();
     };
-    if let Some(reference) = references(text).next() {
-        let text = format!("`command` comes from the variable `{}`: it was not checked", reference.name);
-        return vec![Finding::new(Level::Note, text)];
+    if text.contains("${{") {
+        return from_environment(node, text, env);
     }
     let words = words(text);
-    program(node, words.first().map_or("", String::as_str), &mut problems);
-    placeholders(node, text, &mut problems);
     let way = way(&words);
+    program(node, words.first().map_or("", String::as_str), &mut problems);
+    placeholders(node, text, way, &mut problems);
     if way.is_none() {
         problems.warning(
             &node.span,
             "`command` calls neither `run-evals adapter` nor `run-evals dispatch --agentv-batch`",
             Some("that is fine for a script of your own that does".to_owned()),
-        );
-    }
-    if way == Some(Way::Adapter) && !text.contains("{PROMPT_FILE}") && !text.contains("{PROMPT}") {
-        problems.error_with_hint(
-            &node.span,
-            "`command` does not get the prompt",
-            "let it have `{PROMPT_FILE}`",
         );
     }
     target(node, &words, names, known, &mut problems);
@@ -72,12 +68,35 @@ pub(super) fn check<'f>(
     if findings.is_empty() { vec![Finding::ok("`agentv eval` can run its `command`")] } else { findings }
 }
 
+/// A command that does not stand in the file. What a variable holds is not looked at: a message could show it.
+fn from_environment(node: &Node, text: &str, env: &Env) -> Vec<Finding> {
+    let mut problems = Problems::default();
+    match Reference::whole(text) {
+        None => problems.error_with_hint(
+            &node.span,
+            "AgentV does not replace a reference inside a `command`",
+            "let the whole `command` be one reference, or write it out",
+        ),
+        Some(reference) if reference.value(env).is_none() => problems.warning(
+            &node.span,
+            format!("`agentv eval` needs the environment variable `{}`, which is not set", reference.name),
+            Some(format!("`export {}=…`", reference.name)),
+        ),
+        Some(reference) => {
+            let text = format!("`command` comes from the variable `{}`: it was not checked", reference.name);
+            return vec![Finding::new(Level::Note, text)];
+        }
+    }
+    problems.findings()
+}
+
 /// The program itself: AgentV's shell may have another `PATH` and another directory.
 fn program(node: &Node, word: &str, problems: &mut Problems) {
     let path = Path::new(word);
+    let span = part(node, word);
     if !path.is_absolute() {
         problems.warning(
-            &node.span,
+            &span,
             "`command` does not begin with an absolute path",
             Some(format!(
                 "AgentV runs it in the suite's directory with a shell's `PATH`: write `{EXAMPLE} …`, with the path of your \
@@ -86,13 +105,13 @@ fn program(node: &Node, word: &str, problems: &mut Problems) {
         );
     } else if !path.exists() {
         problems.error_with_hint(
-            &node.span,
+            &span,
             format!("there is no program `{word}`"),
             "`command -v run-evals` tells where yours is",
         );
     } else if !is_executable(path) {
         problems.error_with_hint(
-            &node.span,
+            &span,
             format!("`{word}` cannot be executed"),
             format!("`chmod +x {word}`, or name another program"),
         );
@@ -110,13 +129,13 @@ fn is_executable(path: &Path) -> bool {
     path.is_file()
 }
 
-fn placeholders(node: &Node, text: &str, problems: &mut Problems) {
+fn placeholders(node: &Node, text: &str, way: Option<Way>, problems: &mut Problems) {
     let found = found_placeholders(text);
     let legal = PLACEHOLDERS.map(|word| format!("`{{{word}}}`")).join(", ");
     for word in found.iter().filter(|word| !PLACEHOLDERS.contains(word)) {
         let near = did_you_mean(word, PLACEHOLDERS).map(|near| format!("did you mean `{{{near}}}`? "));
         problems.error_with_hint(
-            &node.span,
+            &part(node, &format!("{{{word}}}")),
             format!("AgentV has no placeholder `{{{word}}}`"),
             format!("{}it replaces {legal}", near.unwrap_or_default()),
         );
@@ -125,8 +144,17 @@ fn placeholders(node: &Node, text: &str, problems: &mut Problems) {
         problems.error_with_hint(
             &node.span,
             "`command` has no `{OUTPUT_FILE}`: AgentV would get no answer",
-            "AgentV reads the answer from that file, and from nowhere else",
+            "AgentV reads the answer from that file, and from nowhere else: `--output-file {OUTPUT_FILE}`",
         );
+    }
+    for (placeholder, option) in OPTIONS {
+        if way == Some(Way::Adapter) && !text.contains(placeholder) {
+            problems.error_with_hint(
+                &node.span,
+                format!("`adapter` needs `{placeholder}`"),
+                format!("add `{option} {placeholder}`"),
+            );
+        }
     }
 }
 
@@ -165,7 +193,7 @@ fn target<'f>(
     node: &Node,
     words: &[String],
     names: &[String],
-    known: impl Iterator<Item = &'f str> + Clone,
+    mut known: impl Iterator<Item = &'f str>,
     problems: &mut Problems,
 ) {
     let own = &names[0];
@@ -185,15 +213,15 @@ fn target<'f>(
     if names.iter().any(|name| name == named) {
         return;
     }
-    if known.clone().any(|name| name == named) {
+    if known.any(|name| name == named) {
         problems.warning(
-            &node.span,
+            &part(node, named),
             format!("`command` asks another target, `{named}`"),
             Some(format!("write `--target {own}`")),
         );
     } else {
         problems.error_with_hint(
-            &node.span,
+            &part(node, named),
             format!("`command` asks a target that does not exist: `{named}`"),
             format!("write `--target {own}`"),
         );
@@ -216,6 +244,23 @@ fn batching(entry: &Entry, node: &Node, way: Option<Way>, problems: &mut Problem
             Some("add `provider_batching: true`".to_owned()),
         ),
         _ => {}
+    }
+}
+
+/// Where a part of the command stands, if it can be seen on its line; else the whole.
+fn part(node: &Node, word: &str) -> Span {
+    let span = &node.span;
+    let line = span.source.line(span.line).unwrap_or_default();
+    let before = span.column as usize - 1;
+    let seen = line.char_indices().nth(before).and_then(|(from, _)| Some((from, line[from..].find(word)?)));
+    match seen {
+        Some((from, at)) if !word.is_empty() => {
+            let skipped = line[from..from + at].chars().count();
+            let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+            let (column, width) = (small(before + skipped + 1), small(word.chars().count()));
+            Span { column, width, ..span.clone() }
+        }
+        _ => span.clone(),
     }
 }
 

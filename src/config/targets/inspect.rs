@@ -96,7 +96,7 @@ impl TargetsFile {
             inspection.run_by = RunBy::Us(target);
         }
         if kind == Some(Kind::GithubActions) {
-            inspection.findings.extend(command::check(entry, &self.aliases(entry, env), self.names()));
+            inspection.findings.extend(command::check(entry, env, &self.aliases(entry, env), self.names()));
         }
     }
 

@@ -101,7 +101,7 @@ impl TargetsFile {
     }
 
     /// The names of the targets, in the file's order.
-    pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.name.as_str())
     }
 }

@@ -69,7 +69,7 @@ async fn push(client: &Client, target: &RemoteTarget, info: &RepositoryInfo) -> 
         // What fits into the inputs needs no branch.
         Ok(failure) => {
             let mut finding = Finding::failure(Level::Warning, &failure);
-            finding.text.push_str(": only small batches, which travel inline, can be dispatched");
+            finding.text.insert_str(0, "a batch too large for the workflow's inputs cannot be handed over: ");
             finding
         }
         Err(error) => Finding::new(Level::Unknown, printable(&format!("{error:#}"))),

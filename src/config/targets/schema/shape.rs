@@ -42,7 +42,7 @@ pub(super) enum Shape {
     AnyKey,
     /// The mapping of prices, without a reference in its place.
     Price,
-    /// The shape of an answer, without a reference in its place.
+    /// The shape of an answer.
     ResponseFormat,
     /// Whole numbers in a list, which nobody here reads.
     Wholes,
@@ -66,7 +66,7 @@ pub(super) fn reference() -> Value {
 impl Shape {
     /// Whether it says itself where references may stand.
     pub(super) fn is_whole(self) -> bool {
-        matches!(self, Self::Name | Self::ApiKey | Self::AnyKey | Self::ResponseFormat | Self::Any)
+        matches!(self, Self::Name | Self::ApiKey | Self::AnyKey | Self::Any)
     }
 
     /// The value itself.
@@ -99,7 +99,7 @@ impl Shape {
             }
             Self::ApiKey => key_reference(r"\s*"),
             Self::AnyKey => {
-                let word = pattern(r"[\s\S]{0,7}$");
+                let word = pattern(r"\s*[!-~]{0,7}\s*$");
                 json!({ "anyOf": [key_reference(r"[^}]{0,9}"), word] })
             }
             Self::ResponseFormat => response_format(),

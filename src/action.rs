@@ -24,9 +24,10 @@ pub fn argv(
     let mut root = Cli::command();
     root.build();
     let mut argv: Vec<OsString> = vec![args.into_iter().next().unwrap_or_else(|| "run-evals".into())];
-    let Some(command) = root.find_subcommand(mode) else {
-        let legal: Vec<_> =
-            root.get_subcommands().map(clap::Command::get_name).filter(|name| *name != "help").collect();
+    // What has commands of its own is for a desk, not for a step.
+    let is_mode = |command: &&clap::Command| command.get_name() != "help" && !command.has_subcommands();
+    let Some(command) = root.find_subcommand(mode).filter(is_mode) else {
+        let legal: Vec<_> = root.get_subcommands().filter(is_mode).map(clap::Command::get_name).collect();
         let message = format!("unknown `mode: {mode}`, expected one of `{}`\n", legal.join("`, `"));
         return Err(clap::Error::raw(ErrorKind::InvalidSubcommand, message));
     };
@@ -132,6 +133,9 @@ mod tests {
             unknown_mode.contains("expected one of `eval`, `dispatch`, `collect`, `run`"),
             "{unknown_mode}"
         );
+        let no_mode = argv_of(&[("INPUT_MODE", "targets")]).unwrap_err();
+        assert!(no_mode.starts_with("error: unknown `mode: targets`, expected one of `eval`"), "{no_mode}");
+        assert!(!no_mode.contains("`help`") && !no_mode.contains("`targets`"), "{no_mode}");
         let unknown_input = argv_of(&[("INPUT_MODE", "collect"), ("INPUT_SUITE", "x")]).unwrap_err();
         assert!(unknown_input.contains("`mode: collect` takes no input `suite`"), "{unknown_input}");
         let not_boolean = argv_of(&[("INPUT_MODE", "run"), ("INPUT_DEDUPE", "yes")]).unwrap_err();

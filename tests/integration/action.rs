@@ -10,6 +10,11 @@ use serde_json::Value;
 
 /// The commands that a step can name as its `mode`.
 const MODES: [&str; 4] = ["eval", "dispatch", "collect", "run"];
+/// Commands that are no mode, and why.
+const NO_MODES: [(&str, &str); 1] = [(
+    "targets",
+    "for whoever writes the file; a dispatch asks the same questions before it starts anything",
+)];
 /// Inputs that are no option.
 const OWN_INPUTS: [&str; 2] = ["mode", "token"];
 /// Options that are no input, and why.
@@ -83,7 +88,8 @@ fn the_mode_lists_every_command() {
     root.build();
     let commands: Vec<_> =
         root.get_subcommands().map(clap::Command::get_name).filter(|name| *name != "help").collect();
-    assert_eq!(commands, MODES);
+    let excused = NO_MODES.map(|(name, _)| name);
+    assert_eq!(commands, [&MODES[..], &excused].concat());
 }
 
 #[test]

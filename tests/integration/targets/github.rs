@@ -11,9 +11,10 @@ impl Scene {
     /// The exit code and the report; nothing is left behind, here or there.
     fn checked(&self, more: &[&str]) -> String {
         let branches = || self.github.git(&self.repo, &["for-each-ref", "--format=%(refname) %(objectname)"]);
-        let before = (self.workspace.tree(), branches(), self.runs().len(), self.github.pushes().len());
+        let pushes = || self.github.pushes().iter().filter(|push| push.repo == self.repo).count();
+        let before = (self.workspace.tree(), branches(), self.runs().len(), pushes());
         let output = self.workspace.run(&[&["targets", "check"], more].concat());
-        let after = (self.workspace.tree(), branches(), self.runs().len(), self.github.pushes().len());
+        let after = (self.workspace.tree(), branches(), self.runs().len(), pushes());
         assert!(before == after, "something was left behind");
         assert_eq!(output.stderr, "");
         let address = self.github.urls().server_url.trim_start_matches("http://").to_owned();

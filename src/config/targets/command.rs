@@ -53,7 +53,9 @@ pub(super) fn check<'f>(
     }
     let words = words(text);
     let way = way(&words);
-    program(node, words.first().map_or("", String::as_str), &mut problems);
+    // `NAME=value` before it is for the shell.
+    let first = words.iter().find(|word| !is_assignment(word));
+    program(node, first.map_or("", String::as_str), &mut problems);
     placeholders(node, text, way, &mut problems);
     if way.is_none() {
         problems.warning(
@@ -116,6 +118,11 @@ fn program(node: &Node, word: &str, problems: &mut Problems) {
             format!("`chmod +x {word}`, or name another program"),
         );
     }
+}
+
+fn is_assignment(word: &str) -> bool {
+    let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    word.split_once('=').is_some_and(|(name, _)| !name.is_empty() && is_name(name))
 }
 
 #[cfg(unix)]

@@ -34,6 +34,7 @@ fn commands_that_agentv_can_run() {
     for lines in [
         "command: @/run-evals adapter --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}",
         "command: \"'@/run-evals' adapter --target=default {PROMPT_FILE} {OUTPUT_FILE} {EVAL_ID} {ATTEMPT} {FILES} ${HOME}\"",
+        "command: GH_TOKEN=x MODE= @/run-evals adapter --target cloud {PROMPT_FILE} {OUTPUT_FILE} {EVAL_ID}",
         "command: @/run-evals dispatch --agentv-batch suite.eval.yaml --target cloud --output-file {OUTPUT_FILE}\nprovider_batching: true",
     ] {
         let told = told(lines);
@@ -272,4 +273,15 @@ fn each_mistake_is_shown_where_it_stands() {
 
     1 target of `targets.yaml`: 0 fine, 1 cannot be used
     ");
+}
+
+#[test]
+fn a_key_in_a_command_is_not_shown() {
+    const KEY: &str = "sk-fake-0123456789";
+    for command in
+        [format!("OPENAI_API_KEY={KEY} run-evals {{X}}"), format!("run-evals --api-key {KEY} {{X}}")]
+    {
+        let told = told(&format!("command: {command}"));
+        assert!(told.contains("AgentV has no placeholder `{X}`") && !told.contains(KEY), "{told}");
+    }
 }

@@ -40,8 +40,14 @@ const fn called(id: &'static str, name: &'static str, shape: Shape, about: &'sta
 const SHARE: Shape = Shape::Number(0.0, Some(1.0));
 const POSITIVE: Shape = Shape::Whole(Some(1), Some(u32::MAX as i64));
 const DELAY: Shape = Shape::Whole(Some(0), Some(u32::MAX as i64));
-const URL: Shape = Shape::Form(r"^\s*[hH][tT][tT][pP][sS]?://[^?#]+$");
-const AZURE_URL: Shape = Shape::Form(r"^\s*([hH][tT][tT][pP][sS]?://[^?#]+|[A-Za-z0-9.-]+/*\s*)$");
+const URL: Shape = Shape::Form(
+    r"^\s*[hH][tT][tT][pP][sS]?://[^?#]+$",
+    "A URL such as `https://api.example.com/v1`, without `?` and `#`.",
+);
+const AZURE_URL: Shape = Shape::Form(
+    r"^\s*([hH][tT][tT][pP][sS]?://[^?#]+|[A-Za-z0-9.-]+/*\s*)$",
+    "The URL or the name of an Azure resource.",
+);
 
 const NAME: Key = key("name", Shape::Name, "The name that `--target` and suites take.");
 const PROVIDER: Key = key("provider", Shape::Provider, "Who answers.");
@@ -156,7 +162,10 @@ const AZURE: [Key; 13] = [
     key("api_version", AZURE_VERSION, "A date, or `v1` for the surface that needs none; default v1."),
     key("version", AZURE_VERSION, "AgentV's word for `api_version`."),
 ];
-const AZURE_VERSION: Shape = Shape::Form(r"^\s*([0-9]{4}-[0-9]{2}-[0-9]{2}(-preview)?|v1)\s*$");
+const AZURE_VERSION: Shape = Shape::Form(
+    r"^\s*([0-9]{4}-[0-9]{2}-[0-9]{2}(-preview)?|v1)\s*$",
+    "A date such as `2024-10-21`, or `v1`.",
+);
 
 const MOCK: [Key; 15] = [
     BUDGET,
@@ -187,12 +196,16 @@ const REMOTE: [Key; 11] = [
         "repo",
         Shape::Form(
             r"^\s*[A-Za-z0-9_][A-Za-z0-9_-]{0,38}/(?!\.\.?\s*$)(?!.*\.git\s*$)[A-Za-z0-9._-]{1,100}\s*$",
+            "A repository as `owner/name`.",
         ),
         "The runner repository, which holds the keys, as `owner/name`.",
     ),
     key(
         "workflow",
-        Shape::Form(r"^\s*[^\s/\\?#%]([^/\\?#%]*[^/\\?#%])?\.ya?ml\s*$"),
+        Shape::Form(
+            r"^\s*[^\s/\\?#%]([^/\\?#%]*[^/\\?#%])?\.ya?ml\s*$",
+            "The file name of a workflow, such as `run-evals.yml`.",
+        ),
         "The file name of the workflow in `.github/workflows` of that repository.",
     ),
     key("ref", Shape::Text, "The branch or tag whose workflow runs; default: the default branch."),

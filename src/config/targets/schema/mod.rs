@@ -107,15 +107,28 @@ impl Group {
         }
         for excluding in self.excluding {
             for (at, first) in excluding.iter().enumerate() {
-                let pairs = excluding[at + 1..].iter();
-                rules.extend(pairs.map(|second| json!({ "not": { "required": [first, second] } })));
+                // Not `not`, of which editors can only say that it does not fit.
+                rules.extend(excluding[at + 1..].iter().map(|second| {
+                    json!({
+                        "if": { "required": [first] },
+                        "then": {
+                            "properties": { *second: false },
+                            "errorMessage": format!("`{second}` and `{first}` exclude each other."),
+                        },
+                    })
+                }));
             }
         }
         if self.keys().any(|key| key.name == "results_artifact") {
-            rules.push(json!({ "not": {
-                "required": ["results_branch", "results_artifact"],
-                "properties": { "results_artifact": { "const": true } },
-            }}));
+            let off = json!({
+                "const": false,
+                "errorMessage": "`results_branch` and `results_artifact: true` exclude each other.",
+            });
+            let off = json!({ "anyOf": [off, { "$ref": "#/definitions/reference" }] });
+            rules.push(json!({
+                "if": { "required": ["results_branch"] },
+                "then": { "properties": { "results_artifact": off } },
+            }));
         }
         let mut schema = json!({ "type": "object", "additionalProperties": false, "properties": properties });
         if self.keys().any(|key| key.name == "budget_usd") {

@@ -18,8 +18,8 @@ pub(super) enum Shape {
     Text,
     /// Any text.
     Verbatim,
-    /// Text that fits a pattern.
-    Form(&'static str),
+    /// Text that fits a pattern, and what to say if it does not.
+    Form(&'static str, &'static str),
     /// One of these words.
     Word(&'static [&'static str]),
     /// `true` or `false`.
@@ -52,6 +52,7 @@ pub(super) enum Shape {
 
 const DURATION: &str = r"^\s*([0-9]+\.?[0-9]*|\.[0-9]+)(ms|s|m|h)\s*$";
 const NO_REFERENCE: &str = r"^(?![\s\S]*\$\{\{)";
+const IN_FILE: &str = "A key must not stand in this file: write `${{ NAME }}`.";
 const NAME: &str = "[A-Za-z_][A-Za-z0-9_]*";
 
 /// A text with at least one reference in it.
@@ -71,13 +72,15 @@ impl Shape {
 
     /// The value itself.
     pub(super) fn schema(self) -> Map<String, Value> {
-        let pattern = |rest: &str| json!({ "type": "string", "pattern": format!("{NO_REFERENCE}{rest}") });
+        let pattern = |rest: &str, expected| text(&format!("{NO_REFERENCE}{rest}"), expected);
         let schema = match self {
-            Self::Name => pattern(r"\S(.*\S)?$"),
+            Self::Name => pattern(r"\S(.*\S)?$", "Text on one line, without `${{ … }}`."),
             Self::Provider | Self::Price | Self::Any => json!({}),
-            Self::Text => pattern(r"\s*\S(.*\S)?\s*$"),
-            Self::Verbatim => json!({ "type": "string", "pattern": NO_REFERENCE }),
-            Self::Form(form) => json!({ "type": "string", "pattern": form }),
+            Self::Text => {
+                pattern(r"\s*\S(.*\S)?\s*$", "Text on one line; variables are written `${{ NAME }}`.")
+            }
+            Self::Verbatim => pattern("", "Variables are written `${{ NAME }}`."),
+            Self::Form(form, expected) => text(form, expected),
             Self::Word(words) => json!({ "enum": words }),
             Self::Flag => json!({ "type": "boolean" }),
             Self::Whole(least, most) => range("integer", least.map(Value::from), most.map(Value::from)),
@@ -87,9 +90,10 @@ impl Shape {
                 schema["exclusiveMinimum"] = 0.into();
                 schema
             }
-            Self::Duration => json!({ "type": "string", "pattern": DURATION, "examples": ["90s", "10m"] }),
+            Self::Duration => text(DURATION, "A duration with its unit, such as `90s`, `10m` or `500ms`."),
             Self::Strings => {
-                let text = pattern(r"[\s\S]+$");
+                let text =
+                    pattern(r"[\s\S]+$", "A text that is not empty; variables are written `${{ NAME }}`.");
                 let item = json!({ "anyOf": [text, { "$ref": "#/definitions/reference" }] });
                 json!({ "anyOf": [text, { "type": "array", "items": item }] })
             }
@@ -99,7 +103,7 @@ impl Shape {
             }
             Self::ApiKey => key_reference(r"\s*"),
             Self::AnyKey => {
-                let word = pattern(r"\s*[!-~]{0,7}\s*$");
+                let word = pattern(r"\s*[!-~]{0,7}\s*$", IN_FILE);
                 json!({ "anyOf": [key_reference(r"[^}]{0,9}"), word] })
             }
             Self::ResponseFormat => response_format(),
@@ -124,7 +128,12 @@ fn range(kind: &str, least: Option<Value>, most: Option<Value>) -> Value {
 }
 
 fn key_reference(default: &str) -> Value {
-    json!({ "type": "string", "pattern": format!(r"^\s*\$\{{\{{\s*{NAME}\s*(:-{default})?\}}\}}\s*$") })
+    text(&format!(r"^\s*\$\{{\{{\s*{NAME}\s*(:-{default})?\}}\}}\s*$"), IN_FILE)
+}
+
+/// Text that fits a pattern. Editors that know the last key say it instead of the pattern.
+fn text(pattern: &str, expected: &str) -> Value {
+    json!({ "type": "string", "pattern": pattern, "patternErrorMessage": expected })
 }
 
 /// The three forms of [`ResponseFormat`]; references may stand in it.

@@ -1,6 +1,8 @@
 //! The command line: what can be asked for, and the one place each request goes.
 
 mod actions;
+mod adapter;
+mod answer;
 mod args;
 mod begin;
 mod collect;
@@ -31,6 +33,11 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Dispatch(args) => eval::dispatch(args, &display).await,
         Command::Collect(args) => collect::collect(args, &display).await,
         Command::Run(args) => run::run(args, &display).await,
+        Command::Adapter(args) => {
+            // What it prints becomes part of a result.
+            let display = display::Display::new(cli.global.verbose == 0);
+            adapter::adapter(args, &display).await
+        }
         Command::Targets(command) => targets::targets(command, &display).await,
     }
 }

@@ -26,7 +26,7 @@ pub use node::{Fields, Key, Node, NodeValue, did_you_mean};
 pub use policy::Policy;
 pub use roots::Roots;
 pub use source::{Source, Span, shown};
-pub use suite::{SuiteOptions, load_suite};
+pub use suite::{SuiteOptions, load_suite, media_type};
 pub use targets::{Inspection, RunBy, TargetsFile, Variable, parse_duration, targets_schema};
 pub use workflow::WorkflowInputs;
 pub use yaml::Document;

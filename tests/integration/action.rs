@@ -11,10 +11,10 @@ use serde_json::Value;
 /// The commands that a step can name as its `mode`.
 const MODES: [&str; 4] = ["eval", "dispatch", "collect", "run"];
 /// Commands that are no mode, and why.
-const NO_MODES: [(&str, &str); 1] = [(
-    "targets",
-    "for whoever writes the file; a dispatch asks the same questions before it starts anything",
-)];
+const NO_MODES: [(&str, &str); 2] = [
+    ("adapter", "AgentV starts it"),
+    ("targets", "for whoever writes the file; a dispatch asks the same questions before it starts anything"),
+];
 /// Inputs that are no option.
 const OWN_INPUTS: [&str; 2] = ["mode", "token"];
 /// Options that are no input, and why.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::support::Workspace;
 
-const COMMANDS: [&str; 5] = ["eval", "dispatch", "collect", "run", "targets check"];
+const COMMANDS: [&str; 6] = ["eval", "dispatch", "collect", "run", "adapter", "targets check"];
 
 #[test]
 fn options_that_the_tables_of_the_readme_name_exist() {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::format_collect, reason = "tests: they panic to fail, and are short")]
 
 mod action;
+mod adapter;
 mod bad_input;
 mod budget;
 mod crash;

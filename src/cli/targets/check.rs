@@ -3,15 +3,16 @@
 use std::collections::HashMap;
 
 use anyhow::Context as _;
+use clap::Parser as _;
 
 use super::show::{Report, Status, TargetReport};
-use crate::cli::args::{CheckArgs, Format, GithubArgs};
+use crate::cli::args::{CheckArgs, Cli, Format, GithubArgs};
 use crate::cli::display::{self, Display};
 use crate::cli::{github, inputs};
 use crate::config::{Env, Inspection, RunBy};
 use crate::dispatcher;
 use crate::github::Client;
-use crate::model::{Exit, Failure, Finding, Level, RemoteTarget, Target};
+use crate::model::{Exit, Failure, Finding, Level, RemoteTarget, Target, printable};
 
 pub(super) async fn check(args: CheckArgs, display: &Display) -> anyhow::Result<Exit> {
     let cwd = std::env::current_dir().context("cannot find the working directory")?;
@@ -33,8 +34,11 @@ pub(super) async fn check(args: CheckArgs, display: &Display) -> anyhow::Result<
     for mut inspection in inspected? {
         if let RunBy::Us(Target::Remote(target)) = &inspection.run_by {
             let asked = github.ask(target).await?;
-            // Whether it works comes before whether AgentV can use it.
             inspection.findings.splice(0..0, asked);
+        }
+        inspection.agentv.extend(inspection.adapter.as_deref().and_then(misunderstood));
+        if inspection.adapter.is_some() && inspection.agentv.is_empty() {
+            inspection.agentv.push(Finding::ok("`agentv eval` can run its `command`"));
         }
         targets.push(TargetReport::new(inspection));
     }
@@ -48,6 +52,17 @@ pub(super) async fn check(args: CheckArgs, display: &Display) -> anyhow::Result<
         Status::Unknown => Exit::Failure,
         Status::Fine | Status::Agentv => Exit::Ok,
     })
+}
+
+/// What this program itself does not understand of a `command`, were it called so.
+fn misunderstood(words: &[String]) -> Option<Finding> {
+    // All other placeholders are texts, which they are as they stand.
+    let filled = words.iter().map(|word| word.replace("{ATTEMPT}", "0"));
+    let error = Cli::try_parse_from(filled).err()?;
+    let message = error.to_string();
+    let message = message.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+    let text = format!("the `command` is not understood: {}", printable(message));
+    Some(Finding::new(Level::Error, text).hint("`run-evals adapter --help` shows one that is"))
 }
 
 /// GitHub, asked once for each target.

@@ -46,7 +46,10 @@ pub(super) enum Status {
 
 impl TargetReport {
     pub(super) fn new(inspection: Inspection) -> Self {
-        let Inspection { name, chain, shown_chain, provider, variables, findings, run_by } = inspection;
+        let Inspection {
+            name, chain, shown_chain, provider, variables, mut findings, agentv, run_by, ..
+        } = inspection;
+        findings.extend(agentv);
         let has = |level| findings.iter().any(|finding| finding.level == level);
         let status = if has(Level::Error) {
             Status::Unusable

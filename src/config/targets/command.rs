@@ -15,6 +15,9 @@ const PLACEHOLDERS: [&str; 6] = ["PROMPT", "PROMPT_FILE", "EVAL_ID", "ATTEMPT", 
 /// What a command begins with that joins AgentV's calls into one batch.
 const EXAMPLE: &str = "/usr/local/bin/run-evals adapter";
 
+/// What a shell does more with than to split words.
+const SHELL: [char; 9] = ['|', '&', ';', '<', '>', '$', '`', '*', '\n'];
+
 /// What the adapter cannot do without.
 const OPTIONS: [(&str, &str); 2] = [("{PROMPT_FILE}", "--prompt-file"), ("{EVAL_ID}", "--id")];
 
@@ -27,13 +30,27 @@ enum Way {
     Batch,
 }
 
+/// What is known of a command.
+#[derive(Default)]
+pub(super) struct Checked {
+    pub(super) findings: Vec<Finding>,
+    /// The arguments of a plain call of the adapter, which the command line itself can judge.
+    pub(super) adapter: Option<Vec<String>>,
+}
+
+impl From<Vec<Finding>> for Checked {
+    fn from(findings: Vec<Finding>) -> Self {
+        Self { findings, adapter: None }
+    }
+}
+
 /// What AgentV would make of the command; `names` are those that lead to the target, its own first.
 pub(super) fn check<'f>(
     entry: &Entry,
     env: &Env,
     names: &[String],
     known: impl Iterator<Item = &'f str>,
-) -> Vec<Finding> {
+) -> Checked {
     let Some(node) = entry.get("command").filter(|node| !node.is_null()) else {
         let text = "`agentv eval` cannot use this target: it has no `command`";
         let hint = format!(
@@ -41,21 +58,21 @@ pub(super) fn check<'f>(
              --id {{EVAL_ID}} --attempt {{ATTEMPT}} --files {{FILES}}`, with the path of your run-evals",
             entry.name
         );
-        return vec![Finding::new(Level::Note, text).hint(hint)];
+        return vec![Finding::new(Level::Note, text).hint(hint)].into();
     };
     let mut problems = Problems::default();
     let Some(text) = node.as_str() else {
         problems.error(&node.span, format!("`command`: expected a string, found {}", node.kind()));
-        return problems.findings();
+        return problems.findings().into();
     };
     if text.contains("${{") {
-        return from_environment(node, text, env);
+        return from_environment(node, text, env).into();
     }
     let words = words(text);
     let way = way(&words);
     // `NAME=value` before it is for the shell.
-    let first = words.iter().find(|word| !is_assignment(word));
-    program(node, first.map_or("", String::as_str), &mut problems);
+    let call: Vec<String> = words.iter().skip_while(|word| is_assignment(word)).cloned().collect();
+    program(node, call.first().map_or("", String::as_str), &mut problems);
     placeholders(node, text, way, &mut problems);
     if way.is_none() {
         problems.warning(
@@ -64,10 +81,10 @@ pub(super) fn check<'f>(
             Some("that is fine for a script of your own that does".to_owned()),
         );
     }
-    target(node, &words, names, known, &mut problems);
+    target(node, &words, way, (names, known), &mut problems);
     batching(entry, node, way, &mut problems);
-    let findings = problems.findings();
-    if findings.is_empty() { vec![Finding::ok("`agentv eval` can run its `command`")] } else { findings }
+    let is_plain = way == Some(Way::Adapter) && !text.contains(SHELL) && !problems.has_errors();
+    Checked { findings: problems.findings(), adapter: is_plain.then_some(call) }
 }
 
 /// A command that does not stand in the file. What a variable holds is not looked at: a message could show it.
@@ -199,8 +216,8 @@ fn way(words: &[String]) -> Option<Way> {
 fn target<'f>(
     node: &Node,
     words: &[String],
-    names: &[String],
-    mut known: impl Iterator<Item = &'f str>,
+    way: Option<Way>,
+    (names, mut known): (&[String], impl Iterator<Item = &'f str>),
     problems: &mut Problems,
 ) {
     let own = &names[0];
@@ -210,11 +227,11 @@ fn target<'f>(
         None => None,
     });
     let Some(named) = named else {
-        problems.warning(
-            &node.span,
-            "`command` does not say which target it is for",
-            Some(format!("add `--target {own}`")),
-        );
+        // A script of one's own may know by itself.
+        if way.is_some() {
+            let message = "`command` does not say which target it is for";
+            problems.error_with_hint(&node.span, message, format!("add `--target {own}`"));
+        }
         return;
     };
     if names.iter().any(|name| name == named) {

@@ -23,6 +23,10 @@ pub struct Inspection {
     pub variables: Vec<Variable>,
     /// What is right and wrong with it.
     pub findings: Vec<Finding>,
+    /// The same of the `command` by which AgentV reaches it.
+    pub agentv: Vec<Finding>,
+    /// The words of that command, where it is a plain call of our adapter.
+    pub adapter: Option<Vec<String>>,
     /// Who can run it.
     pub run_by: RunBy,
 }
@@ -60,6 +64,8 @@ impl TargetsFile {
             provider: None,
             variables: variables(&path, env),
             findings: Vec::new(),
+            agentv: Vec::new(),
+            adapter: None,
             run_by: RunBy::Nobody,
         };
         match followed {
@@ -96,7 +102,8 @@ impl TargetsFile {
             inspection.run_by = RunBy::Us(target);
         }
         if kind == Some(Kind::GithubActions) {
-            inspection.findings.extend(command::check(entry, env, &self.aliases(entry, env), self.names()));
+            let checked = command::check(entry, env, &self.aliases(entry, env), self.names());
+            (inspection.agentv, inspection.adapter) = (checked.findings, checked.adapter);
         }
     }
 

@@ -100,6 +100,16 @@ impl TargetsFile {
         &self.shown_as
     }
 
+    /// The file.
+    pub fn path(&self) -> PathBuf {
+        self.dir.join(self.shown_as.file_name().unwrap_or_default())
+    }
+
+    /// The directory that the file is about: the one it lies in, or the one that its `.agentv` lies in.
+    pub fn home(&self) -> &Path {
+        if self.dir.ends_with(".agentv") { self.dir.parent().unwrap_or(&self.dir) } else { &self.dir }
+    }
+
     /// The names of the targets, in the file's order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.name.as_str())

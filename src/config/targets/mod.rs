@@ -88,6 +88,11 @@ impl TargetsFile {
         }
     }
 
+    /// The directory that the file is about: the one it lies in, or the one that its `.agentv` lies in.
+    pub fn home(&self) -> &Path {
+        if self.dir.ends_with(".agentv") { self.dir.parent().unwrap_or(&self.dir) } else { &self.dir }
+    }
+
     /// The names of the targets, in the file's order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.name.as_str())

@@ -71,6 +71,9 @@ pub struct EvalArgs {
     /// What both commands take.
     #[command(flatten)]
     pub work: WorkArgs,
+    /// A file that gets the answers as AgentV's `provider: replay` plays them
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub replay_out: Option<PathBuf>,
 }
 
 /// `dispatch`.
@@ -92,6 +95,9 @@ pub struct DispatchArgs {
     /// Leave once the run on GitHub is started
     #[arg(long, help_heading = "GitHub")]
     pub no_wait: bool,
+    /// A file that gets the answers as AgentV's `provider: replay` plays them; needs a suite
+    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with_all = ["requests", "resume", "no_wait"])]
+    pub replay_out: Option<PathBuf>,
 }
 
 /// What `eval` and `dispatch` take alike.

@@ -10,6 +10,7 @@ mod github;
 mod inputs;
 mod output;
 mod remote;
+mod replay;
 mod resume;
 mod run;
 mod run_remote;

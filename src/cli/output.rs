@@ -9,14 +9,24 @@ use anyhow::Context as _;
 use tempfile::NamedTempFile;
 
 use super::args::Format;
+use super::display::Display;
+use super::replay::ReplayFile;
 use super::{actions, display};
 use crate::config::shown;
 use crate::model::{Exit, Failure, printable};
 use crate::report::{Summary, render_table};
 
+/// Where the responses of a command go.
+#[derive(Debug)]
+pub(super) struct Output {
+    /// Dropped first: it may lie in a directory that is taken away again.
+    replay: Option<ReplayFile>,
+    to: To,
+}
+
 /// A directory with `responses.jsonl` and `summary.json`, or stdout with the responses alone.
 #[derive(Debug)]
-pub(super) enum Output {
+enum To {
     /// The responses are the data; there is no summary but the exit code.
     Stdout,
     /// The responses are written under a name of their own and renamed when they are whole.
@@ -41,7 +51,7 @@ impl Drop for OutputDir {
 
 impl Output {
     pub(super) fn open(dir: Option<PathBuf>) -> anyhow::Result<Self> {
-        let Some(path) = dir else { return Ok(Self::Stdout) };
+        let Some(path) = dir else { return Ok(Self { to: To::Stdout, replay: None }) };
         let is_new = !path.exists();
         if !is_new && !path.is_dir() {
             return Err(Failure::config(format!("`{}` is no directory", path.display()))
@@ -52,12 +62,30 @@ impl Output {
             .with_context(|| format!("cannot make the directory `{}`", path.display()))?;
         let dir = OutputDir { path, is_new };
         let responses = temporary_file(&dir.path)?;
-        Ok(Self::Directory { responses, dir })
+        Ok(Self { to: To::Directory { responses, dir }, replay: None })
+    }
+
+    /// The same, and the answers go to a file for AgentV too.
+    pub(super) fn and_replay(self, replay: Option<ReplayFile>) -> Self {
+        Self { replay, ..self }
+    }
+
+    /// Takes the rows of one target.
+    pub(super) fn of_target<'o>(&'o mut self, target: &'o str) -> RowsOf<'o> {
+        RowsOf { output: self, target, line: Vec::new() }
     }
 
     /// Puts the files in place, prints what the command prints, and gives the exit code.
-    pub(super) fn finish(self, mut summary: Summary, format: Format) -> anyhow::Result<Exit> {
-        if let Self::Directory { responses, dir } = self {
+    pub(super) fn finish(
+        self,
+        mut summary: Summary,
+        format: Format,
+        display: &Display,
+    ) -> anyhow::Result<Exit> {
+        if let Some(replay) = self.replay {
+            replay.finish(display)?;
+        }
+        if let To::Directory { responses, dir } = self.to {
             let path = dir.path.join("responses.jsonl");
             summary.responses = Some(path.display().to_string());
             put_in_place(responses, &path)?;
@@ -90,40 +118,67 @@ impl Output {
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        match self {
-            Self::Stdout if actions::is_step() => {
+        match &mut self.to {
+            To::Stdout if actions::is_step() => {
                 // Answers are a stranger's words, and GitHub reads what is printed.
                 std::io::stdout().lock().write_all(&actions::inert_json(bytes)).map(|()| bytes.len())
             }
-            Self::Stdout => match std::io::stdout().lock().write(bytes) {
+            To::Stdout => match std::io::stdout().lock().write(bytes) {
                 // A reader that has seen enough; the answers are in the exchange all the same.
                 Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(bytes.len()),
                 written => written,
             },
-            Self::Directory { responses, .. } => responses.write(bytes),
+            To::Directory { responses, .. } => responses.write(bytes),
         }
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        match self {
-            Self::Stdout => match std::io::stdout().lock().flush() {
+        match &mut self.to {
+            To::Stdout => match std::io::stdout().lock().flush() {
                 Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
                 flushed => flushed,
             },
-            Self::Directory { responses, .. } => responses.flush(),
+            To::Directory { responses, .. } => responses.flush(),
         }
     }
 }
 
+/// The rows of one target on their way to an output.
+pub(super) struct RowsOf<'o> {
+    output: &'o mut Output,
+    target: &'o str,
+    /// The beginning of a row whose end did not come yet.
+    line: Vec<u8>,
+}
+
+impl Write for RowsOf<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.output.write(bytes)?;
+        let Some(replay) = &mut self.output.replay else { return Ok(written) };
+        for part in bytes[..written].split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if self.line.ends_with(b"\n") {
+                replay.add(self.target, &self.line).map_err(std::io::Error::other)?;
+                self.line.clear();
+            }
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.output.flush()
+    }
+}
+
 /// A file beside its final name, which no other process writes to.
-fn temporary_file(dir: &Path) -> anyhow::Result<NamedTempFile> {
+pub(super) fn temporary_file(dir: &Path) -> anyhow::Result<NamedTempFile> {
     // As readable as any other file that the user makes.
     let readable = std::fs::Permissions::from_mode(0o666);
     let file = tempfile::Builder::new().prefix(".responses-").permissions(readable).tempfile_in(dir);
     file.with_context(|| format!("cannot write to `{}`", dir.display()))
 }
 
-fn put_in_place(file: NamedTempFile, path: &Path) -> anyhow::Result<()> {
+pub(super) fn put_in_place(file: NamedTempFile, path: &Path) -> anyhow::Result<()> {
     let cannot = || format!("cannot write `{}`", path.display());
     file.as_file().sync_all().with_context(cannot)?;
     file.persist(path).with_context(cannot)?;

@@ -1,6 +1,7 @@
 //! What `eval` and `dispatch` do: read everything, plan a batch a target, hand over, run here or on GitHub, collect.
 
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,6 +11,7 @@ use super::args::{Format, GithubArgs, RemoteArgs, WorkArgs};
 use super::begin::{Begun, HandedOver};
 use super::display::Display;
 use super::output::Output;
+use super::replay::ReplayFile;
 use super::{inputs, signals};
 use crate::config::{Env, SuiteOptions, load_suite};
 use crate::dispatcher::{self, BatchName, Collection, PlannedBatch, Purpose, Sharding};
@@ -167,6 +169,18 @@ impl<'d> Session<'d> {
         })
     }
 
+    /// The file for AgentV that gets the answers to the suite at this path.
+    pub(super) fn replay_file(
+        &self,
+        to: Option<PathBuf>,
+        suite_path: &Path,
+    ) -> anyhow::Result<Option<ReplayFile>> {
+        match (&self.work, to) {
+            (Work::Suite { suite, .. }, Some(to)) => ReplayFile::open(to, suite, suite_path).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     /// Whether all targets are runner repositories, which go on when this command has ended.
     pub(super) fn can_leave(&self) -> Result<(), Failure> {
         let here = self.targets.iter().find(|chosen| matches!(chosen.target, Target::Runner(_)));
@@ -264,7 +278,8 @@ impl<'d> Session<'d> {
                         self.tell_left(waiting.make_contiguous());
                         return Err(error);
                     }
-                    let collection = batch.collect(&mut output, self.display)?;
+                    let mut rows = output.of_target(&batch.target.name);
+                    let collection = batch.collect(&mut rows, self.display)?;
                     summaries.push(collection.summary);
                     if !collection.resumable && collection.missing == 0 {
                         tidy.push(batch);
@@ -279,7 +294,7 @@ impl<'d> Session<'d> {
             let choose = |_: &_| Ok(target.clone());
             let work = runner::run(exchange, &id, choose, &options, &progress, stop.clone());
             let report = self.display.follow(&progress, work).await?;
-            let collection = self.collect(exchange, &run_id, &id, &mut output)?;
+            let collection = self.collect(exchange, &run_id, &id, &mut output.of_target(&target.name))?;
             summaries.push(collection.summary);
             if !collection.resumable {
                 complete.push(id);
@@ -290,7 +305,7 @@ impl<'d> Session<'d> {
             options.deadline =
                 self.options.deadline.map(|deadline| deadline.saturating_sub(started.elapsed()));
         }
-        let exit = output.finish(Summary::new(self.name.clone(), summaries), format)?;
+        let exit = output.finish(Summary::new(self.name.clone(), summaries), format, self.display)?;
         // Only now: until the responses are in place, they can be collected again.
         for id in complete {
             exchange.delete_batch(&id)?;
@@ -308,7 +323,7 @@ impl<'d> Session<'d> {
         exchange: &LocalExchange,
         run_id: &BatchId,
         id: &BatchId,
-        output: &mut Output,
+        output: &mut dyn Write,
     ) -> anyhow::Result<Collection> {
         let collection = dispatcher::collect(exchange, id, None, output)?;
         self.display.warnings(&collection.warnings);

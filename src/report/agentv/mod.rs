@@ -1,0 +1,8 @@
+//! Answers as AgentV reads them: as fixtures that its `replay` provider plays (`replay`), and as the file that its CLI provider
+//! takes from a command (`answers`).
+
+mod answers;
+mod replay;
+
+pub use answers::{answer_line, case_failure, failed_line, test_of_output_file};
+pub use replay::{ReplaySuite, replay_fixture};

@@ -8,6 +8,8 @@
 )]
 
 mod act;
+mod agentv;
+mod agentv_replay;
 mod docker;
 mod gh;
 mod image;

@@ -24,7 +24,8 @@ Exit codes:
 const DISPATCH_USAGE: &str = "\
 run-evals dispatch [OPTIONS] <SUITE>
        run-evals dispatch [OPTIONS] --requests <FILE>
-       run-evals dispatch [OPTIONS] --resume <BATCH>";
+       run-evals dispatch [OPTIONS] --resume <BATCH>
+       run-evals dispatch [OPTIONS] --agentv-batch <SUITE> --output-file <FILE>";
 
 /// GitHub Actions as the compute backend of LLM evaluations.
 #[derive(Debug, Parser)]
@@ -98,6 +99,20 @@ pub struct DispatchArgs {
     /// A file that gets the answers as AgentV's `provider: replay` plays them; needs a suite
     #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with_all = ["requests", "resume", "no_wait"])]
     pub replay_out: Option<PathBuf>,
+    /// Be the command of an AgentV target with `provider_batching: true`
+    #[arg(
+        long,
+        help_heading = "AgentV",
+        requires_all = ["suite", "output_file"],
+        conflicts_with_all = ["requests", "resume", "no_wait", "batch_id", "output", "replay_out"]
+    )]
+    pub agentv_batch: bool,
+    /// The file that AgentV wants: `{OUTPUT_FILE}`
+    #[arg(long, value_name = "FILE", help_heading = "AgentV", requires = "agentv_batch")]
+    pub output_file: Option<PathBuf>,
+    /// The test that AgentV asks for: `{EVAL_ID}` [default: the one in the file's name]
+    #[arg(long, value_name = "TEST", help_heading = "AgentV", requires = "agentv_batch", allow_hyphen_values = true)]
+    pub id: Option<String>,
 }
 
 /// What `eval` and `dispatch` take alike.

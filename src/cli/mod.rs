@@ -1,6 +1,7 @@
 //! The command line: what can be asked for, and the one place each request goes.
 
 mod actions;
+mod agentv_batch;
 mod args;
 mod begin;
 mod collect;
@@ -8,6 +9,7 @@ mod display;
 mod eval;
 mod github;
 mod inputs;
+mod one_line;
 mod output;
 mod remote;
 mod replay;
@@ -28,6 +30,11 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
     let display = display::Display::new(cli.global.quiet);
     match cli.command {
         Command::Eval(args) => eval::eval(args, &display).await,
+        // Its stderr becomes a part of AgentV's results.
+        Command::Dispatch(args) if args.agentv_batch => {
+            let display = display::Display::new(cli.global.quiet || cli.global.verbose == 0);
+            agentv_batch::agentv_batch(args, &display).await
+        }
         Command::Dispatch(args) => eval::dispatch(args, &display).await,
         Command::Collect(args) => collect::collect(args, &display).await,
         Command::Run(args) => run::run(args, &display).await,

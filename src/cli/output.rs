@@ -24,13 +24,15 @@ pub(super) struct Output {
     to: To,
 }
 
-/// A directory with `responses.jsonl` and `summary.json`, or stdout with the responses alone.
+/// A directory with `responses.jsonl` and `summary.json`, stdout with the responses alone, or a file that nobody is told of.
 #[derive(Debug)]
 enum To {
     /// The responses are the data; there is no summary but the exit code.
     Stdout,
     /// The responses are written under a name of their own and renamed when they are whole.
     Directory { responses: NamedTempFile, dir: OutputDir },
+    /// The responses are for another part of this program.
+    Kept { responses: NamedTempFile, path: PathBuf },
 }
 
 /// A directory that is taken away again if it was made here and stays empty.
@@ -65,6 +67,11 @@ impl Output {
         Ok(Self { to: To::Directory { responses, dir }, replay: None })
     }
 
+    /// The responses come to this path, and nothing is printed.
+    pub(super) fn kept(responses: NamedTempFile, path: PathBuf) -> Self {
+        Self { to: To::Kept { responses, path }, replay: None }
+    }
+
     /// The same, and the answers go to a file for AgentV too.
     pub(super) fn and_replay(self, replay: Option<ReplayFile>) -> Self {
         Self { replay, ..self }
@@ -84,6 +91,11 @@ impl Output {
     ) -> anyhow::Result<Exit> {
         if let Some(replay) = self.replay {
             replay.finish(display)?;
+        }
+        let exit = if summary.complete { Exit::Ok } else { Exit::Incomplete };
+        if let To::Kept { responses, path } = self.to {
+            put_in_place(responses, &path)?;
+            return Ok(exit);
         }
         if let To::Directory { responses, dir } = self.to {
             let path = dir.path.join("responses.jsonl");
@@ -112,7 +124,7 @@ impl Output {
         }
         let batch = summary.targets.first().map(|target| format!("batch {}", target.batch_id));
         actions::report(&summary.suite.clone().or(batch).unwrap_or_default(), &summary)?;
-        Ok(if summary.complete { Exit::Ok } else { Exit::Incomplete })
+        Ok(exit)
     }
 }
 
@@ -128,7 +140,7 @@ impl Write for Output {
                 Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(bytes.len()),
                 written => written,
             },
-            To::Directory { responses, .. } => responses.write(bytes),
+            To::Directory { responses, .. } | To::Kept { responses, .. } => responses.write(bytes),
         }
     }
 
@@ -138,7 +150,7 @@ impl Write for Output {
                 Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
                 flushed => flushed,
             },
-            To::Directory { responses, .. } => responses.flush(),
+            To::Directory { responses, .. } | To::Kept { responses, .. } => responses.flush(),
         }
     }
 }

@@ -4,24 +4,27 @@
 //! the same command again for each test, with one that ends in `.json`; such a call tells what the batch came to and starts
 //! nothing. All of stderr becomes a part of AgentV's results, so a failure is one line.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context as _;
-use tempfile::NamedTempFile;
+use serde_json::json;
 
-use super::args::{DispatchArgs, Format};
+use super::adapter::{no_answer, write_whole};
+use super::args::DispatchArgs;
 use super::display::{self, Display};
 use super::inputs;
-use super::one_line::one_line;
-use super::output::Output;
 use super::session::{Input, Session};
 use crate::adapter::{BatchMemory, BatchState, Recalled, RunPlace};
 use crate::config::normalized;
+use crate::error::one_line;
 use crate::exchange::LocalExchange;
-use crate::model::{Digest, ErrorKind, Exit, Failure, Response, printable};
-use crate::report::agentv::{answer_line, case_failure, failed_line, test_of_output_file};
+use crate::model::{Digest, ErrorInfo, Exit, Failure, Response, printable};
+use crate::report::agentv::{answer_line, failed_line, test_of_output_file};
 
+/// How often a batch looks whether AgentV still runs.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The command that answers tests one by one.
 const ADAPTER: &str = "`run-evals adapter`";
 
@@ -36,15 +39,17 @@ pub(super) async fn agentv_batch(args: DispatchArgs, display: &Display) -> anyho
     let (Some(suite), Some(to)) = (args.suite.clone(), args.output_file.clone()) else {
         return Err(Failure::new(Exit::Usage, "`--agentv-batch` needs a suite and `--output-file`").into());
     };
-    let asked = asked(&to, args.id.as_deref())?;
-    let told = match &asked {
-        Asked::Batch => batch(&args, &suite, &to, display).await,
-        Asked::Test(id) => memory(&args, &suite).and_then(|memory| test(&memory, id, &suite, &to)),
+    let asked = asked(&to, args.id.as_deref());
+    let is_test = matches!(asked, Ok(Asked::Test(_)));
+    let told = match asked {
+        Err(failure) => Err(failure.into()),
+        Ok(Asked::Batch) => batch(&args, &suite, &to, display).await,
+        Ok(Asked::Test(id)) => memory(&args, &suite).and_then(|(memory, _)| test(&memory, &id, &suite, &to)),
     };
     let exit = told.or_else(|error| {
-        let (line, exit) = one_line(&error);
-        if matches!(asked, Asked::Test(_)) {
-            put(&to, &serde_json::json!({"error": line}).to_string())?;
+        let (exit, line) = one_line(&error);
+        if is_test {
+            write_whole(&to, json!({"error": line}).to_string().as_bytes())?;
         }
         display::stderr(&format!("{line}\n"));
         anyhow::Ok(exit)
@@ -70,7 +75,7 @@ fn asked(to: &Path, id: Option<&str>) -> Result<Asked, Failure> {
 }
 
 /// What is remembered for this AgentV, suite and target.
-fn memory(args: &DispatchArgs, suite: &Path) -> anyhow::Result<BatchMemory> {
+fn memory(args: &DispatchArgs, suite: &Path) -> anyhow::Result<(BatchMemory, RunPlace)> {
     let path = normalized(&std::path::absolute(suite)?);
     let bytes = std::fs::read(&path).map_err(|error| {
         Failure::config(format!("cannot read the suite `{}`: {error}", suite.display()))
@@ -78,23 +83,36 @@ fn memory(args: &DispatchArgs, suite: &Path) -> anyhow::Result<BatchMemory> {
     })?;
     let targets = &args.work.targets;
     let of = (path, Digest::of(&bytes).to_string(), &targets.targets, &targets.target);
-    Ok(BatchMemory::new(&RunPlace::of_this_run()?, Digest::of(&serde_json::to_vec(&of)?)))
+    let place = RunPlace::of_this_run()?;
+    Ok((BatchMemory::new(&place, Digest::of(&serde_json::to_vec(&of)?)), place))
 }
 
 async fn batch(args: &DispatchArgs, suite: &Path, to: &Path, display: &Display) -> anyhow::Result<Exit> {
-    let memory = memory(args, suite)?;
+    let (memory, place) = memory(args, suite)?;
     // Until the end: a call for one test waits for it.
     let _lock = memory.begin()?;
-    match run(args, suite, &memory, display).await {
+    let ran = tokio::select! {
+        ran = Box::pin(run(args, suite, &memory, display)) => ran,
+        () = gone(&place) => Err(Failure::new(Exit::Incomplete, "AgentV has ended; what was started goes on").into()),
+    };
+    match ran {
         Ok(reason) => {
             memory.keep(&BatchState::Finished(reason.clone()))?;
             hand_out(&memory, reason.as_deref(), to)
         }
         Err(error) => {
-            let (line, exit) = one_line(&error);
+            let (exit, line) = one_line(&error);
             memory.keep(&BatchState::Failed(line, exit as u8))?;
             Err(error)
         }
+    }
+}
+
+/// Returns when nobody wants the answers any more. A shell that AgentV has ended is no sign of that: the calls for each test
+/// come next, and wait.
+async fn gone(place: &RunPlace) {
+    while place.is_wanted() {
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
@@ -120,9 +138,12 @@ async fn run(
         memory.keep(&BatchState::Started(collect))?;
     }
     let begun = session.begin(&exchange, batches).await?;
-    let output = Output::kept(memory.temporary()?, memory.responses());
-    session.run(&exchange, begun, output, Format::Text).await?;
-    Ok(None)
+    let mut responses = memory.temporary()?;
+    let mut answered = session.answer(&exchange, begun, &mut responses).await?;
+    let reason = std::mem::take(&mut answered.reasons).into_iter().next();
+    memory.keep_responses(responses)?;
+    session.tidy_up(&exchange, answered).await?;
+    Ok(reason)
 }
 
 /// Writes the answers for AgentV. Tests without one are lines too, and the reason why AgentV must not believe the file: it
@@ -138,14 +159,15 @@ fn hand_out(memory: &BatchMemory, reason: Option<&str>, to: &Path) -> anyhow::Re
             (Some(answer), _) => lines.push_str(&answer),
             (None, Some(error)) => {
                 failed += 1;
-                first.get_or_insert_with(|| format!("`{}`: {}", printable(&response.id), failure(&response, reason)));
-                lines.push_str(&failed_line(&response.id, error));
+                let line = failure(error, reason);
+                first.get_or_insert_with(|| format!("`{}`: {line}", printable(&response.id)));
+                lines.push_str(&failed_line(&response.id, &line, error));
             }
             (None, None) => anyhow::bail!("the test `{}` has neither an answer nor an error", response.id),
         }
         lines.push('\n');
     }
-    put(to, &lines)?;
+    write_whole(to, lines.as_bytes())?;
     let Some(first) = first else { return Ok(Exit::Ok) };
     display::stderr(&format!("{failed} of {tests} tests have no answer, first {first}\n"));
     Ok(Exit::Incomplete)
@@ -156,12 +178,13 @@ fn test(memory: &BatchMemory, id: &str, suite: &Path, to: &Path) -> anyhow::Resu
     let suite = suite.display();
     let shown = printable(id);
     let (exit, line) = match memory.recall(id)? {
-        Recalled::Test(response, reason) => match answer_line(id, &response) {
-            Some(answer) => {
-                put(to, &answer)?;
+        Recalled::Test(response, reason) => match (answer_line(id, &response), &response.error) {
+            (Some(answer), _) => {
+                write_whole(to, answer.as_bytes())?;
                 return Ok(Exit::Ok);
             }
-            None => (Exit::Incomplete, failure(&response, reason.as_deref())),
+            (None, Some(error)) => (Exit::Incomplete, failure(error, reason.as_deref())),
+            (None, None) => anyhow::bail!("the test `{shown}` has neither an answer nor an error"),
         },
         Recalled::NoBatch => (
             Exit::Config,
@@ -175,37 +198,18 @@ fn test(memory: &BatchMemory, id: &str, suite: &Path, to: &Path) -> anyhow::Resu
             Exit::Incomplete,
             format!("the batch was killed before its results were here; `{collect}` collects what it answers"),
         ),
-        Recalled::Without(BatchState::Failed(line, exit)) => (exit_of(exit), line),
+        Recalled::Without(BatchState::Failed(line, exit)) => (Exit::from_code(exit), line),
         Recalled::Without(BatchState::Finished(_)) => (
             Exit::Config,
             format!("`{suite}` has no test `{shown}`: AgentV runs another suite than its target's command names"),
         ),
     };
-    put(to, &serde_json::json!({"error": line}).to_string())?;
+    write_whole(to, json!({"error": line}).to_string().as_bytes())?;
     display::stderr(&format!("{line}\n"));
     Ok(exit)
 }
 
-/// Why a test has no answer.
-fn failure(response: &Response, reason: Option<&str>) -> String {
-    let Some(error) = &response.error else { return "no answer".to_owned() };
-    match reason {
-        Some(reason) if error.kind == ErrorKind::NotRun => format!("{}; {reason}", case_failure(error)),
-        _ => case_failure(error),
-    }
-}
-
-fn exit_of(code: u8) -> Exit {
-    let all = [Exit::Usage, Exit::Config, Exit::BelowThreshold, Exit::Incomplete, Exit::Busy];
-    all.into_iter().find(|exit| *exit as u8 == code).unwrap_or(Exit::Failure)
-}
-
-/// Writes a file for AgentV at once, readable by nobody else: it lies among everybody's temporary files.
-fn put(to: &Path, text: &str) -> anyhow::Result<()> {
-    let cannot = || format!("cannot write `{}`", to.display());
-    let dir = to.parent().filter(|dir| !dir.as_os_str().is_empty()).map_or(PathBuf::from("."), Path::to_path_buf);
-    let mut file = NamedTempFile::new_in(dir).with_context(cannot)?;
-    file.write_all(text.as_bytes()).with_context(cannot)?;
-    file.persist(to).with_context(cannot)?;
-    Ok(())
+/// Why a test has no answer, in a line.
+fn failure(error: &ErrorInfo, reason: Option<&str>) -> String {
+    one_line(&no_answer(error, reason).into()).1
 }

@@ -27,6 +27,16 @@ run-evals dispatch [OPTIONS] <SUITE>
        run-evals dispatch [OPTIONS] --resume <BATCH>
        run-evals dispatch [OPTIONS] --agentv-batch <SUITE> --output-file <FILE>";
 
+const ADAPTER_EXAMPLE: &str = "\
+In AgentV's targets.yaml:
+  - name: cloud
+    provider: github-actions
+    repo: myorg/eval-runner
+    workflow: run-evals.yml
+    command: >-
+      /usr/local/bin/run-evals adapter --target cloud --workers 50 --prompt-file {PROMPT_FILE}
+      --output-file {OUTPUT_FILE} --id {EVAL_ID} --attempt {ATTEMPT} --files {FILES}";
+
 /// GitHub Actions as the compute backend of LLM evaluations.
 #[derive(Debug, Parser)]
 #[command(name = "run-evals", version, about, after_help = EXIT_CODES, propagate_version = true)]
@@ -62,6 +72,8 @@ pub enum Command {
     Collect(CollectArgs),
     /// The runner role: call one shard of a batch
     Run(RunArgs),
+    /// Answer one call of AgentV; calls that come together leave as one batch
+    Adapter(AdapterArgs),
 }
 
 /// `eval`.
@@ -196,6 +208,48 @@ pub struct RunArgs {
     pub format: Format,
 }
 
+/// `adapter`.
+#[derive(Debug, Args)]
+#[command(after_help = ADAPTER_EXAMPLE)]
+pub struct AdapterArgs {
+    /// The file with the prompt: AgentV's `{PROMPT_FILE}`
+    #[arg(long, value_name = "FILE", help_heading = "Call")]
+    pub prompt_file: PathBuf,
+    /// Where the answer goes: AgentV's `{OUTPUT_FILE}`
+    #[arg(long, value_name = "FILE", help_heading = "Call")]
+    pub output_file: PathBuf,
+    /// The test: AgentV's `{EVAL_ID}`
+    #[arg(long, help_heading = "Call")]
+    pub id: String,
+    /// How often AgentV has tried before: its `{ATTEMPT}`
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Call")]
+    pub attempt: u32,
+    /// The files that the prompt names: AgentV's `{FILES}`
+    #[arg(long, value_name = "FILE", num_args = 0.., help_heading = "Call")]
+    pub files: Vec<PathBuf>,
+    /// How many calls AgentV makes at once, its `--workers`: so many leave together without waiting for more
+    #[arg(long, value_name = "N", default_value = "50", help_heading = "Batch")]
+    pub workers: std::num::NonZeroU32,
+    /// How long fewer calls wait for another one
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "2s", help_heading = "Batch")]
+    pub window: Duration,
+    /// The local exchange, a git repository [default: .run-evals/exchange.git beside the targets file]
+    #[arg(long, value_name = "PATH", help_heading = "Batch")]
+    pub exchange: Option<PathBuf>,
+    /// The targets file [default: the nearest targets.yaml or .agentv/targets.yaml]
+    #[arg(long, value_name = "FILE", help_heading = "Targets")]
+    pub targets: Option<PathBuf>,
+    /// The target to call
+    #[arg(long, value_name = "NAME", help_heading = "Targets")]
+    pub target: String,
+    /// Which GitHub.
+    #[command(flatten)]
+    pub github: GithubArgs,
+    /// How a batch gets there.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
+}
+
 /// Which targets.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Targets")]
@@ -221,7 +275,7 @@ pub struct BatchArgs {
 }
 
 /// How far a run may go.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
     /// Calls in flight at once [default: the target's]

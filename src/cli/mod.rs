@@ -1,7 +1,9 @@
 //! The command line: what can be asked for, and the one place each request goes.
 
 mod actions;
+mod adapter;
 mod agentv_batch;
+mod answer;
 mod args;
 mod begin;
 mod collect;
@@ -9,7 +11,6 @@ mod display;
 mod eval;
 mod github;
 mod inputs;
-mod one_line;
 mod output;
 mod remote;
 mod replay;
@@ -38,5 +39,10 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Dispatch(args) => eval::dispatch(args, &display).await,
         Command::Collect(args) => collect::collect(args, &display).await,
         Command::Run(args) => run::run(args, &display).await,
+        Command::Adapter(args) => {
+            // What it prints becomes part of a result.
+            let display = display::Display::new(cli.global.verbose == 0);
+            adapter::adapter(args, &display).await
+        }
     }
 }

@@ -16,6 +16,15 @@ use crate::config::shown;
 use crate::model::{Exit, Failure, printable};
 use crate::report::{Summary, render_table};
 
+/// Where rows go.
+pub(super) trait Rows: Write {
+    /// The rows that come from now on are of this target.
+    fn of_target(&mut self, _name: &str) {}
+}
+
+impl Rows for Vec<u8> {}
+impl Rows for NamedTempFile {}
+
 /// Where the responses of a command go.
 #[derive(Debug)]
 pub(super) struct Output {
@@ -24,15 +33,13 @@ pub(super) struct Output {
     to: To,
 }
 
-/// A directory with `responses.jsonl` and `summary.json`, stdout with the responses alone, or a file that nobody is told of.
+/// A directory with `responses.jsonl` and `summary.json`, or stdout with the responses alone.
 #[derive(Debug)]
 enum To {
     /// The responses are the data; there is no summary but the exit code.
     Stdout,
     /// The responses are written under a name of their own and renamed when they are whole.
     Directory { responses: NamedTempFile, dir: OutputDir },
-    /// The responses are for another part of this program.
-    Kept { responses: NamedTempFile, path: PathBuf },
 }
 
 /// A directory that is taken away again if it was made here and stays empty.
@@ -67,19 +74,9 @@ impl Output {
         Ok(Self { to: To::Directory { responses, dir }, replay: None })
     }
 
-    /// The responses come to this path, and nothing is printed.
-    pub(super) fn kept(responses: NamedTempFile, path: PathBuf) -> Self {
-        Self { to: To::Kept { responses, path }, replay: None }
-    }
-
     /// The same, and the answers go to a file for AgentV too.
     pub(super) fn and_replay(self, replay: Option<ReplayFile>) -> Self {
         Self { replay, ..self }
-    }
-
-    /// Takes the rows of one target.
-    pub(super) fn of_target<'o>(&'o mut self, target: &'o str) -> RowsOf<'o> {
-        RowsOf { output: self, target, line: Vec::new() }
     }
 
     /// Puts the files in place, prints what the command prints, and gives the exit code.
@@ -91,11 +88,6 @@ impl Output {
     ) -> anyhow::Result<Exit> {
         if let Some(replay) = self.replay {
             replay.finish(display)?;
-        }
-        let exit = if summary.complete { Exit::Ok } else { Exit::Incomplete };
-        if let To::Kept { responses, path } = self.to {
-            put_in_place(responses, &path)?;
-            return Ok(exit);
         }
         if let To::Directory { responses, dir } = self.to {
             let path = dir.path.join("responses.jsonl");
@@ -124,61 +116,56 @@ impl Output {
         }
         let batch = summary.targets.first().map(|target| format!("batch {}", target.batch_id));
         actions::report(&summary.suite.clone().or(batch).unwrap_or_default(), &summary)?;
-        Ok(exit)
+        Ok(if summary.complete { Exit::Ok } else { Exit::Incomplete })
+    }
+}
+
+impl Rows for Output {
+    fn of_target(&mut self, name: &str) {
+        if let Some(replay) = &mut self.replay {
+            replay.of_target(name);
+        }
     }
 }
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        match &mut self.to {
-            To::Stdout if actions::is_step() => {
-                // Answers are a stranger's words, and GitHub reads what is printed.
-                std::io::stdout().lock().write_all(&actions::inert_json(bytes)).map(|()| bytes.len())
-            }
-            To::Stdout => match std::io::stdout().lock().write(bytes) {
-                // A reader that has seen enough; the answers are in the exchange all the same.
-                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(bytes.len()),
-                written => written,
-            },
-            To::Directory { responses, .. } | To::Kept { responses, .. } => responses.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        match &mut self.to {
-            To::Stdout => match std::io::stdout().lock().flush() {
-                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-                flushed => flushed,
-            },
-            To::Directory { responses, .. } | To::Kept { responses, .. } => responses.flush(),
-        }
-    }
-}
-
-/// The rows of one target on their way to an output.
-pub(super) struct RowsOf<'o> {
-    output: &'o mut Output,
-    target: &'o str,
-    /// The beginning of a row whose end did not come yet.
-    line: Vec<u8>,
-}
-
-impl Write for RowsOf<'_> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let written = self.output.write(bytes)?;
-        let Some(replay) = &mut self.output.replay else { return Ok(written) };
-        for part in bytes[..written].split_inclusive(|byte| *byte == b'\n') {
-            self.line.extend_from_slice(part);
-            if self.line.ends_with(b"\n") {
-                replay.add(self.target, &self.line).map_err(std::io::Error::other)?;
-                self.line.clear();
-            }
+        let written = self.to.write(bytes)?;
+        if let Some(replay) = &mut self.replay {
+            replay.take(&bytes[..written]).map_err(std::io::Error::other)?;
         }
         Ok(written)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.output.flush()
+        self.to.flush()
+    }
+}
+
+impl Write for To {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Stdout if actions::is_step() => {
+                // Answers are a stranger's words, and GitHub reads what is printed.
+                std::io::stdout().lock().write_all(&actions::inert_json(bytes)).map(|()| bytes.len())
+            }
+            Self::Stdout => match std::io::stdout().lock().write(bytes) {
+                // A reader that has seen enough; the answers are in the exchange all the same.
+                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+                written => written,
+            },
+            Self::Directory { responses, .. } => responses.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Self::Stdout => match std::io::stdout().lock().flush() {
+                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+                flushed => flushed,
+            },
+            Self::Directory { responses, .. } => responses.flush(),
+        }
     }
 }
 

@@ -20,6 +20,10 @@ pub(super) struct ReplayFile {
     file: BufWriter<NamedTempFile>,
     suite: ReplaySuite,
     tests: HashSet<String>,
+    /// Whose rows come.
+    target: String,
+    /// The beginning of a row whose end did not come yet.
+    line: Vec<u8>,
     /// How many requests were asked.
     requests: u64,
     /// How many of them have no answer, and so no line.
@@ -39,15 +43,31 @@ impl ReplayFile {
         let suite_name = suite.name.clone();
         let tests = suite.tests.iter().map(|test| test.id.clone()).collect();
         let suite = ReplaySuite { name: suite_name, eval_path: eval_path(suite_path) };
-        Ok(Self { path, file, suite, tests, requests: 0, without: 0 })
+        Ok(Self { path, file, suite, tests, target: String::new(), line: Vec::new(), requests: 0, without: 0 })
     }
 
-    /// Adds a row of `responses.jsonl` that came from this target.
-    pub(super) fn add(&mut self, target: &str, line: &[u8]) -> anyhow::Result<()> {
-        let response: Response = serde_json::from_slice(line).context("cannot read a response")?;
+    /// The rows that come from now on are of this target.
+    pub(super) fn of_target(&mut self, name: &str) {
+        name.clone_into(&mut self.target);
+    }
+
+    /// Takes a part of `responses.jsonl`.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if self.line.ends_with(b"\n") {
+                self.add()?;
+                self.line.clear();
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self) -> anyhow::Result<()> {
+        let response: Response = serde_json::from_slice(&self.line).context("cannot read a response")?;
         self.requests += 1;
         let asked = self.asked(&response.id);
-        let Some(fixture) = replay_fixture(&self.suite, target, asked, &response) else {
+        let Some(fixture) = replay_fixture(&self.suite, &self.target, asked, &response) else {
             self.without += 1;
             return Ok(());
         };

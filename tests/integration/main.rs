@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::format_collect, reason = "tests: they panic to fail, and are short")]
 
 mod action;
+mod adapter;
+mod agentv_batch;
 mod bad_input;
 mod budget;
 mod crash;

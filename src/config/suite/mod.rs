@@ -24,6 +24,8 @@ mod tests;
 
 use std::path::Path;
 
+pub use self::attachments::media_type;
+
 use crate::config::Env;
 use crate::model::{Digest, Failure, Suite};
 

@@ -88,6 +88,11 @@ impl TargetsFile {
         }
     }
 
+    /// The file.
+    pub fn path(&self) -> PathBuf {
+        self.dir.join(self.shown_as.file_name().unwrap_or_default())
+    }
+
     /// The directory that the file is about: the one it lies in, or the one that its `.agentv` lies in.
     pub fn home(&self) -> &Path {
         if self.dir.ends_with(".agentv") { self.dir.parent().unwrap_or(&self.dir) } else { &self.dir }

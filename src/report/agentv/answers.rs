@@ -46,16 +46,8 @@ pub fn answer_line(test_id: &str, response: &Response) -> Option<String> {
 }
 
 /// The line of a test that failed, which is there for whoever reads the file: AgentV would take its text for an answer.
-pub fn failed_line(test_id: &str, error: &ErrorInfo) -> String {
-    let text = format!("Error: {}", case_failure(error));
-    serde_json::to_string(&Failed { id: test_id, text, error }).unwrap_or_default()
-}
-
-/// A failure on one line.
-pub fn case_failure(error: &ErrorInfo) -> String {
-    let status = error.status.map(|status| format!(" (HTTP {status})")).unwrap_or_default();
-    let message: Vec<&str> = error.message.split_whitespace().collect();
-    format!("{}{status}: {}", error.kind.as_str(), crate::model::printable(&message.join(" ")))
+pub fn failed_line(test_id: &str, why: &str, error: &ErrorInfo) -> String {
+    serde_json::to_string(&Failed { id: test_id, text: format!("Error: {why}"), error }).unwrap_or_default()
 }
 
 /// The test that AgentV asks for, by the name of the file that it wants: `agentv-<test>-<milliseconds>-<random>.json`.
@@ -70,7 +62,7 @@ pub fn test_of_output_file(name: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Digest, ErrorKind, TokenUsage};
+    use crate::model::{Digest, TokenUsage};
 
     fn blank() -> Response {
         Response::blank("t".to_owned(), "gpt", Digest::of(b"t"))
@@ -86,19 +78,13 @@ mod tests {
             duration_ms: 12,
             ..blank()
         };
-        insta::assert_snapshot!(answer_line("t", &response).unwrap(), @"");
+        insta::assert_snapshot!(answer_line("t", &response).unwrap(), @r#"{"id":"t","output":[{"role":"assistant","content":"Paris.\n"}],"token_usage":{"input":10,"output":2,"cached":4},"cost_usd":0.5,"duration_ms":12}"#);
         assert_eq!(answer_line("t", &blank()), None);
     }
 
     #[test]
-    fn a_failure_is_one_line() {
-        let error = ErrorInfo {
-            kind: ErrorKind::BadRequest,
-            message: "no such\n  parameter\u{1b}[31m".to_owned(),
-            status: Some(400),
-            retryable: false,
-        };
-        insta::assert_snapshot!(failed_line("t", &error), @"");
+    fn a_failure_is_a_line_too() {
+        insta::assert_snapshot!(failed_line("t", "stopped", &ErrorInfo::not_run("stopped")), @r#"{"id":"t","text":"Error: stopped","error":{"kind":"not_run","message":"stopped","retryable":true}}"#);
     }
 
     #[test]

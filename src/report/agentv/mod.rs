@@ -4,5 +4,5 @@
 mod answers;
 mod replay;
 
-pub use answers::{answer_line, case_failure, failed_line, test_of_output_file};
+pub use answers::{answer_line, failed_line, test_of_output_file};
 pub use replay::{ReplaySuite, replay_fixture};

@@ -9,6 +9,7 @@
 
 mod act;
 mod agentv;
+mod agentv_batch;
 mod agentv_replay;
 mod docker;
 mod gh;

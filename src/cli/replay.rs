@@ -39,6 +39,10 @@ impl ReplayFile {
                 .into());
         }
         let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !parent.is_dir() {
+            let message = format!("`{}` is no directory", parent.display());
+            return Err(Failure::config(message).hint("make it first: `--replay-out` puts a file into it").into());
+        }
         let file = BufWriter::new(temporary_file(parent)?);
         let suite_name = suite.name.clone();
         let tests = suite.tests.iter().map(|test| test.id.clone()).collect();

@@ -15,6 +15,7 @@ mod hostile_batch;
 mod layers;
 mod quickstart;
 mod remote;
+mod replay_out;
 mod run;
 mod runner_in_actions;
 mod secrets;

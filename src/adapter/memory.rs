@@ -136,7 +136,8 @@ fn find(responses: &Path, test_id: &str) -> anyhow::Result<Option<Response>> {
         id: String,
     }
     let beginning = format!("{{\"id\":{},", serde_json::Value::from(test_id));
-    let mut reader = BufReader::with_capacity(1 << 16, File::open(responses).context("the responses are gone")?);
+    let mut reader =
+        BufReader::with_capacity(1 << 16, File::open(responses).context("the responses are gone")?);
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line)? > 0 {
         let is_it = line.starts_with(beginning.as_bytes())

@@ -17,8 +17,10 @@ use crate::adapter::{JoinedBatch, Outcome, Prompt, Rendezvous, RunPlace, Ticket}
 use crate::error::one_line;
 use crate::model::{ErrorInfo, ErrorKind, Exit, Failure, Response};
 
-/// How often a call looks whether AgentV still waits for it.
+/// How often a call looks whether its shell is still there.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How many of these looks go by until it looks for AgentV too: that may cost a process.
+const LOOKS: u32 = 10;
 
 /// Answers one call of AgentV.
 pub(super) async fn adapter(args: AdapterArgs, display: &Display) -> anyhow::Result<Exit> {
@@ -175,8 +177,12 @@ pub(super) fn no_answer(error: &ErrorInfo, reason: Option<&str>) -> Failure {
 
 /// Returns when nobody waits for this call any more: AgentV ended, or it ended the shell that it had started.
 async fn given_up(place: &RunPlace, parent: u32) {
-    while std::os::unix::process::parent_id() == parent && place.is_wanted() {
+    let is_wanted = |look: u32| look < LOOKS || place.is_wanted();
+    for look in (1..=LOOKS).cycle() {
         tokio::time::sleep(LOOK_EVERY).await;
+        if std::os::unix::process::parent_id() != parent || !is_wanted(look) {
+            return;
+        }
     }
 }
 

@@ -70,7 +70,9 @@ fn asked(to: &Path, id: Option<&str>) -> Result<Asked, Failure> {
             None => Err(unknown(format!("cannot tell for which test AgentV wants `{name}`"))
                 .hint("add `--id {EVAL_ID}` to the command")),
         },
-        _ => Err(unknown(format!("`--output-file {name}` is neither AgentV's `.jsonl` of a batch nor its `.json` of a test"))),
+        _ => Err(unknown(format!(
+            "`--output-file {name}` is neither AgentV's `.jsonl` of a batch nor its `.json` of a test"
+        ))),
     }
 }
 
@@ -196,12 +198,16 @@ fn test(memory: &BatchMemory, id: &str, suite: &Path, to: &Path) -> anyhow::Resu
         Recalled::Killed => (Exit::Incomplete, "the batch was killed before it was started".to_owned()),
         Recalled::Without(BatchState::Started(collect)) => (
             Exit::Incomplete,
-            format!("the batch was killed before its results were here; `{collect}` collects what it answers"),
+            format!(
+                "the batch was killed before its results were here; `{collect}` collects what it answers"
+            ),
         ),
         Recalled::Without(BatchState::Failed(line, exit)) => (Exit::from_code(exit), line),
         Recalled::Without(BatchState::Finished(_)) => (
             Exit::Config,
-            format!("`{suite}` has no test `{shown}`: AgentV runs another suite than its target's command names"),
+            format!(
+                "`{suite}` has no test `{shown}`: AgentV runs another suite than its target's command names"
+            ),
         ),
     };
     write_whole(to, json!({"error": line}).to_string().as_bytes())?;

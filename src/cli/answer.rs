@@ -26,7 +26,7 @@ pub(super) struct Answered<'s> {
     /// Batches that were run here and have nothing left to do.
     complete: Vec<BatchId>,
     /// The same of runner repositories.
-    tidy: Vec<Box<RemoteBatch<'s>>>,
+    tidy: Vec<RemoteBatch<'s>>,
     interrupts: Option<watch::Receiver<u32>>,
 }
 
@@ -78,7 +78,7 @@ impl Session<'_> {
                     summaries.push(collection.summary);
                     reasons.extend(batch.reason().map(ToOwned::to_owned));
                     if !collection.resumable && collection.missing == 0 {
-                        tidy.push(batch);
+                        tidy.push(*batch);
                     }
                     continue;
                 }

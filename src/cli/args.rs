@@ -123,7 +123,13 @@ pub struct DispatchArgs {
     #[arg(long, value_name = "FILE", help_heading = "AgentV", requires = "agentv_batch")]
     pub output_file: Option<PathBuf>,
     /// The test that AgentV asks for: `{EVAL_ID}` [default: the one in the file's name]
-    #[arg(long, value_name = "TEST", help_heading = "AgentV", requires = "agentv_batch", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "TEST",
+        help_heading = "AgentV",
+        requires = "agentv_batch",
+        allow_hyphen_values = true
+    )]
     pub id: Option<String>,
 }
 
@@ -219,7 +225,7 @@ pub struct AdapterArgs {
     #[arg(long, value_name = "FILE", help_heading = "Call")]
     pub output_file: PathBuf,
     /// The test: AgentV's `{EVAL_ID}`
-    #[arg(long, help_heading = "Call")]
+    #[arg(long, allow_hyphen_values = true, help_heading = "Call")]
     pub id: String,
     /// How often AgentV has tried before: its `{ATTEMPT}`
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Call")]

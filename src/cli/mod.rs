@@ -28,21 +28,22 @@ use crate::model::Exit;
 
 /// Runs a command to its end.
 pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
-    let display = display::Display::new(cli.global.quiet);
+    let for_agentv = match &cli.command {
+        Command::Adapter(_) => true,
+        Command::Dispatch(args) => args.agentv_batch,
+        _ => false,
+    };
+    if for_agentv {
+        // What it prints becomes part of a result.
+        actions::answer_a_program();
+    }
+    let display = display::Display::new(cli.global.quiet || for_agentv && cli.global.verbose == 0);
     match cli.command {
         Command::Eval(args) => eval::eval(args, &display).await,
-        // Its stderr becomes a part of AgentV's results.
-        Command::Dispatch(args) if args.agentv_batch => {
-            let display = display::Display::new(cli.global.quiet || cli.global.verbose == 0);
-            agentv_batch::agentv_batch(args, &display).await
-        }
+        Command::Dispatch(args) if args.agentv_batch => agentv_batch::agentv_batch(args, &display).await,
         Command::Dispatch(args) => eval::dispatch(args, &display).await,
         Command::Collect(args) => collect::collect(args, &display).await,
         Command::Run(args) => run::run(args, &display).await,
-        Command::Adapter(args) => {
-            // What it prints becomes part of a result.
-            let display = display::Display::new(cli.global.verbose == 0);
-            adapter::adapter(args, &display).await
-        }
+        Command::Adapter(args) => adapter::adapter(args, &display).await,
     }
 }

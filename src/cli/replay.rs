@@ -41,13 +41,24 @@ impl ReplayFile {
         let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !parent.is_dir() {
             let message = format!("`{}` is no directory", parent.display());
-            return Err(Failure::config(message).hint("make it first: `--replay-out` puts a file into it").into());
+            return Err(Failure::config(message)
+                .hint("make it first: `--replay-out` puts a file into it")
+                .into());
         }
         let file = BufWriter::new(temporary_file(parent)?);
         let suite_name = suite.name.clone();
         let tests = suite.tests.iter().map(|test| test.id.clone()).collect();
         let suite = ReplaySuite { name: suite_name, eval_path: eval_path(suite_path) };
-        Ok(Self { path, file, suite, tests, target: String::new(), line: Vec::new(), requests: 0, without: 0 })
+        Ok(Self {
+            path,
+            file,
+            suite,
+            tests,
+            target: String::new(),
+            line: Vec::new(),
+            requests: 0,
+            without: 0,
+        })
     }
 
     /// The rows that come from now on are of this target.
@@ -90,7 +101,8 @@ impl ReplayFile {
     /// Puts the file in place.
     pub(super) fn finish(self, display: &Display) -> anyhow::Result<()> {
         let cannot = || format!("cannot write `{}`", self.path.display());
-        let file = self.file.into_inner().map_err(std::io::IntoInnerError::into_error).with_context(cannot)?;
+        let file =
+            self.file.into_inner().map_err(std::io::IntoInnerError::into_error).with_context(cannot)?;
         put_in_place(file, &self.path)?;
         if self.without > 0 {
             let (file, without, requests) = (self.path.display(), self.without, self.requests);

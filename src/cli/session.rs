@@ -195,7 +195,8 @@ impl<'d> Session<'d> {
             return Err(Failure::config(message).hint("`run-evals adapter` is the command for those"));
         }
         if self.targets.len() > 1 {
-            let message = format!("a batch of AgentV is for one target; the suite names {}", self.targets.len());
+            let message =
+                format!("a batch of AgentV is for one target; the suite names {}", self.targets.len());
             return Err(Failure::config(message).hint("name the one with `--target`"));
         }
         Ok(())

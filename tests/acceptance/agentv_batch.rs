@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::agentv::{eval, repository, verdicts};
+use crate::agentv_run::{eval, repository, verdicts};
 use crate::support::github::{MockGithub, TOKEN};
 use crate::support::{MockLlm, Workspace};
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::agentv::{eval, repository, verdicts};
+use crate::agentv_run::{eval, repository, verdicts};
 use crate::support::{MockLlm, Workspace};
 
 const SUITE: &str = r#"name: planets
@@ -107,7 +107,8 @@ fn each_trial_is_a_variant() {
 fn a_request_without_an_answer_is_an_error_in_agentv() {
     let llm = MockLlm::start(&[]);
     let workspace = scene(&llm, SUITE);
-    let answers = [("all-right", Ok("x")), ("half-right", Ok("x")), ("wrong", Err(400)), ("from a file", Ok("x"))];
+    let answers =
+        [("all-right", Ok("x")), ("half-right", Ok("x")), ("wrong", Err(400)), ("from a file", Ok("x"))];
     script(&workspace, &answers);
     let told = record(&workspace, "scripted", 5).stderr;
     assert!(told.contains("`evals/replay.jsonl` has no line for 1 of 4 requests"), "{told}");

@@ -11,9 +11,13 @@ mod act;
 mod agentv;
 mod agentv_batch;
 mod agentv_replay;
+mod agentv_run;
 mod docker;
 mod gh;
 mod image;
+#[expect(dead_code, reason = "the other tests use the rest")]
+#[path = "../integration/remote/stage.rs"]
+mod stage;
 #[expect(dead_code, unused_imports, reason = "the other tests use the rest")]
 #[path = "../integration/support/mod.rs"]
 mod support;

@@ -100,7 +100,8 @@ fn one_run_answers_all_tests() {
     let scene = Scene::new(FINE);
     let (told, rows) = scene.batch(0);
     assert_eq!(told, "");
-    let answers: Vec<(&str, &str)> = rows.iter().map(|row| (row["id"].as_str().unwrap(), content(row))).collect();
+    let answers: Vec<(&str, &str)> =
+        rows.iter().map(|row| (row["id"].as_str().unwrap(), content(row))).collect();
     assert_eq!(answers, [("a", "message a"), ("b-1", "message b"), ("c d", "message c")]);
     let keys: Vec<&String> = rows[0].as_object().unwrap().keys().collect();
     assert_eq!(keys, ["id", "output", "token_usage", "duration_ms"]);
@@ -161,12 +162,28 @@ fn a_batch_that_fails_as_a_whole_is_told_to_every_test() {
 }
 
 #[test]
+fn in_a_step_on_github_nothing_is_masked_into_the_results() {
+    let secret = "sk-known-to-the-step-0123456789";
+    let stage = Stage::new().env("GITHUB_ACTIONS", "true").env("OPENAI_API_KEY", secret);
+    let scene = Scene::on(stage.env("GH_ENTERPRISE_TOKEN", "github_pat_wrong"), FINE);
+    let (told, _) = scene.batch(1);
+    assert_eq!(told.lines().count(), 1, "{told}");
+    for hidden in [secret, "github_pat_wrong", "::"] {
+        assert!(!told.contains(hidden), "{told}");
+    }
+    assert_eq!(format!("{}\n", scene.failure("a", 1)), told);
+}
+
+#[test]
 fn a_run_that_fails_is_told_to_every_test() {
     let scene = Scene::new(FINE);
     scene.stage.github.put_file(crate::remote::stage::REPO, "targets.yaml", "targets: []\n");
     let (told, rows) = scene.batch(5);
     assert_eq!(rows.len(), 3);
-    assert!(told.starts_with("3 of 3 tests have no answer, first `a`: no answer: the run ended with `failure`: "), "{told}");
+    assert!(
+        told.starts_with("3 of 3 tests have no answer, first `a`: no answer: the run ended with `failure`: "),
+        "{told}"
+    );
     let line = scene.failure("c d", 5);
     assert!(told.ends_with(&format!("{line}\n")), "{line}");
     assert_eq!(scene.stage.starts(), 1);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::support::Workspace;
 
-const COMMANDS: [&str; 4] = ["eval", "dispatch", "collect", "run"];
+const COMMANDS: [&str; 5] = ["eval", "dispatch", "collect", "run", "adapter"];
 
 #[test]
 fn options_that_the_tables_of_the_readme_name_exist() {

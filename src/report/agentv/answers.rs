@@ -33,8 +33,11 @@ struct Failed<'a> {
 
 /// The answer to a test, and nothing where there is none.
 pub fn answer_line(test_id: &str, response: &Response) -> Option<String> {
-    let usage =
-        |usage: crate::model::TokenUsage| Usage { input: usage.input, output: usage.output, cached: usage.cached };
+    let usage = |usage: crate::model::TokenUsage| Usage {
+        input: usage.input,
+        output: usage.output,
+        cached: usage.cached,
+    };
     let answer = Answer {
         id: test_id,
         output: response.output.as_deref().filter(|_| response.error.is_none())?,

@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn a_line_has_what_agentv_looks_up() {
-        let suite = ReplaySuite { name: "demo".to_owned(), eval_path: Some("evals/demo.eval.yaml".to_owned()) };
+        let suite =
+            ReplaySuite { name: "demo".to_owned(), eval_path: Some("evals/demo.eval.yaml".to_owned()) };
         let line = replay_fixture(&suite, "cloud", ("t", 1), &response(Some("Paris."))).unwrap();
         let line = line.replace(env!("CARGO_PKG_VERSION"), "[version]");
         insta::assert_snapshot!(line, @r#"{"schema_version":"agentv.replay_fixture.v1","suite":"demo","eval_path":"evals/demo.eval.yaml","test_id":"t","source_target":"cloud","attempt":0,"variant":null,"source":{"generator":"run-evals [version]","model":"gpt-5","request_sha256":"e3b98a4da31a127d4bde6e43033f66ba274cab0eb7eb1c70ec41402bf6273dd8"},"output":[{"role":"assistant","content":"Paris."}],"token_usage":{"input":10,"output":2,"cached":4,"reasoning":1},"cost_usd":0.5,"duration_ms":12}"#);

@@ -27,6 +27,27 @@ fn as_many_as_agentv_makes_at_once_are_one_run() {
 }
 
 #[test]
+fn more_than_that_are_several_runs_at_once() {
+    let calls = Calls::with_llm(&["--latency-ms", "1000"]);
+    all_answered(start(&calls, 9, &["--workers", "3"]));
+    let starts = calls.stage.starts();
+    assert!((1..=3).contains(&starts), "{starts} runs");
+    calls.stage.paid_once(9);
+}
+
+#[test]
+fn a_target_that_is_called_from_here_joins_calls_too() {
+    let calls = Calls::new();
+    let target = "targets:\n  - name: cloud\n    provider: mock\n    template: '{{ id }} said {{ input }}'\n";
+    calls.stage.workspace.write("targets.yaml", target);
+    let odd = calls.start("-odd id", "message", 0, &["--workers", "2", "--window", "10m"]);
+    let even = calls.start("even", "message", 0, &["--workers", "2", "--window", "10m"]);
+    assert_eq!(odd.wait().answer(), "-odd id said message");
+    assert_eq!(even.wait().answer(), "even said message");
+    assert_eq!(calls.stage.starts(), 0);
+}
+
+#[test]
 fn fewer_leave_when_no_other_comes() {
     let calls = Calls::new();
     all_answered(start(&calls, 3, &["--workers", "50"]));

@@ -210,7 +210,9 @@ fn what_the_graders_saw_is_beside_the_answer() {
 
 #[test]
 fn no_name_leaves_the_directory() {
-    for (name, file) in [("a-b_c.1", "a-b_c.1"), ("..", "_..-"), ("a/b", "_a_b-"), ("", "_-"), (".git", "_.git-")] {
+    for (name, file) in
+        [("a-b_c.1", "a-b_c.1"), ("..", "_..-"), ("a/b", "_a_b-"), ("", "_-"), (".git", "_.git-")]
+    {
         let made = file_name(name);
         assert!(made.starts_with(file), "{made}");
         assert!(!made.contains('/') && !made.starts_with('.'), "{made}");

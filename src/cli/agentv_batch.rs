@@ -90,6 +90,7 @@ fn memory(args: &DispatchArgs, suite: &Path) -> anyhow::Result<(BatchMemory, Run
 }
 
 async fn batch(args: &DispatchArgs, suite: &Path, to: &Path, display: &Display) -> anyhow::Result<Exit> {
+    let parent = std::os::unix::process::parent_id();
     let (memory, place) = memory(args, suite)?;
     // Until the end: a call for one test waits for it.
     let _lock = memory.begin()?;
@@ -100,6 +101,8 @@ async fn batch(args: &DispatchArgs, suite: &Path, to: &Path, display: &Display) 
     match ran {
         Ok(reason) => {
             memory.keep(&BatchState::Finished(reason.clone()))?;
+            // Nobody would read or remove the file once AgentV has ended the shell that it had started.
+            let to = (std::os::unix::process::parent_id() == parent).then_some(to);
             hand_out(&memory, reason.as_deref(), to)
         }
         Err(error) => {
@@ -150,7 +153,7 @@ async fn run(
 
 /// Writes the answers for AgentV. Tests without one are lines too, and the reason why AgentV must not believe the file: it
 /// would grade what stands in their place.
-fn hand_out(memory: &BatchMemory, reason: Option<&str>, to: &Path) -> anyhow::Result<Exit> {
+fn hand_out(memory: &BatchMemory, reason: Option<&str>, to: Option<&Path>) -> anyhow::Result<Exit> {
     let responses = std::fs::File::open(memory.responses()).context("the responses are gone")?;
     let mut lines = String::new();
     let (mut tests, mut failed, mut first) = (0_u64, 0_u64, None);
@@ -169,7 +172,9 @@ fn hand_out(memory: &BatchMemory, reason: Option<&str>, to: &Path) -> anyhow::Re
         }
         lines.push('\n');
     }
-    write_whole(to, lines.as_bytes())?;
+    if let Some(to) = to {
+        write_whole(to, lines.as_bytes())?;
+    }
     let Some(first) = first else { return Ok(Exit::Ok) };
     display::stderr(&format!("{failed} of {tests} tests have no answer, first {first}\n"));
     Ok(Exit::Incomplete)

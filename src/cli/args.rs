@@ -49,6 +49,17 @@ pub struct Cli {
     pub command: Command,
 }
 
+impl Cli {
+    /// Whether AgentV has called the command: what it prints becomes part of a result, in which there is room for one line.
+    pub fn is_for_agentv(&self) -> bool {
+        match &self.command {
+            Command::Adapter(_) => true,
+            Command::Dispatch(args) => args.agentv_batch,
+            Command::Eval(_) | Command::Collect(_) | Command::Run(_) => false,
+        }
+    }
+}
+
 /// Options of every command.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Messages")]

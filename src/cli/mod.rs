@@ -28,13 +28,8 @@ use crate::model::Exit;
 
 /// Runs a command to its end.
 pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
-    let for_agentv = match &cli.command {
-        Command::Adapter(_) => true,
-        Command::Dispatch(args) => args.agentv_batch,
-        _ => false,
-    };
+    let for_agentv = cli.is_for_agentv();
     if for_agentv {
-        // What it prints becomes part of a result.
         actions::answer_a_program();
     }
     let display = display::Display::new(cli.global.quiet || for_agentv && cli.global.verbose == 0);

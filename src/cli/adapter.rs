@@ -149,14 +149,22 @@ fn answered(response: Option<Response>, outcome: Outcome) -> Result<Response, Fa
         return Err(Failure::new(Exit::from_code(exit), line));
     }
     let response = response.ok_or_else(|| Failure::new(Exit::Failure, "the batch has no response for it"))?;
-    let Some(ErrorInfo { kind, message, status, .. }) = &response.error else { return Ok(response) };
+    match &response.error {
+        None => Ok(response),
+        Some(error) => Err(no_answer(error, outcome.reason.as_deref())),
+    }
+}
+
+/// Why a test has no answer; a run on GitHub has a reason of its own.
+pub(super) fn no_answer(error: &ErrorInfo, reason: Option<&str>) -> Failure {
+    let ErrorInfo { kind, message, status, .. } = error;
     let status = status.map(|status| format!(", HTTP {status}")).unwrap_or_default();
-    let failure = match (kind, outcome.reason) {
+    let failure = match (kind, reason) {
         (ErrorKind::NotRun, Some(reason)) => Failure::new(Exit::Incomplete, format!("no answer: {reason}")),
         (ErrorKind::NotRun, None) => Failure::new(Exit::Incomplete, message.clone()),
         _ => Failure::new(Exit::Failure, format!("the call failed ({}{status}): {message}", kind.as_str())),
     };
-    Err(match kind {
+    match kind {
         ErrorKind::Auth => failure.hint("mend the key among the secrets of the runner repository"),
         ErrorKind::Quota => failure.hint("see to the credit and the limits of the account at the vendor"),
         ErrorKind::NotFound => failure.hint("mend `model` or `base_url` of the runner's target"),
@@ -164,7 +172,7 @@ fn answered(response: Option<Response>, outcome: Outcome) -> Result<Response, Fa
             failure.hint("shorten the prompt, or choose a model with a longer context")
         }
         _ => failure,
-    })
+    }
 }
 
 /// Returns when nobody waits for this call any more: AgentV ended, or it ended the shell that it had started.
@@ -186,7 +194,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Writes a file that nobody sees half.
-fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let cannot = || format!("cannot write the output file `{}`", path.display());
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(dir).with_context(cannot)?;

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::args::Format;
 use super::begin::{Begun, HandedOver};
-use super::output::Output;
+use super::output::{Output, Rows};
 use super::remote::RemoteBatch;
 use super::session::Session;
 use super::signals;
@@ -41,7 +41,7 @@ impl Session<'_> {
     ) -> anyhow::Result<Exit> {
         let mut answered = self.answer(exchange, batches, &mut output).await?;
         let summaries = std::mem::take(&mut answered.summaries);
-        let exit = output.finish(Summary::new(self.name.clone(), summaries), format)?;
+        let exit = output.finish(Summary::new(self.name.clone(), summaries), format, self.display)?;
         // Only now: until the responses are in place, they can be collected again.
         self.tidy_up(exchange, answered).await?;
         Ok(exit)
@@ -52,7 +52,7 @@ impl Session<'_> {
         &'s self,
         exchange: &LocalExchange,
         batches: Vec<Begun<'s>>,
-        out: &mut dyn Write,
+        out: &mut dyn Rows,
     ) -> anyhow::Result<Answered<'s>> {
         let anywhere_else = batches.iter().any(|batch| matches!(batch, Begun::There(..)));
         let interrupts = anywhere_else.then(signals::interrupts).transpose()?;
@@ -73,6 +73,7 @@ impl Session<'_> {
                         self.tell_left(waiting.make_contiguous());
                         return Err(error);
                     }
+                    out.of_target(&batch.target.name);
                     let collection = batch.collect(out, self.display)?;
                     summaries.push(collection.summary);
                     reasons.extend(batch.reason().map(ToOwned::to_owned));
@@ -89,6 +90,7 @@ impl Session<'_> {
             let choose = |_: &_| Ok(target.clone());
             let work = runner::run(exchange, &id, choose, &options, &progress, stop.clone());
             let report = self.display.follow(&progress, work).await?;
+            out.of_target(&target.name);
             let collection = self.collect(exchange, &run_id, &id, out)?;
             summaries.push(collection.summary);
             if !collection.resumable {

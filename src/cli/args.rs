@@ -24,7 +24,8 @@ Exit codes:
 const DISPATCH_USAGE: &str = "\
 run-evals dispatch [OPTIONS] <SUITE>
        run-evals dispatch [OPTIONS] --requests <FILE>
-       run-evals dispatch [OPTIONS] --resume <BATCH>";
+       run-evals dispatch [OPTIONS] --resume <BATCH>
+       run-evals dispatch [OPTIONS] --agentv-batch <SUITE> --output-file <FILE>";
 
 const ADAPTER_EXAMPLE: &str = "\
 In AgentV's targets.yaml:
@@ -46,6 +47,17 @@ pub struct Cli {
     /// The command.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// Whether AgentV has called the command: what it prints becomes part of a result, in which there is room for one line.
+    pub fn is_for_agentv(&self) -> bool {
+        match &self.command {
+            Command::Adapter(_) => true,
+            Command::Dispatch(args) => args.agentv_batch,
+            Command::Eval(_) | Command::Collect(_) | Command::Run(_) | Command::Targets(_) => false,
+        }
+    }
 }
 
 /// Options of every command.
@@ -115,6 +127,9 @@ pub struct EvalArgs {
     /// What both commands take.
     #[command(flatten)]
     pub work: WorkArgs,
+    /// A file that gets the answers as AgentV's `provider: replay` plays them
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub replay_out: Option<PathBuf>,
 }
 
 /// `dispatch`.
@@ -136,6 +151,29 @@ pub struct DispatchArgs {
     /// Leave once the run on GitHub is started
     #[arg(long, help_heading = "GitHub")]
     pub no_wait: bool,
+    /// A file that gets the answers as AgentV's `provider: replay` plays them; needs a suite
+    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with_all = ["requests", "resume", "no_wait"])]
+    pub replay_out: Option<PathBuf>,
+    /// Be the command of an AgentV target with `provider_batching: true`
+    #[arg(
+        long,
+        help_heading = "AgentV",
+        requires_all = ["suite", "output_file"],
+        conflicts_with_all = ["requests", "resume", "no_wait", "batch_id", "output", "replay_out"]
+    )]
+    pub agentv_batch: bool,
+    /// The file that AgentV wants: `{OUTPUT_FILE}`
+    #[arg(long, value_name = "FILE", help_heading = "AgentV", requires = "agentv_batch")]
+    pub output_file: Option<PathBuf>,
+    /// The test that AgentV asks for: `{EVAL_ID}` [default: the one in the file's name]
+    #[arg(
+        long,
+        value_name = "TEST",
+        help_heading = "AgentV",
+        requires = "agentv_batch",
+        allow_hyphen_values = true
+    )]
+    pub id: Option<String>,
 }
 
 /// What `eval` and `dispatch` take alike.

@@ -2,6 +2,7 @@
 
 mod actions;
 mod adapter;
+mod agentv_batch;
 mod answer;
 mod args;
 mod begin;
@@ -12,6 +13,7 @@ mod github;
 mod inputs;
 mod output;
 mod remote;
+mod replay;
 mod resume;
 mod run;
 mod run_remote;
@@ -27,17 +29,18 @@ use crate::model::Exit;
 
 /// Runs a command to its end.
 pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
-    let display = display::Display::new(cli.global.quiet);
+    let for_agentv = cli.is_for_agentv();
+    if for_agentv {
+        actions::answer_a_program();
+    }
+    let display = display::Display::new(cli.global.quiet || for_agentv && cli.global.verbose == 0);
     match cli.command {
         Command::Eval(args) => eval::eval(args, &display).await,
+        Command::Dispatch(args) if args.agentv_batch => agentv_batch::agentv_batch(args, &display).await,
         Command::Dispatch(args) => eval::dispatch(args, &display).await,
         Command::Collect(args) => collect::collect(args, &display).await,
         Command::Run(args) => run::run(args, &display).await,
-        Command::Adapter(args) => {
-            // What it prints becomes part of a result.
-            let display = display::Display::new(cli.global.verbose == 0);
-            adapter::adapter(args, &display).await
-        }
+        Command::Adapter(args) => adapter::adapter(args, &display).await,
         Command::Targets(command) => targets::targets(command, &display).await,
     }
 }

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use super::args::{GithubArgs, RemoteArgs, WorkArgs};
 use super::display::Display;
 use super::inputs;
+use super::replay::ReplayFile;
 use crate::config::{Env, SuiteOptions, load_suite};
 use crate::dispatcher::{self, BatchName, PlannedBatch, Purpose, Sharding};
 use crate::model::{Exit, Failure, RunnerOptions, Suite, SuiteTarget, Target, TestCase};
@@ -38,6 +39,8 @@ pub(super) struct Session<'d> {
     pub(super) remote: RemoteArgs,
     pub(super) env: Env,
     pub(super) display: &'d Display,
+    /// Where the exchange is when it must not depend on the working directory.
+    pub(super) exchange_beside_targets: PathBuf,
 }
 
 /// A target as it was asked for, which may be an alias, and what it leads to.
@@ -164,7 +167,39 @@ impl<'d> Session<'d> {
             remote: remote.clone(),
             env,
             display,
+            exchange_beside_targets: inputs::exchange_of(&targets_file),
         })
+    }
+
+    /// The file for AgentV that gets the answers to the suite at this path.
+    pub(super) fn replay_file(
+        &self,
+        to: Option<PathBuf>,
+        suite_path: &Path,
+    ) -> anyhow::Result<Option<ReplayFile>> {
+        match (&self.work, to) {
+            (Work::Suite { suite, .. }, Some(to)) => ReplayFile::open(to, suite, suite_path).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether AgentV can have the answers as one batch.
+    pub(super) fn can_be_agentv_batch(&self) -> Result<(), Failure> {
+        if let Work::Suite { suite, .. } = &self.work
+            && suite.replicates > 1
+        {
+            let message = format!(
+                "`{}` has `trials`, for which AgentV makes no batch: it asks for each test on its own",
+                suite.name
+            );
+            return Err(Failure::config(message).hint("`run-evals adapter` is the command for those"));
+        }
+        if self.targets.len() > 1 {
+            let message =
+                format!("a batch of AgentV is for one target; the suite names {}", self.targets.len());
+            return Err(Failure::config(message).hint("name the one with `--target`"));
+        }
+        Ok(())
     }
 
     /// Whether all targets are runner repositories, which go on when this command has ended.

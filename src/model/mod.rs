@@ -4,7 +4,7 @@
 //! them, `target` what a validated target says, `suite` what a loaded suite says, `failure` how anything ends,
 //! `finding` what a check found out.
 //! `dispatch` is what a dispatcher tells a runner on GitHub, `names` the rules of GitHub's and git's names,
-//! `request_line` reads a request, `text` makes foreign text safe to show.
+//! `request_line` reads a request, `score` is what an answer is worth, `text` makes foreign text safe to show.
 
 mod batch;
 mod dispatch;
@@ -15,6 +15,7 @@ mod names;
 mod request;
 mod request_line;
 mod response;
+mod score;
 mod secret;
 mod suite;
 mod target;
@@ -33,6 +34,7 @@ pub use request::{
 };
 pub use request_line::InvalidRequest;
 pub use response::{ErrorInfo, ErrorKind, FinishReason, OutputMessage, Response, TokenUsage};
+pub use score::{Check, GraderScore, GraderVerdict, ScoreError, ScoreRow, ScoreStatus};
 pub use secret::{Redactor, Secret};
 pub use suite::{Suite, SuiteTarget, TestCase};
 pub use target::{

@@ -1,5 +1,6 @@
-//! What a person or a program reads at the end: the summary, as a table, as markdown and as JSON.
+//! What a person or a program reads at the end: the summary, as a table, as markdown and as JSON, and answers for AgentV.
 
+pub mod agentv;
 mod markdown;
 mod summary;
 mod table;

@@ -9,6 +9,9 @@
 
 mod act;
 mod agentv;
+mod agentv_batch;
+mod agentv_replay;
+mod agentv_run;
 mod docker;
 mod gh;
 mod image;

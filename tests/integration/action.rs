@@ -18,10 +18,13 @@ const NO_MODES: [(&str, &str); 2] = [
 /// Inputs that are no option.
 const OWN_INPUTS: [&str; 2] = ["mode", "token"];
 /// Options that are no input, and why.
-const NO_INPUTS: [(&str, &str); 4] = [
+const NO_INPUTS: [(&str, &str); 7] = [
     ("help", "a step has nobody to read it"),
     ("version", "the release of the action says it"),
     ("token-file", "the input `token` comes without a file"),
+    ("agentv-batch", "AgentV calls it, which a step starts itself"),
+    ("output-file", "AgentV names it"),
+    ("id", "AgentV names it"),
     (
         "app-key-file",
         "a secret comes as the variable `RUN_EVALS_APP_KEY`, never through a file of the workspace",

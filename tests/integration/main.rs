@@ -4,6 +4,7 @@
 
 mod action;
 mod adapter;
+mod agentv_batch;
 mod bad_input;
 mod budget;
 mod crash;
@@ -14,6 +15,7 @@ mod hostile_batch;
 mod layers;
 mod quickstart;
 mod remote;
+mod replay_out;
 mod run;
 mod runner_in_actions;
 mod secrets;

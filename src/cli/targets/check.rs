@@ -36,8 +36,8 @@ pub(super) async fn check(args: CheckArgs, display: &Display) -> anyhow::Result<
             let asked = github.ask(target).await?;
             inspection.findings.splice(0..0, asked);
         }
-        inspection.agentv.extend(inspection.adapter.as_deref().and_then(misunderstood));
-        if inspection.adapter.is_some() && inspection.agentv.is_empty() {
+        inspection.agentv.extend(inspection.call.as_deref().and_then(misunderstood));
+        if inspection.call.is_some() && inspection.agentv.is_empty() {
             inspection.agentv.push(Finding::ok("`agentv eval` can run its `command`"));
         }
         targets.push(TargetReport::new(inspection));
@@ -62,7 +62,10 @@ fn misunderstood(words: &[String]) -> Option<Finding> {
     let message = error.to_string();
     let message = message.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
     let text = format!("the `command` is not understood: {}", printable(message));
-    Some(Finding::new(Level::Error, text).hint("`run-evals adapter --help` shows one that is"))
+    Some(
+        Finding::new(Level::Error, text)
+            .hint("`run-evals adapter --help` and `run-evals dispatch --help` show what is"),
+    )
 }
 
 /// GitHub, asked once for each target.

@@ -34,13 +34,13 @@ enum Way {
 #[derive(Default)]
 pub(super) struct Checked {
     pub(super) findings: Vec<Finding>,
-    /// The arguments of a plain call of the adapter, which the command line itself can judge.
-    pub(super) adapter: Option<Vec<String>>,
+    /// The words of a plain call of this program, which the command line itself can judge.
+    pub(super) call: Option<Vec<String>>,
 }
 
 impl From<Vec<Finding>> for Checked {
     fn from(findings: Vec<Finding>) -> Self {
-        Self { findings, adapter: None }
+        Self { findings, call: None }
     }
 }
 
@@ -83,8 +83,8 @@ pub(super) fn check<'f>(
     }
     target(node, &words, way, (names, known), &mut problems);
     batching(entry, node, way, &mut problems);
-    let is_plain = way == Some(Way::Adapter) && !text.contains(SHELL) && !problems.has_errors();
-    Checked { findings: problems.findings(), adapter: is_plain.then_some(call) }
+    let is_plain = way.is_some() && !text.contains(SHELL) && !problems.has_errors();
+    Checked { findings: problems.findings(), call: is_plain.then_some(call) }
 }
 
 /// A command that does not stand in the file. What a variable holds is not looked at: a message could show it.

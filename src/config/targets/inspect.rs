@@ -25,8 +25,8 @@ pub struct Inspection {
     pub findings: Vec<Finding>,
     /// The same of the `command` by which AgentV reaches it.
     pub agentv: Vec<Finding>,
-    /// The words of that command, where it is a plain call of our adapter.
-    pub adapter: Option<Vec<String>>,
+    /// The words of that command, where it is a plain call of this program.
+    pub call: Option<Vec<String>>,
     /// Who can run it.
     pub run_by: RunBy,
 }
@@ -65,7 +65,7 @@ impl TargetsFile {
             variables: variables(&path, env),
             findings: Vec::new(),
             agentv: Vec::new(),
-            adapter: None,
+            call: None,
             run_by: RunBy::Nobody,
         };
         match followed {
@@ -103,7 +103,7 @@ impl TargetsFile {
         }
         if kind == Some(Kind::GithubActions) {
             let checked = command::check(entry, env, &self.aliases(entry, env), self.names());
-            (inspection.agentv, inspection.adapter) = (checked.findings, checked.adapter);
+            (inspection.agentv, inspection.call) = (checked.findings, checked.call);
         }
     }
 

@@ -31,6 +31,19 @@ fn a_wrong_token() {
 }
 
 #[test]
+fn in_a_step_on_github_nothing_is_masked_into_the_result() {
+    let stage =
+        Stage::new().env("GITHUB_ACTIONS", "true").env("OPENAI_API_KEY", "sk-known-to-the-step-0123456789");
+    let calls = Calls::on(stage.env("GH_ENTERPRISE_TOKEN", "github_pat_wrong"));
+    let line = one_call(&calls);
+    assert!(line.starts_with("exit 1: cannot read the repository"), "{line}");
+    assert!(
+        !line.contains("sk-known") && !line.contains("github_pat_wrong") && !line.contains("::"),
+        "{line}"
+    );
+}
+
+#[test]
 fn a_workflow_that_is_not_there() {
     let calls = Calls::new();
     calls.stage.target("workflow: evals.yml");

@@ -64,7 +64,7 @@ fn options_that_the_adapter_does_not_have() {
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
       error      the `command` is not understood: unexpected argument '--attemt' found
-                 hint: `run-evals adapter --help` shows one that is
+                 hint: `run-evals adapter --help` and `run-evals dispatch --help` show what is
 
     1 target of `targets.yaml`: 0 fine, 1 cannot be used
     ");
@@ -73,7 +73,7 @@ fn options_that_the_adapter_does_not_have() {
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
       error      the `command` is not understood: invalid value '2' for '--window <DURATION>': expected a unit after the number: `2s`, `2m` or `2h`
-                 hint: `run-evals adapter --help` shows one that is
+                 hint: `run-evals adapter --help` and `run-evals dispatch --help` show what is
 
     1 target of `targets.yaml`: 0 fine, 1 cannot be used
     ");
@@ -199,7 +199,7 @@ fn calls_that_are_not_as_the_command_wants_them() {
 
     1 target of `targets.yaml`: 1 fine
     ");
-    assert_snapshot!(told("command: @/run-evals dispatch --agentv-batch s.yaml --target cloud {OUTPUT_FILE}"), @r"
+    assert_snapshot!(told("command: @/run-evals dispatch --agentv-batch s.yaml --target cloud --output-file {OUTPUT_FILE}"), @r"
     exit 0
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)

@@ -58,7 +58,7 @@ impl Session<'_> {
         let interrupts = anywhere_else.then(signals::interrupts).transpose()?;
         let stop = match &interrupts {
             Some(interrupts) => signals::stop_at_first(interrupts.clone()),
-            None => signals::stop_requested()?,
+            None => signals::stop_requested(self.display)?,
         };
         let started = Instant::now();
         let mut options = self.options.clone();

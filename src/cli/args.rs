@@ -276,6 +276,16 @@ pub struct AdapterArgs {
     /// The files that the prompt names: AgentV's `{FILES}`
     #[arg(long, value_name = "FILE", num_args = 0.., help_heading = "Call")]
     pub files: Vec<PathBuf>,
+    /// Another directory whose files may be attached; may be given more than once
+    ///
+    /// Files of the repository or directory of the evaluation and of the targets file always may.
+    #[arg(long, value_name = "DIR", help_heading = "Call")]
+    pub files_root: Vec<PathBuf>,
+    /// Calls with the same key belong together [default: those of the same AgentV process]
+    ///
+    /// For a command that a program other than a shell stands between AgentV and run-evals.
+    #[arg(long, value_name = "KEY", help_heading = "Batch")]
+    pub together: Option<String>,
     /// How many calls AgentV makes at once, its `--workers`: so many leave together without waiting for more
     #[arg(long, value_name = "N", default_value = "50", help_heading = "Batch")]
     pub workers: std::num::NonZeroU32,
@@ -286,9 +296,11 @@ pub struct AdapterArgs {
     #[arg(long, value_name = "PATH", help_heading = "Batch")]
     pub exchange: Option<PathBuf>,
     /// The targets file [default: the nearest targets.yaml or .agentv/targets.yaml]
+    ///
+    /// Name it where tests have workspaces: AgentV starts commands there, and a stranger's file may lie in them.
     #[arg(long, value_name = "FILE", help_heading = "Targets")]
     pub targets: Option<PathBuf>,
-    /// The target to call
+    /// The target to call; one that is no runner repository needs `--targets`
     #[arg(long, value_name = "NAME", help_heading = "Targets")]
     pub target: String,
     /// Which GitHub.

@@ -23,8 +23,8 @@ pub(super) enum Input {
     Suite(PathBuf),
     /// A file with one request a line.
     Requests(PathBuf),
-    /// The same with attachments in a directory, on behalf of somebody who works `near`.
-    Calls { requests: PathBuf, files: PathBuf, near: PathBuf },
+    /// The same with attachments in a directory, as if the command ran in `home`.
+    Calls { requests: PathBuf, files: PathBuf, home: PathBuf },
 }
 
 /// Everything that is read before the first call is made.
@@ -61,10 +61,13 @@ impl<'d> Session<'d> {
     /// Reads and checks everything; no call is made and nothing is written.
     pub(super) fn open(input: Input, args: &WorkArgs, display: &'d Display) -> anyhow::Result<Self> {
         let WorkArgs { targets: target_args, batch, limits, github, remote, output: _ } = args;
-        let cwd = std::env::current_dir().context("cannot find the working directory")?;
+        let cwd = match &input {
+            Input::Calls { home, .. } => home.clone(),
+            _ => std::env::current_dir().context("cannot find the working directory")?,
+        };
         let near = match &input {
             Input::Suite(path) | Input::Requests(path) => cwd.join(path).parent().map(Path::to_path_buf),
-            Input::Calls { near, .. } => Some(near.clone()),
+            Input::Calls { .. } => None,
         };
         let near = near.as_deref().unwrap_or(&cwd);
         let mut env = inputs::environment(near, &cwd)?;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::cli::{Annotation, annotate, stderr};
-use crate::model::{Exit, Failure};
+use crate::model::{Exit, Failure, printable};
 
 /// Tells the error on stderr and gives the exit code that it means.
 pub fn report(error: &anyhow::Error) -> Exit {
@@ -11,6 +11,28 @@ pub fn report(error: &anyhow::Error) -> Exit {
     stderr(&text);
     annotate(Annotation::Error, text.strip_prefix("error: ").unwrap_or(&text));
     exit
+}
+
+/// The error in one line, for a program that shows no more of it, and the exit code that it means.
+pub fn one_line(error: &anyhow::Error) -> (Exit, String) {
+    let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
+    // What is wrong in a file is drawn below the first line.
+    let causes = error.chain().map(|cause| {
+        let text = cause.to_string();
+        let mut lines = text.lines();
+        let first = lines.next().unwrap_or_default().to_owned();
+        match lines.find_map(|line| line.trim_start().strip_prefix("--> ")) {
+            Some(place) => format!("{first} ({place})"),
+            None => first,
+        }
+    });
+    let mut line = causes.collect::<Vec<_>>().join(": ");
+    let drawn = error.chain().last().map(ToString::to_string).unwrap_or_default();
+    let hint = failure.and_then(Failure::hint_text);
+    if let Some(hint) = hint.or_else(|| drawn.lines().find_map(|line| line.strip_prefix("hint: "))) {
+        let _ = write!(line, " (hint: {hint})");
+    }
+    (failure.map_or(Exit::Failure, Failure::exit), printable(&line))
 }
 
 fn render(error: &anyhow::Error) -> (Exit, String) {
@@ -30,6 +52,17 @@ mod tests {
     use anyhow::Context as _;
 
     use super::*;
+
+    #[test]
+    fn one_line_tells_what_where_and_the_way_out() {
+        let drawn = "unknown key `repoo`\n  --> targets.yaml:4:5\n   |\n 4 |     repoo: x\n\nhint: did you mean `repo`?";
+        let (exit, line) = one_line(&Failure::config(drawn).into());
+        assert_eq!(exit, Exit::Config);
+        assert_eq!(line, "unknown key `repoo` (targets.yaml:4:5) (hint: did you mean `repo`?)");
+        let failure: anyhow::Result<()> = Err(Failure::config("no such key").hint("add it").into());
+        let (_, line) = one_line(&failure.context("cannot read the file").unwrap_err());
+        assert_eq!(line, "cannot read the file: no such key (hint: add it)");
+    }
 
     #[test]
     fn a_failure_keeps_its_exit_code_and_hint_under_context() {

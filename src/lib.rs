@@ -3,6 +3,7 @@
 //! The modules are layers: each may use only what stands before it in the list of `docs/design.md`.
 
 pub mod action;
+pub mod adapter;
 pub mod archive;
 pub mod cli;
 pub mod config;

@@ -41,9 +41,16 @@ pub enum Annotation {
     Notice,
 }
 
+static IS_STEP: OnceLock<bool> = OnceLock::new();
+
+/// Nothing of this process is for the step that it runs in: whoever called it reads what it prints, and a mask would only show
+/// its secrets to them.
+pub(super) fn answer_a_program() {
+    let _ = IS_STEP.set(false);
+}
+
 /// Whether this process is a step on GitHub Actions.
 pub(super) fn is_step() -> bool {
-    static IS_STEP: OnceLock<bool> = OnceLock::new();
     *IS_STEP.get_or_init(|| std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true"))
 }
 

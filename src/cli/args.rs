@@ -25,7 +25,18 @@ Exit codes:
 const DISPATCH_USAGE: &str = "\
 run-evals dispatch [OPTIONS] <SUITE>
        run-evals dispatch [OPTIONS] --requests <FILE>
-       run-evals dispatch [OPTIONS] --resume <BATCH>";
+       run-evals dispatch [OPTIONS] --resume <BATCH>
+       run-evals dispatch [OPTIONS] --agentv-batch <SUITE> --output-file <FILE>";
+
+const ADAPTER_EXAMPLE: &str = "\
+In AgentV's targets.yaml:
+  - name: cloud
+    provider: github-actions
+    repo: myorg/eval-runner
+    workflow: run-evals.yml
+    command: >-
+      /usr/local/bin/run-evals adapter --target cloud --workers 50 --prompt-file {PROMPT_FILE}
+      --output-file {OUTPUT_FILE} --id {EVAL_ID} --attempt {ATTEMPT} --files {FILES}";
 
 /// GitHub Actions as the compute backend of LLM evaluations.
 #[derive(Debug, Parser)]
@@ -37,6 +48,21 @@ pub struct Cli {
     /// The command.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// Whether AgentV has called the command: what it prints becomes part of a result, in which there is room for one line.
+    pub fn is_for_agentv(&self) -> bool {
+        match &self.command {
+            Command::Adapter(_) => true,
+            Command::Dispatch(args) => args.agentv_batch,
+            Command::Eval(_)
+            | Command::Collect(_)
+            | Command::Run(_)
+            | Command::Report(_)
+            | Command::Targets(_) => false,
+        }
+    }
 }
 
 /// Options of every command.
@@ -64,6 +90,40 @@ pub enum Command {
     Run(RunArgs),
     /// Tell what the results of an evaluation come to, and compare them with a baseline
     Report(ReportCommandArgs),
+    /// Answer one call of AgentV; calls that come together leave as one batch
+    Adapter(AdapterArgs),
+    /// Check a targets file, or print its schema
+    #[command(subcommand)]
+    Targets(TargetsCommand),
+}
+
+/// `targets`.
+#[derive(Debug, Subcommand)]
+pub enum TargetsCommand {
+    /// Tell of each target whether it can be used: its links, its variables, its runner repository
+    Check(CheckArgs),
+    /// Print the JSON Schema of targets files, for editors
+    Schema,
+}
+
+/// `targets check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The targets file [default: the nearest targets.yaml or .agentv/targets.yaml]
+    #[arg(long, value_name = "FILE")]
+    pub targets: Option<PathBuf>,
+    /// The target to check; may be given more than once [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub target: Vec<String>,
+    /// Do not ask GitHub
+    #[arg(long)]
+    pub offline: bool,
+    /// Print the result as text or as JSON
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Which GitHub.
+    #[command(flatten)]
+    pub github: GithubArgs,
 }
 
 /// `eval`.
@@ -74,6 +134,9 @@ pub struct EvalArgs {
     /// What both commands take.
     #[command(flatten)]
     pub work: WorkArgs,
+    /// A file that gets the answers as AgentV's `provider: replay` plays them
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub replay_out: Option<PathBuf>,
 }
 
 /// `dispatch`.
@@ -95,6 +158,29 @@ pub struct DispatchArgs {
     /// Leave once the run on GitHub is started
     #[arg(long, help_heading = "GitHub")]
     pub no_wait: bool,
+    /// A file that gets the answers as AgentV's `provider: replay` plays them; needs a suite
+    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with_all = ["requests", "resume", "no_wait"])]
+    pub replay_out: Option<PathBuf>,
+    /// Be the command of an AgentV target with `provider_batching: true`
+    #[arg(
+        long,
+        help_heading = "AgentV",
+        requires_all = ["suite", "output_file"],
+        conflicts_with_all = ["requests", "resume", "no_wait", "batch_id", "output", "replay_out"]
+    )]
+    pub agentv_batch: bool,
+    /// The file that AgentV wants: `{OUTPUT_FILE}`
+    #[arg(long, value_name = "FILE", help_heading = "AgentV", requires = "agentv_batch")]
+    pub output_file: Option<PathBuf>,
+    /// The test that AgentV asks for: `{EVAL_ID}` [default: the one in the file's name]
+    #[arg(
+        long,
+        value_name = "TEST",
+        help_heading = "AgentV",
+        requires = "agentv_batch",
+        allow_hyphen_values = true
+    )]
+    pub id: Option<String>,
 }
 
 /// What `eval` and `dispatch` take alike.
@@ -178,6 +264,60 @@ pub struct RunArgs {
     pub format: Format,
 }
 
+/// `adapter`.
+#[derive(Debug, Args)]
+#[command(after_help = ADAPTER_EXAMPLE)]
+pub struct AdapterArgs {
+    /// The file with the prompt: AgentV's `{PROMPT_FILE}`
+    #[arg(long, value_name = "FILE", help_heading = "Call")]
+    pub prompt_file: PathBuf,
+    /// Where the answer goes: AgentV's `{OUTPUT_FILE}`
+    #[arg(long, value_name = "FILE", help_heading = "Call")]
+    pub output_file: PathBuf,
+    /// The test: AgentV's `{EVAL_ID}`
+    #[arg(long, allow_hyphen_values = true, help_heading = "Call")]
+    pub id: String,
+    /// How often AgentV has tried before: its `{ATTEMPT}`
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Call")]
+    pub attempt: u32,
+    /// The files that the prompt names: AgentV's `{FILES}`
+    #[arg(long, value_name = "FILE", num_args = 0.., help_heading = "Call")]
+    pub files: Vec<PathBuf>,
+    /// Another directory whose files may be attached; may be given more than once
+    ///
+    /// Files of the repository or directory of the evaluation and of the targets file always may.
+    #[arg(long, value_name = "DIR", help_heading = "Call")]
+    pub files_root: Vec<PathBuf>,
+    /// Calls with the same key belong together [default: those of the same AgentV process]
+    ///
+    /// For a command that a program other than a shell stands between AgentV and run-evals.
+    #[arg(long, value_name = "KEY", help_heading = "Batch")]
+    pub together: Option<String>,
+    /// How many calls AgentV makes at once, its `--workers`: so many leave together without waiting for more
+    #[arg(long, value_name = "N", default_value = "50", help_heading = "Batch")]
+    pub workers: std::num::NonZeroU32,
+    /// How long fewer calls wait for another one
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "2s", help_heading = "Batch")]
+    pub window: Duration,
+    /// The local exchange, a git repository [default: .run-evals/exchange.git beside the targets file]
+    #[arg(long, value_name = "PATH", help_heading = "Batch")]
+    pub exchange: Option<PathBuf>,
+    /// The targets file [default: the nearest targets.yaml or .agentv/targets.yaml]
+    ///
+    /// Name it where tests have workspaces: AgentV starts commands there, and a stranger's file may lie in them.
+    #[arg(long, value_name = "FILE", help_heading = "Targets")]
+    pub targets: Option<PathBuf>,
+    /// The target to call; one that is no runner repository needs `--targets`
+    #[arg(long, value_name = "NAME", help_heading = "Targets")]
+    pub target: String,
+    /// Which GitHub.
+    #[command(flatten)]
+    pub github: GithubArgs,
+    /// How a batch gets there.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
+}
+
 /// Which targets.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Targets")]
@@ -203,7 +343,7 @@ pub struct BatchArgs {
 }
 
 /// How far a run may go.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
     /// Calls in flight at once [default: the target's]

@@ -18,10 +18,11 @@ use crate::model::{Digest, Exit, Failure};
 pub(super) const DEFAULT_OUTPUT: &str = ".run-evals/results";
 
 pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Exit> {
-    let session = Session::open(Input::Suite(args.suite), &args.work, display)?;
+    let session = Session::open(Input::Suite(args.suite.clone()), &args.work, display)?;
     let batches = session.plan()?;
     let exchange = inputs::exchange(&args.work.batch.exchange)?;
     let chosen = args.work.output.output.map(|dir| Output::open(Some(dir))).transpose()?;
+    let replay = session.replay_file(args.replay_out, &args.suite)?;
     let batches = session.hand_over(&exchange, batches)?;
     let default_dir = || PathBuf::from(DEFAULT_OUTPUT).join(batches[0].run_id.as_str());
     let mut output = match chosen {
@@ -30,6 +31,7 @@ pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Ex
     };
     output.keep("requests.jsonl", |out| write_requests(&batches, out))?;
     output.keep("tests.jsonl", |out| session.write_places(out))?;
+    let output = output.and_replay(replay);
     let begun = session.begin(&exchange, batches).await?;
     session.run(&exchange, begun, output, args.work.output.format).await
 }
@@ -59,6 +61,7 @@ pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::R
     if let Some(id) = &args.resume {
         return resume::resume(id, &args, display).await;
     }
+    let suite_path = args.suite.clone().unwrap_or_default();
     let input = match (args.requests, args.suite) {
         (Some(requests), _) => Input::Requests(requests),
         (None, Some(suite)) => Input::Suite(suite),
@@ -71,6 +74,7 @@ pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::R
     let batches = session.plan()?;
     let exchange = inputs::exchange(&args.work.batch.exchange)?;
     let output = Output::open(args.work.output.output)?;
+    let output = output.and_replay(session.replay_file(args.replay_out, &suite_path)?);
     let batches = session.hand_over(&exchange, batches)?;
     let begun = session.begin(&exchange, batches).await?;
     if args.no_wait {

@@ -1,6 +1,6 @@
 //! What several commands read before they start: environment, targets, limits.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
@@ -77,13 +77,19 @@ pub(super) fn runner_target(targets: &TargetsFile, name: &str, env: &Env) -> any
 /// The local exchange, made if need be. What lies beside the default one is not for the user's own repository.
 pub(super) fn exchange(path: &Path) -> anyhow::Result<LocalExchange> {
     let exchange = LocalExchange::open_or_create(path)?;
-    if path == Path::new(LocalExchange::DEFAULT_PATH) {
+    if path.ends_with(LocalExchange::DEFAULT_PATH) {
         let ignore = path.with_file_name(".gitignore");
         if !ignore.exists() {
             std::fs::write(&ignore, "*\n").with_context(|| format!("cannot write `{}`", ignore.display()))?;
         }
     }
     Ok(exchange)
+}
+
+/// The exchange of a command that AgentV starts, in whatever directory: where a command in the home of the targets file
+/// would have it.
+pub(super) fn exchange_of(targets: &TargetsFile) -> PathBuf {
+    targets.home().join(LocalExchange::DEFAULT_PATH)
 }
 
 /// What the command line says over the target.

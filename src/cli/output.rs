@@ -9,14 +9,33 @@ use anyhow::Context as _;
 use tempfile::NamedTempFile;
 
 use super::args::Format;
+use super::display::Display;
+use super::replay::ReplayFile;
 use super::{actions, display};
 use crate::config::shown;
 use crate::model::{Exit, Failure, printable};
 use crate::report::{Summary, render_table};
 
+/// Where rows go.
+pub(super) trait Rows: Write {
+    /// The rows that come from now on are of this target.
+    fn of_target(&mut self, _name: &str) {}
+}
+
+impl Rows for Vec<u8> {}
+impl Rows for NamedTempFile {}
+
+/// Where the responses of a command go.
+#[derive(Debug)]
+pub(super) struct Output {
+    /// Dropped first: it may lie in a directory that is taken away again.
+    replay: Option<ReplayFile>,
+    to: To,
+}
+
 /// A directory with `responses.jsonl` and `summary.json`, or stdout with the responses alone.
 #[derive(Debug)]
-pub(super) enum Output {
+enum To {
     /// The responses are the data; there is no summary but the exit code.
     Stdout,
     /// The responses are written under a name of their own and renamed when they are whole.
@@ -41,7 +60,7 @@ impl Drop for OutputDir {
 
 impl Output {
     pub(super) fn open(dir: Option<PathBuf>) -> anyhow::Result<Self> {
-        let Some(path) = dir else { return Ok(Self::Stdout) };
+        let Some(path) = dir else { return Ok(Self { to: To::Stdout, replay: None }) };
         let is_new = !path.exists();
         if !is_new && !path.is_dir() {
             return Err(Failure::config(format!("`{}` is no directory", path.display()))
@@ -52,7 +71,12 @@ impl Output {
             .with_context(|| format!("cannot make the directory `{}`", path.display()))?;
         let dir = OutputDir { path, is_new };
         let responses = temporary_file(&dir.path)?;
-        Ok(Self::Directory { responses, asked: Vec::new(), dir })
+        Ok(Self { to: To::Directory { responses, asked: Vec::new(), dir }, replay: None })
+    }
+
+    /// The same, and the answers go to a file for AgentV too.
+    pub(super) fn and_replay(self, replay: Option<ReplayFile>) -> Self {
+        Self { replay, ..self }
     }
 
     /// Keeps what was asked beside what was answered, for reports; it is put in place with the rest.
@@ -61,7 +85,7 @@ impl Output {
         name: &'static str,
         write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        if let Self::Directory { asked, dir, .. } = self {
+        if let To::Directory { asked, dir, .. } = &mut self.to {
             let mut file = std::io::BufWriter::with_capacity(1 << 16, temporary_file(&dir.path)?);
             write(&mut file)?;
             asked.push((name, file.into_inner().context("cannot write what is asked")?));
@@ -70,8 +94,16 @@ impl Output {
     }
 
     /// Puts the files in place, prints what the command prints, and gives the exit code.
-    pub(super) fn finish(self, mut summary: Summary, format: Format) -> anyhow::Result<Exit> {
-        if let Self::Directory { responses, asked, dir } = self {
+    pub(super) fn finish(
+        self,
+        mut summary: Summary,
+        format: Format,
+        display: &Display,
+    ) -> anyhow::Result<Exit> {
+        if let Some(replay) = self.replay {
+            replay.finish(display)?;
+        }
+        if let To::Directory { responses, asked, dir } = self.to {
             for (name, file) in asked {
                 put_in_place(file, &dir.path.join(name))?;
             }
@@ -105,7 +137,29 @@ impl Output {
     }
 }
 
+impl Rows for Output {
+    fn of_target(&mut self, name: &str) {
+        if let Some(replay) = &mut self.replay {
+            replay.of_target(name);
+        }
+    }
+}
+
 impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        if let Some(replay) = &mut self.replay {
+            replay.take(&bytes[..written]).map_err(std::io::Error::other)?;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.to.flush()
+    }
+}
+
+impl Write for To {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match self {
             Self::Stdout if actions::is_step() => {
@@ -143,14 +197,14 @@ pub(super) fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 /// A file beside its final name, which no other process writes to.
-fn temporary_file(dir: &Path) -> anyhow::Result<NamedTempFile> {
+pub(super) fn temporary_file(dir: &Path) -> anyhow::Result<NamedTempFile> {
     // As readable as any other file that the user makes.
     let readable = std::fs::Permissions::from_mode(0o666);
     let file = tempfile::Builder::new().prefix(".responses-").permissions(readable).tempfile_in(dir);
     file.with_context(|| format!("cannot write to `{}`", dir.display()))
 }
 
-fn put_in_place(file: NamedTempFile, path: &Path) -> anyhow::Result<()> {
+pub(super) fn put_in_place(file: NamedTempFile, path: &Path) -> anyhow::Result<()> {
     let cannot = || format!("cannot write `{}`", path.display());
     file.as_file().sync_all().with_context(cannot)?;
     file.persist(path).with_context(cannot)?;

@@ -30,6 +30,8 @@ pub(super) struct RemoteBatch<'t> {
     running: Option<u64>,
     /// Whether it was left alone while it was going on.
     left: bool,
+    /// Why requests have no answer, in a line.
+    reason: Option<String>,
 }
 
 /// Which run has a batch.
@@ -67,7 +69,7 @@ impl<'t> RemoteBatch<'t> {
                 display.note(&format!("batch `{}` has nothing left to run: {url}", record.batch_id));
             }
         }
-        Ok(Self { dispatcher, target: wanted.target, record, running, left: false })
+        Ok(Self { dispatcher, target: wanted.target, record, running, left: false, reason: None })
     }
 
     /// A batch that was started before.
@@ -77,7 +79,7 @@ impl<'t> RemoteBatch<'t> {
         record: Record,
         running: Option<u64>,
     ) -> Self {
-        Self { dispatcher, target, record, running, left: false }
+        Self { dispatcher, target, record, running, left: false, reason: None }
     }
 
     /// Which run has the batch.
@@ -109,6 +111,7 @@ impl<'t> RemoteBatch<'t> {
                         let waited = self.target.timeout.as_secs();
                         let note = format!("the run goes on after {waited} s; {}", self.how_to_collect());
                         display.note(&note);
+                        self.reason = Some(note);
                         None
                     }
                     Watched::Completed(run) => Some(run),
@@ -128,9 +131,11 @@ impl<'t> RemoteBatch<'t> {
     async fn take_in(&mut self, ended: Option<Box<Run>>, display: &Display) -> anyhow::Result<()> {
         self.dispatcher.take_in(&mut self.record, true).await?;
         if let Some(run) = ended.filter(|run| run.conclusion.as_deref() != Some("success")) {
-            for line in self.dispatcher.explain_failure(&self.record, &run).await {
-                display.note(&line);
+            let lines = self.dispatcher.explain_failure(&self.record, &run).await;
+            for line in &lines {
+                display.note(line);
             }
+            self.reason = Some(in_one_line(&lines));
         }
         Ok(())
     }
@@ -156,6 +161,11 @@ impl<'t> RemoteBatch<'t> {
             "interrupted: the run is cancelled, what it has answered is kept"
         };
         Failure::new(Exit::Incomplete, message).hint(self.how_to_collect()).into()
+    }
+
+    /// Why requests have no answer, in a line.
+    pub(super) fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
     }
 
     pub(super) fn how_to_collect(&self) -> String {
@@ -217,6 +227,16 @@ impl<'t> RemoteBatch<'t> {
             display.warning(&format!("everything is collected, but not tidied up: {error:#}"));
         }
     }
+}
+
+/// What tells most of why a run failed: how it ended, and the first error in its log with the way out.
+fn in_one_line(lines: &[String]) -> String {
+    let first = |mark: &str| lines.iter().find_map(|line| line.trim_start().strip_prefix(mark));
+    let ended = lines.first().map(String::as_str).unwrap_or_default();
+    let told = first("| error: ").or_else(|| lines.get(1).map(String::as_str));
+    let hint = first("| hint: ").map(|hint| format!(" (hint: {hint})"));
+    let told = told.map(|told| format!(": {told}")).unwrap_or_default();
+    format!("{ended}{told}{}", hint.unwrap_or_default())
 }
 
 /// Prints where batches run, and tells Actions.

@@ -1,22 +1,18 @@
-//! What `eval` and `dispatch` do: read everything, plan a batch a target, hand over, run here or on GitHub, collect.
+//! What `eval` and `dispatch` do first: read everything, and plan a batch a target. `begin` hands the batches over, `answer`
+//! brings their answers.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::args::{Format, GithubArgs, RemoteArgs, WorkArgs};
-use super::begin::{Begun, HandedOver};
+use super::args::{GithubArgs, RemoteArgs, WorkArgs};
 use super::display::Display;
-use super::output::Output;
-use super::{inputs, signals};
+use super::inputs;
+use super::replay::ReplayFile;
 use crate::config::{Env, SuiteOptions, load_suite};
-use crate::dispatcher::{self, BatchName, Collection, PlannedBatch, Purpose, Sharding};
-use crate::exchange::LocalExchange;
-use crate::model::{BatchId, Exit, Failure, RunnerOptions, Suite, SuiteTarget, Target, TestCase};
-use crate::report::Summary;
-use crate::runner::{self, Progress, RunOptions};
+use crate::dispatcher::{self, BatchName, PlannedBatch, Purpose, Sharding};
+use crate::model::{Exit, Failure, RunnerOptions, Suite, SuiteTarget, Target, TestCase};
+use crate::runner::{self, RunOptions};
 
 /// The target of a suite that names none.
 const DEFAULT_TARGET: &str = "default";
@@ -27,20 +23,24 @@ pub(super) enum Input {
     Suite(PathBuf),
     /// A file with one request a line.
     Requests(PathBuf),
+    /// The same with attachments in a directory, as if the command ran in `home`.
+    Calls { requests: PathBuf, files: PathBuf, home: PathBuf },
 }
 
 /// Everything that is read before the first call is made.
 pub(super) struct Session<'d> {
-    name: Option<String>,
+    pub(super) name: Option<String>,
     work: Work,
     targets: Vec<Chosen>,
     pub(super) batch_name: BatchName,
-    options: RunOptions,
+    pub(super) options: RunOptions,
     pub(super) remote_options: RunnerOptions,
     pub(super) github: GithubArgs,
     pub(super) remote: RemoteArgs,
     pub(super) env: Env,
     pub(super) display: &'d Display,
+    /// Where the exchange is when it must not depend on the working directory.
+    pub(super) exchange_beside_targets: PathBuf,
 }
 
 /// A target as it was asked for, which may be an alias, and what it leads to.
@@ -52,21 +52,24 @@ pub(super) struct Chosen {
 
 enum Work {
     /// With the targets that the command line chose over the suite's, if it did.
-    Suite {
-        suite: Box<Suite>,
-        chosen: bool,
-    },
-    Requests(PathBuf),
+    Suite { suite: Box<Suite>, chosen: bool },
+    /// With the directory of their attachments, if they can have any.
+    Requests { path: PathBuf, files: Option<PathBuf> },
 }
 
 impl<'d> Session<'d> {
     /// Reads and checks everything; no call is made and nothing is written.
     pub(super) fn open(input: Input, args: &WorkArgs, display: &'d Display) -> anyhow::Result<Self> {
         let WorkArgs { targets: target_args, batch, limits, github, remote, output: _ } = args;
-        let cwd = std::env::current_dir().context("cannot find the working directory")?;
-        let (Input::Suite(path) | Input::Requests(path)) = &input;
-        let file = cwd.join(path);
-        let near = file.parent().unwrap_or(&cwd);
+        let cwd = match &input {
+            Input::Calls { home, .. } => home.clone(),
+            _ => std::env::current_dir().context("cannot find the working directory")?,
+        };
+        let near = match &input {
+            Input::Suite(path) | Input::Requests(path) => cwd.join(path).parent().map(Path::to_path_buf),
+            Input::Calls { .. } => None,
+        };
+        let near = near.as_deref().unwrap_or(&cwd);
         let mut env = inputs::environment(near, &cwd)?;
         let targets_file = inputs::targets_file(target_args.targets.as_deref(), near, &cwd, display)?;
         env.mark_secret(targets_file.secret_names());
@@ -79,7 +82,10 @@ impl<'d> Session<'d> {
                 let chosen = !target_args.target.is_empty();
                 (Some(suite.name.clone()), Work::Suite { suite: Box::new(suite), chosen })
             }
-            Input::Requests(path) => (None, Work::Requests(path)),
+            Input::Requests(path) => (None, Work::Requests { path, files: None }),
+            Input::Calls { requests, files, .. } => {
+                (None, Work::Requests { path: requests, files: Some(files) })
+            }
         };
         let mut targets: Vec<Chosen> = Vec::new();
         for SuiteTarget { name: asked, use_target } in asked_targets(&target_args.target, &work) {
@@ -164,7 +170,39 @@ impl<'d> Session<'d> {
             remote: remote.clone(),
             env,
             display,
+            exchange_beside_targets: inputs::exchange_of(&targets_file),
         })
+    }
+
+    /// The file for AgentV that gets the answers to the suite at this path.
+    pub(super) fn replay_file(
+        &self,
+        to: Option<PathBuf>,
+        suite_path: &Path,
+    ) -> anyhow::Result<Option<ReplayFile>> {
+        match (&self.work, to) {
+            (Work::Suite { suite, .. }, Some(to)) => ReplayFile::open(to, suite, suite_path).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether AgentV can have the answers as one batch.
+    pub(super) fn can_be_agentv_batch(&self) -> Result<(), Failure> {
+        if let Work::Suite { suite, .. } = &self.work
+            && suite.replicates > 1
+        {
+            let message = format!(
+                "`{}` has `trials`, for which AgentV makes no batch: it asks for each test on its own",
+                suite.name
+            );
+            return Err(Failure::config(message).hint("`run-evals adapter` is the command for those"));
+        }
+        if self.targets.len() > 1 {
+            let message =
+                format!("a batch of AgentV is for one target; the suite names {}", self.targets.len());
+            return Err(Failure::config(message).hint("name the one with `--target`"));
+        }
+        Ok(())
     }
 
     /// Whether all targets are runner repositories, which go on when this command has ended.
@@ -188,7 +226,9 @@ impl<'d> Session<'d> {
         for chosen @ Chosen { target, sharding, .. } in &self.targets {
             let purpose = Purpose { target: served_by(target), label: target.name(), sharding: *sharding };
             let batch = match &self.work {
-                Work::Requests(path) => dispatcher::plan_requests(path, purpose, &name)?,
+                Work::Requests { path, files } => {
+                    dispatcher::plan_requests(path, files.as_deref(), purpose, &name)?
+                }
                 Work::Suite { suite, .. } => {
                     let tests: Vec<&TestCase> =
                         suite.tests.iter().filter(|test| self.runs_on(test, chosen)).collect();
@@ -246,91 +286,6 @@ impl<'d> Session<'d> {
         }
         Ok(())
     }
-
-    /// Runs and collects the batches one after the other. Budget, requests and time are for all of them.
-    pub(super) async fn run(
-        &self,
-        exchange: &LocalExchange,
-        batches: Vec<Begun<'_>>,
-        mut output: Output,
-        format: Format,
-    ) -> anyhow::Result<Exit> {
-        let anywhere_else = batches.iter().any(|batch| matches!(batch, Begun::There(..)));
-        let interrupts = anywhere_else.then(signals::interrupts).transpose()?;
-        let stop = match &interrupts {
-            Some(interrupts) => signals::stop_at_first(interrupts.clone()),
-            None => signals::stop_requested()?,
-        };
-        let started = Instant::now();
-        let mut options = self.options.clone();
-        let mut summaries = Vec::new();
-        let (mut complete, mut tidy) = (Vec::new(), Vec::new());
-        let mut waiting = std::collections::VecDeque::from(batches);
-        while let Some(batch) = waiting.pop_front() {
-            let (batch, target) = match (batch, &interrupts) {
-                (Begun::Here(batch, target), _) => (batch, target),
-                (Begun::There(mut batch), Some(interrupts)) => {
-                    if let Err(error) = batch.wait(self.display, interrupts).await {
-                        self.tell_left(waiting.make_contiguous());
-                        return Err(error);
-                    }
-                    let collection = batch.collect(&mut output, self.display)?;
-                    summaries.push(collection.summary);
-                    if !collection.resumable && collection.missing == 0 {
-                        tidy.push(batch);
-                    }
-                    continue;
-                }
-                (Begun::There(..), None) => continue,
-            };
-            let HandedOver { run_id, id, sha256, .. } = *batch;
-            options.batch_sha256 = Some(sha256);
-            let progress = Arc::new(Progress::default());
-            let choose = |_: &_| Ok(target.clone());
-            let work = runner::run(exchange, &id, choose, &options, &progress, stop.clone());
-            let report = self.display.follow(&progress, work).await?;
-            let collection = self.collect(exchange, &run_id, &id, &mut output)?;
-            summaries.push(collection.summary);
-            if !collection.resumable {
-                complete.push(id);
-            }
-            let spent = report.totals.cost_usd.unwrap_or(0.0);
-            options.budget_usd = options.budget_usd.map(|budget| (budget - spent).max(0.0));
-            options.max_requests = options.max_requests.map(|most| most.saturating_sub(report.called));
-            options.deadline =
-                self.options.deadline.map(|deadline| deadline.saturating_sub(started.elapsed()));
-        }
-        let exit = output.finish(Summary::new(self.name.clone(), summaries), format)?;
-        // Only now: until the responses are in place, they can be collected again.
-        for id in complete {
-            exchange.delete_batch(&id)?;
-        }
-        if let Some(interrupts) = &interrupts {
-            for batch in tidy {
-                batch.tidy(self.remote.delete_results, self.display, interrupts).await;
-            }
-        }
-        Ok(exit)
-    }
-
-    fn collect(
-        &self,
-        exchange: &LocalExchange,
-        run_id: &BatchId,
-        id: &BatchId,
-        output: &mut Output,
-    ) -> anyhow::Result<Collection> {
-        let collection = dispatcher::collect(exchange, id, None, output)?;
-        self.display.warnings(&collection.warnings);
-        if collection.resumable {
-            if let Some(stop) = collection.summary.stopped {
-                self.display.note(&format!("stopped early: {}", stop.describe()));
-            }
-            let note = format!("to call what is missing: add `--batch-id {run_id}` to the same command");
-            self.display.note(&note);
-        }
-        Ok(collection)
-    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a handful of targets")]
@@ -352,7 +307,7 @@ fn asked_targets(given: &[String], work: &Work) -> Vec<SuiteTarget> {
         // A name that only the suite defines can be chosen too.
         let find = |name: &String| match work {
             Work::Suite { suite, .. } => suite.targets.iter().find(|target| target.name == *name).cloned(),
-            Work::Requests(_) => None,
+            Work::Requests { .. } => None,
         };
         return given.iter().map(|name| find(name).unwrap_or_else(|| named(name))).collect();
     }

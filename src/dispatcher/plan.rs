@@ -91,8 +91,14 @@ pub fn plan_suite(
     draft.finish(purpose, name, provenance)
 }
 
-/// The batch of a file with one request a line, for one target.
-pub fn plan_requests(path: &Path, purpose: Purpose<'_>, name: &BatchName) -> anyhow::Result<PlannedBatch> {
+/// The batch of a file with one request a line, for one target. Attachments lie in `files`, by digest, if there is such a
+/// directory.
+pub fn plan_requests(
+    path: &Path,
+    files: Option<&Path>,
+    purpose: Purpose<'_>,
+    name: &BatchName,
+) -> anyhow::Result<PlannedBatch> {
     let shown = path.display();
     let unreadable = |error: std::io::Error| {
         Failure::config(format!("cannot read `{shown}`: {error}"))
@@ -121,9 +127,16 @@ pub fn plan_requests(path: &Path, purpose: Purpose<'_>, name: &BatchName) -> any
             Failure::config(format!("invalid request: {message}\n  --> {shown}:{number}{column}")).hint(hint)
         };
         let request = Request::from_line(text).map_err(|error| invalid(&error, error.column, error.hint))?;
-        if !request.files.is_empty() {
-            let hint = "attachments travel with suites: use an EVAL.yaml";
-            return Err(invalid(&"`files` in a requests file", None, hint).into());
+        match files {
+            Some(dir) => {
+                let paths = request.files.iter().map(|file| (file.sha256, dir.join(file.sha256.to_string())));
+                draft.files.extend(paths);
+            }
+            None if !request.files.is_empty() => {
+                let hint = "attachments travel with suites: use an EVAL.yaml";
+                return Err(invalid(&"`files` in a requests file", None, hint).into());
+            }
+            None => {}
         }
         if let Some(first) = lines_of_ids.insert(Digest::of(request.id.as_bytes()).half(), number) {
             let message = format!("duplicate id `{}`, first on line {first}", request.id);

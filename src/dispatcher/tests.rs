@@ -34,7 +34,7 @@ impl World {
         let shards = crate::model::Shards::Exactly(SHARDS.try_into().unwrap());
         let purpose = Purpose { target: "t", label: "t", sharding: Sharding { shards, limits: None } };
         let name = BatchName { given: Some(id()), one_of_several: false, taken: 0 };
-        let batch = plan_requests(&requests, purpose, &name).unwrap();
+        let batch = plan_requests(&requests, None, purpose, &name).unwrap();
         let exchange = LocalExchange::open_or_create(&dir.path().join("exchange.git")).unwrap();
         exchange.put_batch(&id(), &batch.archive, batch.sha256).unwrap();
         exchange.claim_journal(&id(), batch.sha256).unwrap();

@@ -21,6 +21,14 @@ pub enum Exit {
     Busy = 6,
 }
 
+impl Exit {
+    /// The exit with this code; a failure where there is none.
+    pub fn from_code(code: u8) -> Self {
+        let all = [Self::Ok, Self::Usage, Self::Config, Self::BelowThreshold, Self::Incomplete, Self::Busy];
+        all.into_iter().find(|exit| *exit as u8 == code).unwrap_or(Self::Failure)
+    }
+}
+
 impl From<Exit> for std::process::ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)

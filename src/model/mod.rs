@@ -1,7 +1,8 @@
 //! The vocabulary: pure data that every other module speaks, without any I/O.
 //!
 //! `request` and `response` are the two line formats that dispatcher and runner share, `batch` the manifests around
-//! them, `target` what a validated target says, `suite` what a loaded suite says, `failure` how anything ends.
+//! them, `target` what a validated target says, `suite` what a loaded suite says, `failure` how anything ends,
+//! `finding` what a check found out.
 //! `dispatch` is what a dispatcher tells a runner on GitHub, `names` the rules of GitHub's and git's names,
 //! `request_line` reads a request, `score` is what an answer is worth, `evaluation` what all of them come to, `text` makes foreign
 //! text safe to show.
@@ -10,6 +11,7 @@ mod batch;
 mod dispatch;
 mod evaluation;
 mod failure;
+mod finding;
 mod ids;
 mod names;
 mod request;
@@ -30,6 +32,7 @@ pub use evaluation::{
     RequestCounts, TargetFigures, TestCounts, TestResult, TestState, Trial, Verdict,
 };
 pub use failure::{Exit, Failure};
+pub use finding::{Finding, Level};
 pub use ids::{BatchId, Digest, InvalidBatchId, request_id};
 pub use names::{is_ref_name, is_repository, reserved_folder};
 pub use request::{

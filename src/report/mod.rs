@@ -3,7 +3,9 @@
 //! `summary` is what calls came to, shown by `table` and `markdown`. `results` reads an output directory back, and what its scores
 //! come to is told by `terminal`, by `verdict` (markdown) and `comment` (the same on a pull request), by `notes` (at the lines of
 //! the suite), `junit` and `html`. `reason` finds the words, `text` makes a stranger's words safe for each place.
+//! `agentv` is what AgentV reads.
 
+pub mod agentv;
 mod comment;
 mod html;
 mod junit;

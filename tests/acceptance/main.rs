@@ -8,12 +8,19 @@
 )]
 
 mod act;
+mod agentv;
+mod agentv_batch;
+mod agentv_replay;
+mod agentv_run;
 mod browser;
 mod docker;
 mod gh;
 mod html_report;
 mod image;
 mod junit;
+#[expect(dead_code, reason = "the other tests use the rest")]
+#[path = "../integration/remote/stage.rs"]
+mod stage;
 #[expect(dead_code, unused_imports, reason = "the other tests use the rest")]
 #[path = "../integration/support/mod.rs"]
 mod support;

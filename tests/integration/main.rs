@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::format_collect, reason = "tests: they panic to fail, and are short")]
 
 mod action;
+mod adapter;
+mod agentv_batch;
 mod bad_input;
 mod budget;
 mod crash;
@@ -13,9 +15,11 @@ mod hostile_batch;
 mod layers;
 mod quickstart;
 mod remote;
+mod replay_out;
 mod report;
 mod run;
 mod runner_in_actions;
 mod secrets;
 mod several_targets;
 mod support;
+mod targets;

@@ -130,7 +130,8 @@ fn directories(loader: &Loader) -> String {
     loader.attachments.roots.listed(loader.cwd)
 }
 
-fn media_type(path: &Path, bytes: &[u8]) -> &'static str {
+/// What a file is, by its name, or else by its bytes.
+pub fn media_type(path: &Path, bytes: &[u8]) -> &'static str {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
     let known = IMAGES.iter().chain(&DOCUMENTS).find(|(known, _)| Some(*known) == ending.as_deref());
     match known {

@@ -53,7 +53,7 @@ pub(super) fn suite_name(path: &Path) -> String {
 }
 
 /// The path without `.` and `..`, by its text alone.
-pub(super) fn normalized(path: &Path) -> PathBuf {
+pub fn normalized(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for component in path.components() {
         match component {

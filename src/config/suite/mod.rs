@@ -24,8 +24,12 @@ mod tests;
 
 use std::path::Path;
 
+pub use self::attachments::media_type;
+
 use crate::config::Env;
 use crate::model::{Digest, Failure, Suite};
+
+pub use self::files::normalized;
 
 use self::files::Format;
 use self::loader::Loader;
@@ -42,7 +46,7 @@ pub struct SuiteOptions<'a> {
 /// Loads a suite with everything it refers to; all problems of all its files at once. The strings are drawn warnings.
 pub fn load_suite(path: &Path, options: &SuiteOptions) -> Result<(Suite, Vec<String>), Failure> {
     let format = Format::of_suite(path)?;
-    let absolute = files::normalized(&options.cwd.join(path));
+    let absolute = normalized(&options.cwd.join(path));
     let bytes = std::fs::read(&absolute).map_err(|error| {
         Failure::config(format!("cannot read the suite `{}`: {error}", path.display()))
             .hint("name the file of the suite, from the working directory on")

@@ -87,12 +87,17 @@ impl Workspace {
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_run-evals"));
-        command.args(args).current_dir(self.dir.path()).env_clear();
+        self.like(command.args(args));
+        command
+    }
+
+    /// Lets any command run in the directory, with nothing of the outer environment but what it needs.
+    pub(crate) fn like<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.current_dir(self.dir.path()).env_clear();
         if let Some(path) = std::env::var_os("PATH") {
             command.env("PATH", path);
         }
-        command.env("HOME", self.dir.path()).envs(self.env.iter().cloned()).stdin(Stdio::null());
-        command
+        command.env("HOME", self.dir.path()).envs(self.env.iter().cloned()).stdin(Stdio::null())
     }
 
     pub(crate) fn run(&self, args: &[&str]) -> Output {

@@ -1,0 +1,385 @@
+//! Many calls of one AgentV meet and leave as one batch.
+//!
+//! A call is a file: in `waiting` until it belongs to a batch, in `called` until its answer is delivered, then in `done`.
+//! Its process holds a lock on it, so that a file without one has nobody who waits. Whoever holds the lock of `gather` makes
+//! the next batch of those that wait. All locks end with their process: nothing that is killed blocks anyone.
+
+use std::collections::HashSet;
+use std::fs::{File, TryLockError};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+use super::batch::JoinedBatch;
+use super::prompt::Prompt;
+use crate::model::{Attachment, Digest, Failure, Message, Metadata, Params, Request, printable, request_id};
+
+/// How often the directory is looked at for further calls.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// How many bytes of prompts and attachments leave together: a file on a branch of GitHub has at most 100 MB.
+const MOST_BYTES: u64 = 64 << 20;
+/// How long a repeated call waits for its forerunner to notice that it was given up.
+const GIVEN_UP_WITHIN: Duration = Duration::from_secs(2);
+
+const WAITING: &str = "waiting";
+const CALLED: &str = "called";
+const DONE: &str = "done";
+
+/// Where calls meet that can become one batch: those of one AgentV for one target.
+#[derive(Debug, Clone)]
+pub struct Rendezvous {
+    dir: PathBuf,
+}
+
+/// One call, as its file has it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Call {
+    /// AgentV's name of the test.
+    id: String,
+    messages: Vec<Message>,
+    files: Vec<Attachment>,
+}
+
+/// A call that somebody waits for.
+#[derive(Debug)]
+pub struct Ticket {
+    rendezvous: Rendezvous,
+    name: String,
+    /// So many tries of its batch do not count for this call.
+    seen: u32,
+    /// Held as long as somebody waits.
+    _lock: File,
+}
+
+impl Call {
+    /// Refuses what cannot be a request, before it spoils a batch for others.
+    fn check(&self) -> Result<(), Failure> {
+        let request = self.request(1);
+        let line = serde_json::to_vec(&request).map_err(|error| Failure::config(error.to_string()))?;
+        Request::from_line(&line).map(drop).map_err(|invalid| {
+            let message = format!("test `{}` cannot be asked: {invalid}", printable(&self.id));
+            Failure::config(message).hint(invalid.hint)
+        })
+    }
+
+    fn request(&self, replicate: u32) -> Request {
+        let Self { id: test_id, messages, files } = self;
+        Request {
+            id: request_id(test_id, replicate),
+            messages: messages.clone(),
+            params: Params::default(),
+            files: files.clone(),
+            metadata: Metadata { test_id: test_id.clone(), replicate, ..Metadata::default() },
+        }
+    }
+}
+
+impl Rendezvous {
+    /// The meeting point for this purpose in a directory of one AgentV.
+    pub fn open(place: &Path, purpose: &str) -> anyhow::Result<Self> {
+        let dir = place.join(format!("calls-{}", &Digest::of(purpose.as_bytes()).to_string()[..16]));
+        for folder in [WAITING, CALLED, DONE, "files", "batches"] {
+            std::fs::create_dir_all(dir.join(folder))
+                .with_context(|| format!("cannot make a directory in `{}`", dir.display()))?;
+        }
+        Ok(Self { dir })
+    }
+
+    /// Where the bytes of attachments lie, by digest.
+    pub fn files(&self) -> PathBuf {
+        self.dir.join("files")
+    }
+
+    /// Takes in a call. AgentV repeats one that failed or took too long, a test's under the next `attempt`, a grader's under
+    /// the same: it goes on where a call with the same content ended that nobody waits for any more. Any other is a request
+    /// of its own, whatever it asks: repeats are asked for because answers differ.
+    pub fn take_in(
+        &self,
+        id: &str,
+        prompt: Prompt,
+        output_file: &Path,
+        attempt: u32,
+    ) -> anyhow::Result<Ticket> {
+        self.keep_files(&prompt)?;
+        let call = Call { id: id.to_owned(), messages: prompt.messages, files: prompt.files };
+        call.check()?;
+        let json = serde_json::to_vec(&call)?;
+        let content = Digest::of(&json).to_string()[..32].to_owned();
+        let key = Digest::of(output_file.as_os_str().as_encoded_bytes()).to_string()[..16].to_owned();
+        let own = format!("{content}-{key}");
+        let deadline = Instant::now() + GIVEN_UP_WITHIN;
+        loop {
+            let (claimed, is_held) = self.claim(&content)?;
+            if let Some(ticket) = claimed {
+                // The attempts of all calls of a batch are one more try of it.
+                return Ok(if attempt > 0 { Ticket { seen: attempt, ..ticket } } else { ticket });
+            }
+            if attempt == 0 || !is_held || Instant::now() > deadline {
+                break;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        self.announce(&own, &json)
+    }
+
+    /// A call whose file begins like this and that nobody waits for any more, and whether there is one that somebody does.
+    fn claim(&self, beginning: &str) -> anyhow::Result<(Option<Ticket>, bool)> {
+        let mut is_held = false;
+        for folder in [WAITING, CALLED] {
+            for name in self.names(folder)?.into_iter().filter(|name| name.starts_with(beginning)) {
+                let lock = match File::open(self.dir.join(folder).join(&name)) {
+                    Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                    opened => opened?,
+                };
+                match lock.try_lock() {
+                    Ok(()) => {}
+                    Err(TryLockError::WouldBlock) => {
+                        is_held = true;
+                        continue;
+                    }
+                    Err(TryLockError::Error(error)) => return Err(error.into()),
+                }
+                // It may have been delivered just now.
+                if self.dir.join(DONE).join(&name).exists() {
+                    continue;
+                }
+                let mut ticket = Ticket { rendezvous: self.clone(), name, seen: 0, _lock: lock };
+                ticket.seen = ticket.batch()?.map_or(Ok(0), |batch| batch.tries())?;
+                return Ok((Some(ticket), is_held));
+            }
+        }
+        Ok((None, is_held))
+    }
+
+    /// Puts a new call among those that wait; it is locked before anyone can see it.
+    fn announce(&self, own: &str, json: &[u8]) -> anyhow::Result<Ticket> {
+        let mut file = tempfile::NamedTempFile::new_in(&self.dir).context("cannot write a call")?;
+        file.write_all(json).context("cannot write a call")?;
+        file.as_file().lock()?;
+        let mut again = 1;
+        loop {
+            let name = if again == 1 { format!("{own}.json") } else { format!("{own}-{again}.json") };
+            let is_taken = [CALLED, DONE].iter().any(|folder| self.dir.join(folder).join(&name).exists());
+            if !is_taken {
+                match file.persist_noclobber(self.dir.join(WAITING).join(&name)) {
+                    Ok(lock) => {
+                        return Ok(Ticket { rendezvous: self.clone(), name, seen: 0, _lock: lock });
+                    }
+                    Err(error) if error.error.kind() == ErrorKind::AlreadyExists => file = error.file,
+                    Err(error) => return Err(error.error).context("cannot write a call"),
+                }
+            }
+            again += 1;
+        }
+    }
+
+    /// Keeps attachments: AgentV may change or remove its files before the batch leaves.
+    fn keep_files(&self, prompt: &Prompt) -> anyhow::Result<()> {
+        for (sha256, bytes) in &prompt.bytes {
+            let kept = self.files().join(sha256.to_string());
+            if !kept.exists() {
+                let mut copy =
+                    tempfile::NamedTempFile::new_in(&self.dir).context("cannot keep an attachment")?;
+                copy.write_all(bytes).context("cannot keep an attachment")?;
+                copy.persist(&kept).context("cannot keep an attachment")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for further calls, until so many wait or no other comes for a while, and makes a batch of `own` and of others
+    /// that somebody still waits for. Only whoever holds the lock of `gather` may.
+    fn gather(&self, own: &str, workers: usize, window: Duration) -> anyhow::Result<(JoinedBatch, File)> {
+        self.mend()?;
+        let mut known = HashSet::new();
+        let mut changed = Instant::now();
+        let names = loop {
+            let names = self.names(WAITING)?;
+            if names.iter().any(|name| !known.contains(name)) {
+                known.extend(names.iter().cloned());
+                changed = Instant::now();
+            }
+            let is_quiet = changed.elapsed() >= window;
+            if names.len() >= workers || is_quiet {
+                let awaited = names.into_iter().filter_map(|name| match self.is_awaited(&name) {
+                    Ok(true) => Some(Ok(name)),
+                    Ok(false) => None,
+                    Err(error) => Some(Err(error)),
+                });
+                let awaited = awaited.collect::<anyhow::Result<Vec<String>>>()?;
+                if awaited.len() >= workers || is_quiet {
+                    break awaited;
+                }
+            }
+            std::thread::sleep(LOOK_EVERY);
+        };
+        let mut calls = self.that_fit(own, names)?;
+        calls.sort_by(|(a, a_name), (b, b_name)| (&a.id, a_name).cmp(&(&b.id, b_name)));
+        let (requests, members): (Vec<Request>, Vec<String>) = requests(calls).into_iter().unzip();
+        let (batch, lock) = JoinedBatch::make(&self.dir.join("batches"), &requests, &members)?;
+        tracing::debug!(batch = batch.id().as_str(), calls = members.len(), "a batch leaves");
+        for name in &members {
+            self.pass_on(name)?;
+        }
+        Ok((batch, lock))
+    }
+
+    /// The calls with these names, `own` first, as far as they are not too much for one batch; the others wait for the next.
+    fn that_fit(&self, own: &str, mut names: Vec<String>) -> anyhow::Result<Vec<(Call, String)>> {
+        names.sort_by_key(|name| name != own);
+        let (mut calls, mut bytes, mut files) = (Vec::new(), 0, HashSet::new());
+        for name in names {
+            let json = std::fs::read(self.dir.join(WAITING).join(&name)).context("cannot read a call")?;
+            let call: Call = serde_json::from_slice(&json).context("cannot read a call")?;
+            let new = call.files.iter().filter(|file| files.insert(file.sha256));
+            bytes += json.len() as u64 + new.map(|file| file.size).sum::<u64>();
+            if bytes > MOST_BYTES && !calls.is_empty() {
+                break;
+            }
+            calls.push((call, name));
+        }
+        Ok(calls)
+    }
+
+    /// Passes on what a killed one had made a batch of and not passed on.
+    fn mend(&self) -> anyhow::Result<()> {
+        let waiting = self.names(WAITING)?;
+        let mut members = HashSet::new();
+        for batch in self.batches()? {
+            members.extend(batch.members()?);
+        }
+        waiting.iter().filter(|name| members.contains(*name)).try_for_each(|name| self.pass_on(name))
+    }
+
+    fn pass_on(&self, name: &str) -> anyhow::Result<()> {
+        let passed = std::fs::rename(self.dir.join(WAITING).join(name), self.dir.join(CALLED).join(name));
+        passed.context("cannot pass on a call")
+    }
+
+    /// Whether the process of a call still waits.
+    fn is_awaited(&self, name: &str) -> anyhow::Result<bool> {
+        match File::open(self.dir.join(WAITING).join(name))?.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(error.into()),
+        }
+    }
+
+    /// The batches so far, the newest first.
+    fn batches(&self) -> anyhow::Result<Vec<JoinedBatch>> {
+        let mut names = self.names("batches")?;
+        names.sort_by(|a, b| b.cmp(a));
+        let batches = names.iter().map(|name| JoinedBatch::open(&self.dir.join("batches").join(name)));
+        Ok(batches.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
+    fn names(&self, folder: &str) -> anyhow::Result<Vec<String>> {
+        let dir = self.dir.join(folder);
+        let entries = std::fs::read_dir(&dir).with_context(|| format!("cannot read `{}`", dir.display()))?;
+        let name =
+            |entry: std::io::Result<std::fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
+        entries.map(name).collect()
+    }
+}
+
+impl Ticket {
+    /// The call's batch, which may be about to be made: waits for it, or makes it. Whoever makes it leads it, and has its
+    /// lock. Blocks.
+    pub fn join(&self, workers: usize, window: Duration) -> anyhow::Result<(JoinedBatch, Option<File>)> {
+        let gather = File::create(self.rendezvous.dir.join("gather.lock"))?;
+        gather.lock()?;
+        if let Some(batch) = self.batch()? {
+            // Whoever made it may have been killed before it was passed on.
+            if self.rendezvous.dir.join(WAITING).join(&self.name).exists() {
+                self.rendezvous.pass_on(&self.name)?;
+            }
+            return Ok((batch, None));
+        }
+        let (batch, lock) = self.rendezvous.gather(&self.name, workers, window)?;
+        Ok((batch, Some(lock)))
+    }
+
+    /// The batch that the call belongs to.
+    fn batch(&self) -> anyhow::Result<Option<JoinedBatch>> {
+        for batch in self.rendezvous.batches()? {
+            if batch.members()?.contains(&self.name) {
+                return Ok(Some(batch));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Its line in its batch.
+    pub fn line(&self, batch: &JoinedBatch) -> anyhow::Result<usize> {
+        let members = batch.members()?;
+        members.iter().position(|name| *name == self.name).context("the call is not part of its batch")
+    }
+
+    /// How many tries of its batch do not count: they came before the call, or before the attempt that the call is. If it
+    /// has no answer after them, the batch is tried once more.
+    pub fn seen(&self) -> u32 {
+        self.seen
+    }
+
+    /// Notes that AgentV has the answer, so that nobody gets it again.
+    pub fn delivered(self) -> anyhow::Result<()> {
+        let dir = &self.rendezvous.dir;
+        std::fs::rename(dir.join(CALLED).join(&self.name), dir.join(DONE).join(&self.name))
+            .context("cannot note that a call is answered")
+    }
+}
+
+/// The calls as requests of one batch. Repeats of a test have the ids that replicates have.
+fn requests(calls: Vec<(Call, String)>) -> Vec<(Request, String)> {
+    let mut taken = HashSet::new();
+    let mut numbered = Vec::new();
+    for (call, name) in calls {
+        let mut replicate = 1;
+        // A test may itself be called `a#2`.
+        while !taken.insert(request_id(&call.id, replicate)) {
+            replicate += 1;
+        }
+        numbered.push((call.request(replicate), name));
+    }
+    numbered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_much_for_one_batch_waits_for_the_next() {
+        let place = tempfile::tempdir().unwrap();
+        let rendezvous = Rendezvous::open(place.path(), "test").unwrap();
+        let file = |n: u8, size| {
+            let (sha256, media_type) = (Digest::of(&[n]), "application/pdf".to_owned());
+            Attachment { sha256, name: "a.pdf".to_owned(), media_type, size }
+        };
+        let half = MOST_BYTES / 2;
+        let all = [
+            ("a", file(1, half)),
+            ("b", file(2, half)),
+            ("c", file(1, half)),
+            ("d", file(4, MOST_BYTES * 2)),
+        ];
+        for (id, file) in all {
+            let call = Call { id: id.to_owned(), messages: Vec::new(), files: vec![file] };
+            std::fs::write(rendezvous.dir.join(WAITING).join(id), serde_json::to_vec(&call).unwrap())
+                .unwrap();
+        }
+        let ids = |own: &str| {
+            let names = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
+            let calls = rendezvous.that_fit(own, names).unwrap();
+            calls.into_iter().map(|(call, _)| call.id).collect::<Vec<_>>()
+        };
+        // One file that several have counts once.
+        assert_eq!(ids("c"), ["c", "a"]);
+        assert_eq!(ids("b"), ["b"]);
+        // One that is too much by itself leaves alone: what is too much is told by whoever takes it.
+        assert_eq!(ids("d"), ["d"]);
+    }
+}

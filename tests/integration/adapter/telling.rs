@@ -1,0 +1,178 @@
+//! What AgentV's result row says when there is no answer: one line that tells what to do.
+
+use insta::assert_snapshot;
+
+use super::stage::{Calls, Done};
+use crate::remote::stage::{REPO, Stage, runner_targets};
+use crate::support::MockLlm;
+use crate::support::github::What;
+
+/// The line, without what differs from run to run.
+fn told(calls: &Calls, done: Done) -> String {
+    let address = calls.stage.github.urls().server_url.trim_start_matches("http://").to_owned();
+    let root = calls.stage.workspace.root().to_str().unwrap().to_owned();
+    let told = done.failure().replace(&address, "[github]").replace(&root, "[dir]");
+    match told.split_once("/actions/runs/") {
+        None => told,
+        Some((before, after)) => {
+            let after = after.trim_start_matches(|c: char| c.is_ascii_digit());
+            format!("{before}/actions/runs/[run]{after}")
+        }
+    }
+}
+
+fn one_call(calls: &Calls) -> String {
+    told(calls, calls.call("c0", "message 0", 0, &["--workers", "1"]))
+}
+
+#[test]
+fn a_wrong_token() {
+    let calls = Calls::on(Stage::new().env("GH_ENTERPRISE_TOKEN", "github_pat_wrong"));
+    assert_snapshot!(one_call(&calls), @"exit 1: cannot read the repository `acme/runner`: GitHub answered 401: Bad credentials (hint: the token is wrong, has expired or was revoked: make a new one; on GitHub Enterprise Server it must be a token of that server)");
+}
+
+#[test]
+fn in_a_step_on_github_nothing_is_masked_into_the_result() {
+    let stage =
+        Stage::new().env("GITHUB_ACTIONS", "true").env("OPENAI_API_KEY", "sk-known-to-the-step-0123456789");
+    let calls = Calls::on(stage.env("GH_ENTERPRISE_TOKEN", "github_pat_wrong"));
+    let line = one_call(&calls);
+    assert!(line.starts_with("exit 1: cannot read the repository"), "{line}");
+    assert!(
+        !line.contains("sk-known") && !line.contains("github_pat_wrong") && !line.contains("::"),
+        "{line}"
+    );
+}
+
+#[test]
+fn a_workflow_that_is_not_there() {
+    let calls = Calls::new();
+    calls.stage.target("workflow: evals.yml");
+    assert_snapshot!(one_call(&calls), @"exit 3: cannot read the workflow `evals.yml` of `acme/runner`: GitHub answered 404: Not Found (hint: the file `.github/workflows/evals.yml` must exist on the default branch of `acme/runner` (copy `workflows/run-evals.yml` there), and the token must see the repository: a fine-grained token needs access to `acme/runner` with the repository permission `Actions: read`)");
+}
+
+#[test]
+fn a_run_that_fails_is_told_with_its_log_and_resumed_by_the_next_attempt() {
+    let calls = Calls::new();
+    calls.stage.github.put_file(REPO, "targets.yaml", "targets: []\n");
+    assert_snapshot!(one_call(&calls), @"exit 5: no answer: the run ended with `failure`: http://[github]/acme/runner/actions/runs/[run]: `acme/runner` has no target `llm` in its `targets.yaml` (hint: let `target` of the dispatcher's target name one of these: )");
+    // Somebody mends it; the next attempt is the same batch.
+    calls.stage.github.put_file(REPO, "targets.yaml", runner_targets(&calls.stage.llm.base_url(), ""));
+    assert_eq!(calls.call("c0", "message 0", 1, &["--workers", "1"]).answer(), "message 0");
+    assert_eq!(calls.stage.starts(), 2);
+    calls.stage.paid_once(1);
+}
+
+#[test]
+fn a_run_that_never_starts() {
+    let calls = Calls::new();
+    calls.stage.github.fault(What::StartupFailure);
+    assert_snapshot!(one_call(&calls), @"exit 5: no answer: the run ended with `startup_failure`: http://[github]/acme/runner/actions/runs/[run]: no job was started: the workflow file is not accepted, or the runner is not available");
+}
+
+#[test]
+fn a_run_that_takes_too_long_goes_on_and_the_next_attempt_waits_for_it() {
+    let calls = Calls::with_llm(&["--latency-ms", "4000"]);
+    calls.stage.target("timeout: 1s");
+    let line = one_call(&calls);
+    let batch = line.split("collect ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    assert_snapshot!(line.replace(&batch, "[batch]"), @"exit 5: no answer: the run goes on after 1 s; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects what it answers");
+    calls.stage.target("");
+    assert_eq!(calls.call("c0", "message 0", 1, &["--workers", "1"]).answer(), "message 0");
+    assert_eq!(calls.stage.starts(), 1);
+    calls.stage.paid_once(1);
+}
+
+#[test]
+fn a_model_that_refuses_is_told_and_asked_again_by_the_next_attempt() {
+    let calls = Calls::with_llm(&["--require-key", "another-key-than-the-runner-has"]);
+    let line = one_call(&calls);
+    assert_snapshot!(line, @"exit 1: the call failed (auth, HTTP 401): Incorrect API key provided: *** (hint: mend the key among the secrets of the runner repository)");
+    let again = told(&calls, calls.call("c0", "message 0", 1, &["--workers", "1"]));
+    assert_eq!(again, line);
+    // The key may be mended: what a later run may answer is called again.
+    assert_eq!(calls.stage.starts(), 2);
+}
+
+#[test]
+fn attempts_that_fail_together_are_tried_once() {
+    let calls = Calls::on(Stage::new().env("GH_ENTERPRISE_TOKEN", "github_pat_wrong"));
+    let looked = || calls.stage.github.calls_of("GET /repos/{owner}/{repo}");
+    for attempt in 0..3 {
+        let more = ["--workers", "5", "--window", "10m"];
+        let all: Vec<_> = (0..5).map(|n| calls.start(&format!("c{n}"), "message", attempt, &more)).collect();
+        let lines: Vec<_> = all.into_iter().map(|call| call.wait().failure()).collect();
+        assert!(lines.iter().all(|line| line.contains("Bad credentials")), "{lines:?}");
+        assert_eq!(looked(), attempt as usize + 1);
+    }
+    assert_eq!(calls.stage.starts(), 0);
+}
+
+#[test]
+fn mistakes_in_the_target_are_told_before_anyone_waits() {
+    let calls = Calls::new();
+    calls
+        .stage
+        .workspace
+        .write("targets.yaml", "targets:\n  - name: cloud\n    provider: github-actions\n    repoo: a/b\n");
+    assert_snapshot!(one_call(&calls), @"exit 3: target `cloud`: `repo` is missing (targets.yaml:2:11) (hint: add `repo: owner/name`, the repository that holds the keys)");
+    assert_eq!(calls.files("waiting").len(), 0);
+}
+
+#[test]
+fn a_target_that_is_not_there() {
+    let calls = Calls::new();
+    calls.stage.workspace.write("targets.yaml", "targets:\n  - name: other\n    provider: mock\n");
+    assert_snapshot!(one_call(&calls), @"exit 3: no target `cloud` in `targets.yaml` (hint: `--target` chooses one; its targets: `other`)");
+}
+
+/// AgentV starts commands in workspaces: a stranger's repository with a targets file of its own.
+#[test]
+fn a_targets_file_that_nobody_named_chooses_no_host_for_a_key() {
+    let calls = Calls::new();
+    let thief = MockLlm::start(&[]);
+    let target = format!(
+        "targets:\n  - name: cloud\n    provider: openai-compatible\n    base_url: {}\n    model: m\n    api_key: ${{{{ GH_ENTERPRISE_TOKEN }}}}\n",
+        thief.base_url()
+    );
+    calls.stage.workspace.write("targets.yaml", target);
+    assert_snapshot!(one_call(&calls), @"exit 3: target `cloud` is no runner repository, and its targets file was not named (hint: add `--targets /path/to/targets.yaml` to the `command`: AgentV starts commands in workspaces, whose files are not yours)");
+    assert_eq!(thief.counter("requests"), 0);
+}
+
+#[test]
+fn a_wrong_command_line() {
+    let calls = Calls::new();
+    let done = calls.call("c0", "message 0", 0, &["--worker", "1"]);
+    assert_eq!(done.code, Some(2));
+    assert_snapshot!(done.stderr, @"unexpected argument '--worker' found (hint: `run-evals adapter --help` shows a `command`)");
+}
+
+#[test]
+fn a_call_that_is_stopped_tells_how_to_collect() {
+    let calls = Calls::with_llm(&["--latency-ms", "3000"]);
+    let call = calls.start("c0", "message 0", 0, &["--workers", "1"]);
+    Stage::until("the call to the model", || calls.stage.llm.counter("in_flight") == 1);
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(call.child.id()).unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::SIGINT).unwrap();
+    let line = told(&calls, call.wait());
+    let batch = line.split("collect ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    assert_snapshot!(line.replace(&batch, "[batch]"), @"exit 5: stopped by a signal (hint: what was started goes on; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects what it answers)");
+    let exchange = calls.stage.workspace.path(".run-evals/exchange.git");
+    let collect = ["collect", &batch, "--exchange", exchange.to_str().unwrap(), "--output", "out"];
+    calls.stage.workspace.run(&collect).expect(0);
+    calls.stage.paid_once(1);
+}
+
+#[test]
+fn an_empty_prompt() {
+    let calls = Calls::new();
+    assert_snapshot!(told(&calls, calls.call("batch", "", 0, &[])), @"exit 3: the prompt is empty (hint: a target with `provider_batching: true` gets no prompts: remove that key, or let the command be `run-evals dispatch --agentv-batch SUITE …`)");
+}
+
+#[test]
+fn a_file_that_is_not_there() {
+    let calls = Calls::new();
+    let more = ["--files", "/nowhere/notes.md"];
+    assert_snapshot!(told(&calls, calls.call("c0", "message 0", 0, &more)), @"exit 3: cannot read the attachment `/nowhere/notes.md`: No such file or directory (os error 2) (hint: AgentV names it; `--files {FILES}` passes its list on)");
+}

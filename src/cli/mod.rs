@@ -2,11 +2,14 @@
 
 mod actions;
 mod args;
+mod asking;
 mod begin;
 mod collect;
 mod display;
 mod eval;
+mod follow;
 mod github;
+mod grading;
 mod inputs;
 mod output;
 mod remote;

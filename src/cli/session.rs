@@ -1,30 +1,31 @@
 //! What `eval` and `dispatch` do: read everything, plan a batch a target, hand over, run here or on GitHub, collect.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Instant;
 
 use anyhow::Context as _;
 
-use super::args::{Format, GithubArgs, RemoteArgs, WorkArgs};
-use super::begin::{Begun, HandedOver};
+use super::args::{Format, GithubArgs, GradingArgs, RemoteArgs, WorkArgs};
+use super::asking::{self, Graders};
+use super::begin::Begun;
 use super::display::Display;
+use super::follow::Following;
+use super::grading::{self, Grading, ToGrade};
 use super::output::Output;
-use super::{inputs, signals};
-use crate::config::{Env, SuiteOptions, load_suite};
-use crate::dispatcher::{self, BatchName, Collection, PlannedBatch, Purpose, Sharding};
+use super::{actions, inputs};
+use crate::config::{Env, GraderOptions, SuiteOptions, load_suite};
+use crate::dispatcher::{self, BatchName, PlannedBatch, Purpose, Sharding};
 use crate::exchange::LocalExchange;
-use crate::model::{BatchId, Exit, Failure, RunnerOptions, Suite, SuiteTarget, Target, TestCase};
+use crate::model::{Exit, Failure, RunnerOptions, Suite, SuiteTarget, Target, TestCase};
 use crate::report::Summary;
-use crate::runner::{self, Progress, RunOptions};
+use crate::runner::{self, RunOptions};
 
 /// The target of a suite that names none.
 const DEFAULT_TARGET: &str = "default";
 
 /// What is to be asked.
 pub(super) enum Input {
-    /// A suite.
-    Suite(PathBuf),
+    /// A suite, and how its answers are graded, if they are.
+    Suite(PathBuf, Option<GradingArgs>),
     /// A file with one request a line.
     Requests(PathBuf),
 }
@@ -35,7 +36,8 @@ pub(super) struct Session<'d> {
     work: Work,
     targets: Vec<Chosen>,
     pub(super) batch_name: BatchName,
-    options: RunOptions,
+    pub(super) grading: Option<Grading>,
+    pub(super) options: RunOptions,
     pub(super) remote_options: RunnerOptions,
     pub(super) github: GithubArgs,
     pub(super) remote: RemoteArgs,
@@ -46,6 +48,8 @@ pub(super) struct Session<'d> {
 /// A target as it was asked for, which may be an alias, and what it leads to.
 pub(super) struct Chosen {
     asked: String,
+    /// Its name in the targets file.
+    served_as: String,
     target: Target,
     sharding: Sharding,
 }
@@ -64,15 +68,21 @@ impl<'d> Session<'d> {
     pub(super) fn open(input: Input, args: &WorkArgs, display: &'d Display) -> anyhow::Result<Self> {
         let WorkArgs { targets: target_args, batch, limits, github, remote, output: _ } = args;
         let cwd = std::env::current_dir().context("cannot find the working directory")?;
-        let (Input::Suite(path) | Input::Requests(path)) = &input;
+        let (Input::Suite(path, _) | Input::Requests(path)) = &input;
         let file = cwd.join(path);
         let near = file.parent().unwrap_or(&cwd);
         let mut env = inputs::environment(near, &cwd)?;
         let targets_file = inputs::targets_file(target_args.targets.as_deref(), near, &cwd, display)?;
         env.mark_secret(targets_file.secret_names());
+        let mut grading_args = None;
         let (name, work) = match input {
-            Input::Suite(path) => {
-                let (suite, warnings) = load_suite(&path, &SuiteOptions { env: &env, cwd: &cwd })?;
+            Input::Suite(path, args) => {
+                let graders = args.as_ref().map(|args| GraderOptions {
+                    ignore_unknown: args.ignore_unknown_graders,
+                    allow_commands: args.allow_commands || !actions::is_our_container(),
+                });
+                grading_args = args;
+                let (suite, warnings) = load_suite(&path, &SuiteOptions { env: &env, cwd: &cwd, graders })?;
                 for warning in &warnings {
                     display.warning(warning);
                 }
@@ -83,7 +93,8 @@ impl<'d> Session<'d> {
         };
         let mut targets: Vec<Chosen> = Vec::new();
         for SuiteTarget { name: asked, use_target } in asked_targets(&target_args.target, &work) {
-            let mut target = targets_file.resolve(use_target.as_ref().unwrap_or(&asked), &env)?;
+            let served_as = use_target.clone().unwrap_or_else(|| asked.clone());
+            let mut target = targets_file.resolve(&served_as, &env)?;
             if use_target.is_some() {
                 match &mut target {
                     Target::Runner(target) => target.name.clone_from(&asked),
@@ -105,7 +116,7 @@ impl<'d> Session<'d> {
                     Sharding { shards: target.shards, limits: targets_file.limits(runner, &env) }
                 }
             };
-            targets.push(Chosen { asked, target, sharding });
+            targets.push(Chosen { asked, served_as, target, sharding });
         }
         let mut budget_usd = limits.budget_usd;
         let mut workers = None;
@@ -145,6 +156,19 @@ impl<'d> Session<'d> {
         };
         let budget_usd = budget_usd.map(|budget| if there == 0 { budget } else { part_usd(budget, here) });
         let max_requests = limits.max_requests.map(|most| if there == 0 { most } else { part(most, here) });
+        let grading = match (&work, &grading_args) {
+            (Work::Suite { suite, .. }, Some(args)) => {
+                let names: Vec<(&str, &Target)> =
+                    targets.iter().map(|chosen| (chosen.served_as.as_str(), &chosen.target)).collect();
+                let chosen = args.grader_target.as_deref();
+                let graders = Graders::find(suite, &names, chosen, &targets_file, limits, &env)?;
+                if let Some(id) = batch.batch_id.as_ref().filter(|_| !graders.is_empty()) {
+                    asking::batch_name(id, 1)?;
+                }
+                Some(Grading::new(args, suite, &env, graders))
+            }
+            _ => None,
+        };
         let batch_name =
             BatchName { given: batch.batch_id.clone(), one_of_several: targets.len() > 1, taken: 0 };
         Ok(Self {
@@ -152,6 +176,7 @@ impl<'d> Session<'d> {
             work,
             targets,
             batch_name,
+            grading,
             options: RunOptions {
                 budget_usd,
                 max_requests,
@@ -245,81 +270,50 @@ impl<'d> Session<'d> {
         mut output: Output,
         format: Format,
     ) -> anyhow::Result<Exit> {
-        let anywhere_else = batches.iter().any(|batch| matches!(batch, Begun::There(..)));
-        let interrupts = anywhere_else.then(signals::interrupts).transpose()?;
-        let stop = match &interrupts {
-            Some(interrupts) => signals::stop_at_first(interrupts.clone()),
-            None => signals::stop_requested()?,
-        };
-        let started = Instant::now();
-        let mut options = self.options.clone();
-        let mut summaries = Vec::new();
-        let (mut complete, mut tidy) = (Vec::new(), Vec::new());
+        let grades_elsewhere = self.grading.as_ref().is_some_and(|grading| grading.graders.any_remote());
+        let elsewhere = batches.iter().any(|batch| matches!(batch, Begun::There(..)));
+        let mut following = Following::new(self.options.clone(), elsewhere || grades_elsewhere)?;
+        let (mut summaries, mut to_grade) = (Vec::new(), Vec::new());
         let mut waiting = std::collections::VecDeque::from(batches);
         while let Some(batch) = waiting.pop_front() {
-            let (batch, target) = match (batch, &interrupts) {
-                (Begun::Here(batch, target), _) => (batch, target),
-                (Begun::There(mut batch), Some(interrupts)) => {
-                    if let Err(error) = batch.wait(self.display, interrupts).await {
-                        self.tell_left(waiting.make_contiguous());
-                        return Err(error);
-                    }
-                    let collection = batch.collect(&mut output, self.display)?;
-                    summaries.push(collection.summary);
-                    if !collection.resumable && collection.missing == 0 {
-                        tidy.push(batch);
-                    }
-                    continue;
+            let target = batch.target_name().to_owned();
+            let start = grading::length(output.responses_path().as_deref());
+            let collection = match self.follow(exchange, batch, &mut output, &mut following).await {
+                Ok(collection) => collection,
+                Err(error) => {
+                    self.tell_left(waiting.make_contiguous());
+                    return Err(error);
                 }
-                (Begun::There(..), None) => continue,
             };
-            let HandedOver { run_id, id, sha256, .. } = *batch;
-            options.batch_sha256 = Some(sha256);
-            let progress = Arc::new(Progress::default());
-            let choose = |_: &_| Ok(target.clone());
-            let work = runner::run(exchange, &id, choose, &options, &progress, stop.clone());
-            let report = self.display.follow(&progress, work).await?;
-            let collection = self.collect(exchange, &run_id, &id, &mut output)?;
+            let range = start..grading::length(output.responses_path().as_deref());
+            to_grade.push(ToGrade { target, batch_id: collection.summary.batch_id.clone(), range });
             summaries.push(collection.summary);
-            if !collection.resumable {
-                complete.push(id);
-            }
-            let spent = report.totals.cost_usd.unwrap_or(0.0);
-            options.budget_usd = options.budget_usd.map(|budget| (budget - spent).max(0.0));
-            options.max_requests = options.max_requests.map(|most| most.saturating_sub(report.called));
-            options.deadline =
-                self.options.deadline.map(|deadline| deadline.saturating_sub(started.elapsed()));
         }
-        let exit = output.finish(Summary::new(self.name.clone(), summaries), format)?;
-        // Only now: until the responses are in place, they can be collected again.
-        for id in complete {
-            exchange.delete_batch(&id)?;
-        }
-        if let Some(interrupts) = &interrupts {
-            for batch in tidy {
-                batch.tidy(self.remote.delete_results, self.display, interrupts).await;
+        let mut summary = Summary::new(self.name.clone(), summaries);
+        if self.grading.is_some() && following.is_stopped() {
+            self.display.note("the answers are not graded, because the run was interrupted");
+        } else if let Some(grading) = &self.grading {
+            match self.grade(exchange, &to_grade, &mut output, &mut following).await {
+                Ok(scores) => summary.add_scores(scores, grading.threshold),
+                Err(error) => {
+                    // The answers are there all the same.
+                    output.forget_scores()?;
+                    output.finish(summary, format)?;
+                    return Err(error);
+                }
             }
         }
+        let exit = output.finish(summary, format)?;
+        self.tidy(exchange, following).await?;
         Ok(exit)
     }
 
-    fn collect(
-        &self,
-        exchange: &LocalExchange,
-        run_id: &BatchId,
-        id: &BatchId,
-        output: &mut Output,
-    ) -> anyhow::Result<Collection> {
-        let collection = dispatcher::collect(exchange, id, None, output)?;
-        self.display.warnings(&collection.warnings);
-        if collection.resumable {
-            if let Some(stop) = collection.summary.stopped {
-                self.display.note(&format!("stopped early: {}", stop.describe()));
-            }
-            let note = format!("to call what is missing: add `--batch-id {run_id}` to the same command");
-            self.display.note(&note);
+    /// The suite, if it is one.
+    pub(super) fn suite(&self) -> Option<&Suite> {
+        match &self.work {
+            Work::Suite { suite, .. } => Some(suite),
+            Work::Requests(_) => None,
         }
-        Ok(collection)
     }
 }
 
@@ -329,7 +323,7 @@ fn as_float(count: u64) -> f64 {
 }
 
 /// The runner's own target for a batch.
-fn served_by(target: &Target) -> &str {
+pub(super) fn served_by(target: &Target) -> &str {
     match target {
         Target::Runner(target) => &target.name,
         Target::Remote(target) => target.target.as_deref().unwrap_or(DEFAULT_TARGET),

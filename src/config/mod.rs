@@ -26,7 +26,7 @@ pub use node::{Fields, Key, Node, NodeValue, did_you_mean};
 pub use policy::Policy;
 pub use roots::Roots;
 pub use source::{Source, Span, shown};
-pub use suite::{SuiteOptions, load_suite};
+pub use suite::{GraderOptions, SuiteOptions, load_suite};
 pub use targets::{TargetsFile, parse_duration};
 pub use workflow::WorkflowInputs;
 pub use yaml::Document;

@@ -3,14 +3,17 @@
 //! `request` and `response` are the two line formats that dispatcher and runner share, `batch` the manifests around
 //! them, `target` what a validated target says, `suite` what a loaded suite says, `failure` how anything ends.
 //! `dispatch` is what a dispatcher tells a runner on GitHub, `names` the rules of GitHub's and git's names,
-//! `request_line` reads a request, `pattern` is a regular expression that graders use, `score` is what an answer is worth, `text` makes foreign text safe to show.
+//! `request_line` reads a request, `text` makes foreign text safe to show. `grader` is how an answer is graded, `pattern` and
+//! `prompt` are what graders use, `score` is what an answer is worth.
 
 mod batch;
 mod dispatch;
 mod failure;
+mod grader;
 mod ids;
 mod names;
 mod pattern;
+mod prompt;
 mod request;
 mod request_line;
 mod response;
@@ -25,9 +28,14 @@ pub use batch::{
 };
 pub use dispatch::{DISPATCH_INPUTS, DispatchId, DispatchInputs, HandOver, RunnerOptions};
 pub use failure::{Exit, Failure};
+pub use grader::{
+    Aggregator, CodeGrader, Field, FieldMatch, Grader, GraderKind, Grading, LlmGrader, MetricLimits, Prompt,
+    Rubric, RubricOperator, ScoreRange, TokenLimits, Which,
+};
 pub use ids::{BatchId, Digest, InvalidBatchId, request_id};
 pub use names::{is_ref_name, is_repository, reserved_folder};
 pub use pattern::{InvalidPattern, Pattern, TooManySteps};
+pub use prompt::{PROMPT_PLACES, fill_prompt, prompt_places};
 pub use request::{
     Attachment, Block, Content, JsonSchema, Message, Metadata, Params, Request, ResponseFormat, Role,
 };

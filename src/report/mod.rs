@@ -5,5 +5,5 @@ mod summary;
 mod table;
 
 pub use markdown::render_markdown;
-pub use summary::{FailureGroup, ModelSummary, Summary, TargetSummary};
+pub use summary::{FailureGroup, GraderUse, ModelSummary, ScoreSummary, Summary, TargetSummary};
 pub use table::render_table;

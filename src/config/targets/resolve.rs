@@ -33,6 +33,22 @@ impl TargetsFile {
         Ok(target.expect("with an environment, what is unknown was noted as an error"))
     }
 
+    /// The target that grades the answers of another, as that says itself, at the end of its `use_target` chain.
+    pub fn grader_of(&self, name: &str, env: &Env) -> Result<Option<String>, Failure> {
+        let path = self.follow(name, env)?;
+        let entries = path.entries[path.entries.len() - 1].node.entries().unwrap_or_default();
+        let value = |key: &str| entries.iter().find(|(known, _)| known.text == key).map(|(_, value)| value);
+        let grader = value("grader_target").or_else(|| value("judge_target")).and_then(Node::as_str);
+        Ok(grader.map(|text| interpolate(text.trim(), env, |_| ())).filter(|name| !name.is_empty()))
+    }
+
+    /// What a name leads to, as far as can be told where its keys are not set.
+    pub fn resolve_without_keys(&self, name: &str, env: &Env) -> Option<Target> {
+        let mut env = env.clone();
+        env.set_where_unset(self.secret_names(), "unset");
+        self.resolve(name, &env).ok()
+    }
+
     fn follow(&self, name: &str, env: &Env) -> Result<Path<'_>, Failure> {
         let Some(first) = self.entry(name) else {
             let hint = match did_you_mean(name, self.names()) {

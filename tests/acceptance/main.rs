@@ -8,6 +8,7 @@
 )]
 
 mod act;
+mod agentv_grading;
 mod docker;
 mod gh;
 mod image;

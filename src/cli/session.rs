@@ -162,9 +162,6 @@ impl<'d> Session<'d> {
                     targets.iter().map(|chosen| (chosen.served_as.as_str(), &chosen.target)).collect();
                 let chosen = args.grader_target.as_deref();
                 let graders = Graders::find(suite, &names, chosen, &targets_file, limits, &env)?;
-                if let Some(id) = batch.batch_id.as_ref().filter(|_| !graders.is_empty()) {
-                    asking::batch_name(id, 1)?;
-                }
                 Some(Grading::new(args, suite, &env, graders))
             }
             _ => None,
@@ -226,6 +223,10 @@ impl<'d> Session<'d> {
                 }
             };
             let id = &batch.manifest.batch_id;
+            if self.grading.as_ref().is_some_and(|grading| !grading.graders.is_empty()) {
+                // Told before the first call, not after the last.
+                asking::batch_name(id, 1)?;
+            }
             if let Some((_, twin)) = batches.iter().find(|(other, _)| other.manifest.batch_id == *id) {
                 let message =
                     format!("targets `{}` and `{}` would share the batch `{id}`", twin.name(), target.name());

@@ -1,8 +1,9 @@
 //! What an answer is worth: pure functions from a test, its answer and what was asked about it to scores, as AgentV has them.
 //!
-//! `row` grades a whole answer and joins what its graders say. `text`, `json`, `fields` (with `dates`) and `metrics` look at the
-//! answer alone. The others need something from outside, a model's word or a command's, and ask for it through `Need`: `llm`
-//! writes the `prompts` and reads what comes back, `command` does the same for commands, `composite` joins several.
+//! `row` grades a whole answer and joins what its graders say. `text`, `json`, `fields` (with `dates`, and `native_date` for
+//! what V8 makes of them) and `metrics` look at the answer alone. The others need something from outside, a model's word or a
+//! command's, and ask for it through `Need`: `llm` writes the `prompts` and reads what comes back, `command` does the same for
+//! commands, `composite` joins several.
 
 mod command;
 mod composite;
@@ -11,6 +12,7 @@ mod fields;
 mod json;
 mod llm;
 mod metrics;
+mod native_date;
 mod prompts;
 mod row;
 #[cfg(test)]

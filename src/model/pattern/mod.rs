@@ -2,10 +2,11 @@
 //!
 //! Suites are written for AgentV, which gives its patterns to JavaScript: lookarounds, backreferences, `\d` and `.` of its own
 //! meaning, texts as UTF-16. The crates that know this dialect cannot be stopped, and a pattern of a stranger can take
-//! longer than the universe lasts. So a pattern is read here (`parse`, `class`), turned into a `program`, and run by a
+//! longer than the universe lasts. So a pattern is read here (`parse`, `escape`, `class`), turned into a `program`, and run by a
 //! `machine` that counts its steps. The tests compare it with such a crate.
 
 mod class;
+mod escape;
 mod machine;
 mod parse;
 mod program;

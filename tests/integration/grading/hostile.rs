@@ -114,3 +114,23 @@ fn an_answer_cannot_give_orders_to_actions() {
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(!printed.lines().any(|line| line.trim_start().starts_with("::error::x")), "{printed}");
 }
+
+#[test]
+fn an_interrupted_command_is_ended_and_the_answers_are_kept() {
+    let workspace = workspace(
+        "tests:\n  - id: a\n    input: x\n    assertions:\n      - { type: code-grader, command: 'echo $$ > self; sleep 600' }\n",
+    );
+    let mut eval = workspace.command(&["eval", "s.eval.yaml", "--output", "out", "-q"]);
+    let mut eval =
+        eval.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    wait_for("the command runs", || {
+        std::fs::read_to_string(workspace.path("self")).is_ok_and(|pid| pid.ends_with('\n'))
+    });
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(eval.id()).unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    assert_eq!(eval.wait().unwrap().code(), Some(5));
+    assert_eq!(workspace.rows("out/responses.jsonl").len(), 1);
+    assert!(!workspace.path("out/scores.jsonl").exists());
+    let command = workspace.read("self");
+    wait_for("the command is alive", || !is_alive(&command));
+}

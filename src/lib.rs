@@ -12,6 +12,7 @@ pub mod error;
 pub mod exchange;
 pub mod git;
 pub mod github;
+pub mod grade;
 pub mod logging;
 pub mod model;
 pub mod providers;

@@ -54,6 +54,11 @@ pub(super) fn is_step() -> bool {
     *IS_STEP.get_or_init(|| std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true"))
 }
 
+/// Whether this process runs in the container of our action, from which the Docker engine of the machine can be reached.
+pub(super) fn is_our_container() -> bool {
+    is_step() && ["RUN_EVALS_IMAGE", "INPUT_MODE"].iter().any(|name| std::env::var_os(name).is_some())
+}
+
 /// Tells something on the run's page. Whether it did: elsewhere, and beyond what GitHub shows, it does not.
 pub fn annotate(kind: Annotation, text: &str) -> bool {
     if !is_step() || COUNTS[kind as usize].fetch_add(1, Ordering::Relaxed) >= MOST_ANNOTATIONS {
@@ -138,6 +143,8 @@ fn summary_outputs(summary: &Summary) -> Vec<(&'static str, String)> {
             "cost-usd",
             if costs.is_empty() { String::new() } else { format!("{:.6}", costs.iter().sum::<f64>()) },
         ),
+        ("passed", summary.passed.map(|passed| passed.to_string()).unwrap_or_default()),
+        ("score", summary.score.map(|score| format!("{score:.6}")).unwrap_or_default()),
     ]
 }
 

@@ -128,7 +128,7 @@ async fn run(
     memory: &BatchMemory,
     display: &Display,
 ) -> anyhow::Result<Option<String>> {
-    let session = Session::open(Input::Suite(suite.to_owned()), &args.work, display)?;
+    let session = Session::open(Input::Suite(suite.to_owned(), None), &args.work, display)?;
     session.can_be_agentv_batch()?;
     let batches = session.plan()?;
     let exchange = match &args.work.batch.exchange {

@@ -18,7 +18,8 @@ use crate::model::{Digest, Exit, Failure};
 pub(super) const DEFAULT_OUTPUT: &str = ".run-evals/results";
 
 pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Exit> {
-    let session = Session::open(Input::Suite(args.suite.clone()), &args.work, display)?;
+    let grading = (!args.grading.no_grade).then_some(args.grading);
+    let session = Session::open(Input::Suite(args.suite.clone(), grading), &args.work, display)?;
     let batches = session.plan()?;
     let exchange = inputs::exchange(&args.work.batch.exchange)?;
     let chosen = args.work.output.output.map(|dir| Output::open(Some(dir))).transpose()?;
@@ -64,7 +65,7 @@ pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::R
     let suite_path = args.suite.clone().unwrap_or_default();
     let input = match (args.requests, args.suite) {
         (Some(requests), _) => Input::Requests(requests),
-        (None, Some(suite)) => Input::Suite(suite),
+        (None, Some(suite)) => Input::Suite(suite, None),
         (None, None) => return Err(Failure::new(Exit::Usage, "expected a suite or `--requests FILE`").into()),
     };
     let session = Session::open(input, &args.work, display)?;

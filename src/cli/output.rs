@@ -1,7 +1,7 @@
 //! Where responses and the summary go.
 
 use std::fmt::Write as _;
-use std::io::Write;
+use std::io::{Seek as _, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -16,15 +16,6 @@ use crate::config::shown;
 use crate::model::{Exit, Failure, printable};
 use crate::report::{Summary, render_table};
 
-/// Where rows go.
-pub(super) trait Rows: Write {
-    /// The rows that come from now on are of this target.
-    fn of_target(&mut self, _name: &str) {}
-}
-
-impl Rows for Vec<u8> {}
-impl Rows for NamedTempFile {}
-
 /// Where the responses of a command go.
 #[derive(Debug)]
 pub(super) struct Output {
@@ -33,13 +24,26 @@ pub(super) struct Output {
     to: To,
 }
 
-/// A directory with `responses.jsonl` and `summary.json`, or stdout with the responses alone.
+/// A directory with `responses.jsonl`, `scores.jsonl` and `summary.json`, or stdout with the responses alone.
 #[derive(Debug)]
 enum To {
     /// The responses are the data; there is no summary but the exit code.
     Stdout,
     /// The responses are written under a name of their own and renamed when they are whole.
-    Directory { responses: NamedTempFile, asked: Vec<(&'static str, NamedTempFile)>, dir: OutputDir },
+    Directory {
+        responses: NamedTempFile,
+        asked: Vec<(&'static str, NamedTempFile)>,
+        scores: Scores,
+        dir: OutputDir,
+    },
+}
+
+/// The scores while they are written: those of one target may have to be written again.
+#[derive(Debug, Default)]
+pub(super) struct Scores {
+    file: Option<NamedTempFile>,
+    /// How much of it stays.
+    kept: u64,
 }
 
 /// A directory that is taken away again if it was made here and stays empty.
@@ -71,12 +75,22 @@ impl Output {
             .with_context(|| format!("cannot make the directory `{}`", path.display()))?;
         let dir = OutputDir { path, is_new };
         let responses = temporary_file(&dir.path)?;
-        Ok(Self { to: To::Directory { responses, asked: Vec::new(), dir }, replay: None })
+        Ok(Self {
+            to: To::Directory { responses, asked: Vec::new(), scores: Scores::default(), dir },
+            replay: None,
+        })
     }
 
     /// The same, and the answers go to a file for AgentV too.
     pub(super) fn and_replay(self, replay: Option<ReplayFile>) -> Self {
         Self { replay, ..self }
+    }
+
+    /// The rows that come from now on are of this target.
+    pub(super) fn of_target(&mut self, name: &str) {
+        if let Some(replay) = &mut self.replay {
+            replay.of_target(name);
+        }
     }
 
     /// Keeps what was asked beside what was answered, for reports; it is put in place with the rest.
@@ -93,6 +107,45 @@ impl Output {
         Ok(())
     }
 
+    /// The file with the responses so far.
+    pub(super) fn responses_path(&self) -> Option<PathBuf> {
+        match &self.to {
+            To::Stdout => None,
+            To::Directory { responses, .. } => Some(responses.path().to_path_buf()),
+        }
+    }
+
+    /// Where the scores of a target go.
+    pub(super) fn begin_scores(&mut self) -> anyhow::Result<&mut dyn Write> {
+        let To::Directory { scores, dir, .. } = &mut self.to else {
+            anyhow::bail!("there is nowhere to put scores")
+        };
+        if scores.file.is_none() {
+            scores.file = Some(temporary_file(&dir.path)?);
+        }
+        match &mut scores.file {
+            Some(file) => Ok(file),
+            None => anyhow::bail!("there is nowhere to put scores"),
+        }
+    }
+
+    /// Takes back the scores of a target that are not all there.
+    pub(super) fn forget_scores(&mut self) -> anyhow::Result<()> {
+        if let To::Directory { scores: Scores { file: Some(file), kept }, .. } = &mut self.to {
+            file.as_file().set_len(*kept).context("cannot write the scores")?;
+            file.as_file().seek(SeekFrom::Start(*kept)).context("cannot write the scores")?;
+        }
+        Ok(())
+    }
+
+    /// The scores of a target are all there.
+    pub(super) fn keep_scores(&mut self) -> anyhow::Result<()> {
+        if let To::Directory { scores: Scores { file: Some(file), kept }, .. } = &mut self.to {
+            *kept = file.as_file().metadata().context("cannot write the scores")?.len();
+        }
+        Ok(())
+    }
+
     /// Puts the files in place, prints what the command prints, and gives the exit code.
     pub(super) fn finish(
         self,
@@ -103,13 +156,25 @@ impl Output {
         if let Some(replay) = self.replay {
             replay.finish(display)?;
         }
-        if let To::Directory { responses, asked, dir } = self.to {
+        if let To::Directory { responses, asked, scores, dir } = self.to {
             for (name, file) in asked {
                 put_in_place(file, &dir.path.join(name))?;
             }
             let path = dir.path.join("responses.jsonl");
             summary.responses = Some(path.display().to_string());
             put_in_place(responses, &path)?;
+            let scores_path = dir.path.join("scores.jsonl");
+            match scores.file.filter(|_| summary.passed.is_some()) {
+                Some(file) => {
+                    put_in_place(file, &scores_path)?;
+                    summary.scores = Some(scores_path.display().to_string());
+                }
+                // Those of an earlier run would be taken for scores of these responses.
+                None if scores_path.exists() => {
+                    std::fs::remove_file(&scores_path).context("cannot remove old scores")?;
+                }
+                None => {}
+            }
             let json = format!("{}\n", serde_json::to_string_pretty(&summary)?);
             let mut file = temporary_file(&dir.path)?;
             file.write_all(json.as_bytes()).context("cannot write the summary")?;
@@ -119,6 +184,9 @@ impl Output {
                 Format::Text => {
                     let cwd = std::env::current_dir().unwrap_or_default();
                     let mut text = format!("{}\nresponses  {}\n", render_table(&summary), path.display());
+                    if let Some(scores) = &summary.scores {
+                        let _ = writeln!(text, "scores     {scores}");
+                    }
                     for target in &summary.targets {
                         let repo = shown(Path::new(&target.results_repo), &cwd);
                         let branch = &target.results_branch;
@@ -133,15 +201,7 @@ impl Output {
         }
         let batch = summary.targets.first().map(|target| format!("batch {}", target.batch_id));
         actions::report(&summary.suite.clone().or(batch).unwrap_or_default(), &summary)?;
-        Ok(if summary.complete { Exit::Ok } else { Exit::Incomplete })
-    }
-}
-
-impl Rows for Output {
-    fn of_target(&mut self, name: &str) {
-        if let Some(replay) = &mut self.replay {
-            replay.of_target(name);
-        }
+        Ok(summary.exit())
     }
 }
 

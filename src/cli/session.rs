@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::args::{GithubArgs, RemoteArgs, WorkArgs};
+use super::args::{GithubArgs, GradingArgs, RemoteArgs, WorkArgs};
+use super::asking::{self, Graders};
 use super::display::Display;
-use super::inputs;
+use super::grading::Grading;
 use super::replay::ReplayFile;
-use crate::config::{Env, SuiteOptions, load_suite};
+use super::{actions, inputs};
+use crate::config::{Env, GraderOptions, SuiteOptions, load_suite};
 use crate::dispatcher::{self, BatchName, PlannedBatch, Purpose, Sharding};
 use crate::model::{Exit, Failure, RunnerOptions, Suite, SuiteTarget, Target, TestCase};
 use crate::runner::{self, RunOptions};
@@ -19,8 +21,8 @@ const DEFAULT_TARGET: &str = "default";
 
 /// What is to be asked.
 pub(super) enum Input {
-    /// A suite.
-    Suite(PathBuf),
+    /// A suite, and how its answers are graded, if they are.
+    Suite(PathBuf, Option<GradingArgs>),
     /// A file with one request a line.
     Requests(PathBuf),
     /// The same with attachments in a directory, as if the command ran in `home`.
@@ -33,6 +35,7 @@ pub(super) struct Session<'d> {
     work: Work,
     targets: Vec<Chosen>,
     pub(super) batch_name: BatchName,
+    pub(super) grading: Option<Grading>,
     pub(super) options: RunOptions,
     pub(super) remote_options: RunnerOptions,
     pub(super) github: GithubArgs,
@@ -46,6 +49,8 @@ pub(super) struct Session<'d> {
 /// A target as it was asked for, which may be an alias, and what it leads to.
 pub(super) struct Chosen {
     asked: String,
+    /// Its name in the targets file.
+    served_as: String,
     target: Target,
     sharding: Sharding,
 }
@@ -66,16 +71,22 @@ impl<'d> Session<'d> {
             _ => std::env::current_dir().context("cannot find the working directory")?,
         };
         let near = match &input {
-            Input::Suite(path) | Input::Requests(path) => cwd.join(path).parent().map(Path::to_path_buf),
+            Input::Suite(path, _) | Input::Requests(path) => cwd.join(path).parent().map(Path::to_path_buf),
             Input::Calls { .. } => None,
         };
         let near = near.as_deref().unwrap_or(&cwd);
         let mut env = inputs::environment(near, &cwd)?;
         let targets_file = inputs::targets_file(target_args.targets.as_deref(), near, &cwd, display)?;
         env.mark_secret(targets_file.secret_names());
+        let mut grading_args = None;
         let (name, work) = match input {
-            Input::Suite(path) => {
-                let (suite, warnings) = load_suite(&path, &SuiteOptions { env: &env, cwd: &cwd })?;
+            Input::Suite(path, args) => {
+                let graders = args.as_ref().map(|args| GraderOptions {
+                    ignore_unknown: args.ignore_unknown_graders,
+                    allow_commands: args.allow_commands || !actions::is_our_container(),
+                });
+                grading_args = args;
+                let (suite, warnings) = load_suite(&path, &SuiteOptions { env: &env, cwd: &cwd, graders })?;
                 for warning in &warnings {
                     display.warning(warning);
                 }
@@ -89,7 +100,8 @@ impl<'d> Session<'d> {
         };
         let mut targets: Vec<Chosen> = Vec::new();
         for SuiteTarget { name: asked, use_target } in asked_targets(&target_args.target, &work) {
-            let mut target = targets_file.resolve(use_target.as_ref().unwrap_or(&asked), &env)?;
+            let served_as = use_target.clone().unwrap_or_else(|| asked.clone());
+            let mut target = targets_file.resolve(&served_as, &env)?;
             if use_target.is_some() {
                 match &mut target {
                     Target::Runner(target) => target.name.clone_from(&asked),
@@ -111,7 +123,7 @@ impl<'d> Session<'d> {
                     Sharding { shards: target.shards, limits: targets_file.limits(runner, &env) }
                 }
             };
-            targets.push(Chosen { asked, target, sharding });
+            targets.push(Chosen { asked, served_as, target, sharding });
         }
         let mut budget_usd = limits.budget_usd;
         let mut workers = None;
@@ -151,6 +163,16 @@ impl<'d> Session<'d> {
         };
         let budget_usd = budget_usd.map(|budget| if there == 0 { budget } else { part_usd(budget, here) });
         let max_requests = limits.max_requests.map(|most| if there == 0 { most } else { part(most, here) });
+        let grading = match (&work, &grading_args) {
+            (Work::Suite { suite, .. }, Some(args)) => {
+                let names: Vec<(&str, &Target)> =
+                    targets.iter().map(|chosen| (chosen.served_as.as_str(), &chosen.target)).collect();
+                let chosen = args.grader_target.as_deref();
+                let graders = Graders::find(suite, &names, chosen, &targets_file, limits, &env)?;
+                Some(Grading::new(args, suite, &env, graders))
+            }
+            _ => None,
+        };
         let batch_name =
             BatchName { given: batch.batch_id.clone(), one_of_several: targets.len() > 1, taken: 0 };
         Ok(Self {
@@ -158,6 +180,7 @@ impl<'d> Session<'d> {
             work,
             targets,
             batch_name,
+            grading,
             options: RunOptions {
                 budget_usd,
                 max_requests,
@@ -241,6 +264,10 @@ impl<'d> Session<'d> {
                 }
             };
             let id = &batch.manifest.batch_id;
+            if self.grading.as_ref().is_some_and(|grading| !grading.graders.is_empty()) {
+                // Told before the first call, not after the last.
+                asking::batch_name(id, 1)?;
+            }
             if let Some((_, twin)) = batches.iter().find(|(other, _)| other.manifest.batch_id == *id) {
                 let message =
                     format!("targets `{}` and `{}` would share the batch `{id}`", twin.name(), target.name());
@@ -286,6 +313,14 @@ impl<'d> Session<'d> {
         }
         Ok(())
     }
+
+    /// The suite, if it is one.
+    pub(super) fn suite(&self) -> Option<&Suite> {
+        match &self.work {
+            Work::Suite { suite, .. } => Some(suite),
+            Work::Requests { .. } => None,
+        }
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a handful of targets")]
@@ -294,7 +329,7 @@ fn as_float(count: u64) -> f64 {
 }
 
 /// The runner's own target for a batch.
-fn served_by(target: &Target) -> &str {
+pub(super) fn served_by(target: &Target) -> &str {
     match target {
         Target::Runner(target) => &target.name,
         Target::Remote(target) => target.target.as_deref().unwrap_or(DEFAULT_TARGET),

@@ -26,7 +26,7 @@ pub use node::{Fields, Key, Node, NodeValue, did_you_mean};
 pub use policy::Policy;
 pub use roots::{Roots, git_root};
 pub use source::{Source, Span, shown};
-pub use suite::{SuiteOptions, load_suite, media_type, normalized};
+pub use suite::{GraderOptions, SuiteOptions, load_suite, media_type, normalized};
 pub use targets::{Inspection, RunBy, TargetsFile, Variable, parse_duration, targets_schema};
 pub use workflow::WorkflowInputs;
 pub use yaml::Document;

@@ -4,16 +4,19 @@
 //! them, `target` what a validated target says, `suite` what a loaded suite says, `failure` how anything ends,
 //! `finding` what a check found out.
 //! `dispatch` is what a dispatcher tells a runner on GitHub, `names` the rules of GitHub's and git's names,
-//! `request_line` reads a request, `score` is what an answer is worth, `evaluation` what all of them come to, `text` makes foreign
-//! text safe to show.
+//! `request_line` reads a request, `text` makes foreign text safe to show. `grader` is how an answer is graded, `pattern` and
+//! `prompt` are what graders use, `score` is what an answer is worth, `evaluation` what all of them come to.
 
 mod batch;
 mod dispatch;
 mod evaluation;
 mod failure;
 mod finding;
+mod grader;
 mod ids;
 mod names;
+mod pattern;
+mod prompt;
 mod request;
 mod request_line;
 mod response;
@@ -33,8 +36,14 @@ pub use evaluation::{
 };
 pub use failure::{Exit, Failure};
 pub use finding::{Finding, Level};
+pub use grader::{
+    Aggregator, CodeGrader, Field, FieldMatch, Grader, GraderKind, Grading, LlmGrader, MetricLimits, Prompt,
+    Rubric, RubricOperator, ScoreRange, TokenLimits, Which,
+};
 pub use ids::{BatchId, Digest, InvalidBatchId, request_id};
 pub use names::{is_ref_name, is_repository, reserved_folder};
+pub use pattern::{InvalidPattern, Pattern, TooManySteps};
+pub use prompt::{PROMPT_PLACES, fill_prompt, prompt_places};
 pub use request::{
     Attachment, Block, Content, JsonSchema, Message, Metadata, Params, Request, ResponseFormat, Role,
 };

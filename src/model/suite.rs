@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attachment, Digest, Message};
+use super::{Attachment, Digest, Grading, Message};
 
 /// A loaded suite.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +22,8 @@ pub struct Suite {
     pub budget_usd: Option<f64>,
     /// `execution.workers`: how many tests run at once.
     pub workers: Option<u32>,
+    /// `execution.threshold`: what the score of a test must reach.
+    pub threshold: Option<f64>,
     /// The tests, in order.
     pub tests: Vec<TestCase>,
     /// Where the bytes of each attachment are.
@@ -48,6 +50,8 @@ pub struct TestCase {
     pub files: Vec<Attachment>,
     /// `execution.targets` of the test; empty where the suite's hold.
     pub targets: Vec<String>,
+    /// How the answer is graded.
+    pub grading: Grading,
     /// Where it stands; absent where it was not read from a file.
     pub place: Option<TestPlace>,
 }

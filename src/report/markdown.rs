@@ -115,6 +115,7 @@ mod tests {
             p95_ms: None,
             stopped: Some(Stop::Deadline),
             failures: vec![failure; failures],
+            scores: None,
         };
         Summary::new(None, vec![target])
     }

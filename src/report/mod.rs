@@ -26,7 +26,7 @@ pub use junit::render_junit;
 pub use markdown::render_markdown;
 pub use notes::{LineNote, line_notes};
 pub use results::{RESULT_FILES, Results};
-pub use summary::{FailureGroup, ModelSummary, Summary, TargetSummary};
+pub use summary::{FailureGroup, GraderUse, ModelSummary, ScoreSummary, Summary, TargetSummary};
 pub use table::render_table;
 pub use terminal::render_evaluation;
 pub use verdict::{LONGEST_SUMMARY, render_verdict};

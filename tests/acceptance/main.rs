@@ -10,6 +10,7 @@
 mod act;
 mod agentv;
 mod agentv_batch;
+mod agentv_grading;
 mod agentv_replay;
 mod agentv_run;
 mod browser;

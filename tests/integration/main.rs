@@ -11,6 +11,7 @@ mod crash;
 mod determinism;
 mod docs;
 mod github_sim;
+mod grading;
 mod hostile_batch;
 mod layers;
 mod quickstart;

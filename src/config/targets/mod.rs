@@ -87,11 +87,9 @@ impl TargetsFile {
 
     /// How fast a target may be called, as far as can be told where its keys are not set.
     pub fn limits(&self, name: &str, env: &Env) -> Option<Limits> {
-        let mut env = env.clone();
-        env.set_where_unset(self.secret_names(), "unset");
-        match self.resolve(name, &env) {
-            Ok(Target::Runner(target)) => Some(target.limits),
-            _ => None,
+        match self.resolve_without_keys(name, env)? {
+            Target::Runner(target) => Some(target.limits),
+            Target::Remote(_) => None,
         }
     }
 

@@ -42,6 +42,22 @@ impl TargetsFile {
         Ok(target.expect("with an environment, what is unknown was noted as an error"))
     }
 
+    /// The target that grades the answers of another, as that says itself, at the end of its `use_target` chain.
+    pub fn grader_of(&self, name: &str, env: &Env) -> Result<Option<String>, Failure> {
+        let (path, ended) = self.follow(name, env)?;
+        ended?;
+        let entry = path.end();
+        let grader = entry.get("grader_target").or_else(|| entry.get("judge_target")).and_then(Node::as_str);
+        Ok(grader.map(|text| interpolate(text.trim(), env, |_| ())).filter(|name| !name.is_empty()))
+    }
+
+    /// What a name leads to, as far as can be told where its keys are not set.
+    pub fn resolve_without_keys(&self, name: &str, env: &Env) -> Option<Target> {
+        let mut env = env.clone();
+        env.set_where_unset(self.secret_names(), "unset");
+        self.resolve(name, &env).ok()
+    }
+
     /// For whom the settings at the end of the way are read.
     pub(super) fn scope<'a>(&'a self, path: &'a Path<'a>, env: &'a Env) -> Scope<'a> {
         let entry = path.end();

@@ -2,6 +2,7 @@
 
 mod forgery;
 pub(crate) mod github;
+pub(crate) mod grades;
 mod llm;
 mod results;
 mod scene;

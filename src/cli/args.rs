@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::report_args::ReportCommandArgs;
+use super::report_args::{ReportArgs, ReportCommandArgs};
 use crate::config::parse_duration;
 use crate::dispatcher::HandOverChoice;
 use crate::exchange::LocalExchange;
@@ -140,6 +140,9 @@ pub struct EvalArgs {
     /// A file that gets the answers as AgentV's `provider: replay` plays them
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub replay_out: Option<PathBuf>,
+    /// What is told of the scores.
+    #[command(flatten)]
+    pub report: ReportArgs,
 }
 
 /// How answers are graded.

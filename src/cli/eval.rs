@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -10,8 +10,9 @@ use super::args::{DispatchArgs, EvalArgs};
 use super::begin::HandedOver;
 use super::display::Display;
 use super::output::Output;
+use super::publish::{self, Publication};
 use super::session::{Input, Session};
-use super::{begin, inputs, resume};
+use super::{actions, begin, inputs, resume};
 use crate::model::{Digest, Exit, Failure};
 
 /// Where `eval` puts its files unless told otherwise.
@@ -19,6 +20,7 @@ pub(super) const DEFAULT_OUTPUT: &str = ".run-evals/results";
 
 pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Exit> {
     let grading = (!args.grading.no_grade).then_some(args.grading);
+    publish::check(&args.report)?;
     let session = Session::open(Input::Suite(args.suite.clone(), grading), &args.work, display)?;
     let batches = session.plan()?;
     let exchange = inputs::exchange(&args.work.batch.exchange)?;
@@ -34,7 +36,26 @@ pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Ex
     output.keep("tests.jsonl", |out| session.write_places(out))?;
     let output = output.and_replay(replay);
     let begun = session.begin(&exchange, batches).await?;
-    session.run(&exchange, begun, output, args.work.output.format).await
+    let dir = output.dir().map(Path::to_path_buf);
+    let exit = session.run(&exchange, begun, output, args.work.output.format).await?;
+    let is_told =
+        |dir: &Path| args.report.is_asked() || actions::is_step() && dir.join("scores.jsonl").exists();
+    let Some(dir) = dir.filter(|dir| is_told(dir)) else { return Ok(exit) };
+    let publication = Publication {
+        dir: &dir,
+        args: &args.report.of_eval(),
+        github: &args.work.github,
+        format: None,
+        env: &session.env,
+        display,
+    };
+    let published = publish::publish(&publication).await?.exit;
+    // What is asked for decides; without it, whatever is worse: incomplete, below the threshold or the baseline, fine.
+    let worse = |exit: Exit| {
+        [Exit::Ok, Exit::BelowThreshold, Exit::Incomplete].iter().position(|known| *known == exit)
+    };
+    let is_decided = !args.report.fail_on.is_empty() || worse(published) > worse(exit);
+    Ok(if is_decided { published } else { exit })
 }
 
 /// The requests of all batches; targets that are asked the same have them in common.

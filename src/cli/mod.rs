@@ -3,6 +3,7 @@
 mod actions;
 mod adapter;
 mod agentv_batch;
+mod agentv_run;
 mod answer;
 mod args;
 mod asking;

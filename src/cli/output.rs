@@ -107,6 +107,14 @@ impl Output {
         Ok(())
     }
 
+    /// The directory, if it is one.
+    pub(super) fn dir(&self) -> Option<&Path> {
+        match &self.to {
+            To::Stdout => None,
+            To::Directory { dir, .. } => Some(&dir.path),
+        }
+    }
+
     /// The file with the responses so far.
     pub(super) fn responses_path(&self) -> Option<PathBuf> {
         match &self.to {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::actions::{self, Annotation};
+use super::agentv_run;
 use super::args::{Format, GithubArgs};
 use super::baseline::{self, Baseline};
 use super::display::{self, Display};
@@ -66,6 +67,9 @@ pub(super) async fn publish(publication: &Publication<'_>) -> anyhow::Result<Pub
         display.warning(&format!("`{}` has no `scores.jsonl`: nothing was graded", dir.display()));
     }
     write_files(&evaluation, &results, earlier.as_ref(), args)?;
+    if let Some(to) = &args.agentv_run {
+        agentv_run::write(dir, evaluation.suite.as_deref().unwrap_or("eval"), to)?;
+    }
     match publication.format {
         Some(Format::Json) => display::json(&json(&evaluation)?)?,
         Some(Format::Text) => display::stdout(&render_evaluation(&evaluation, &results))?,
@@ -97,6 +101,16 @@ pub(super) async fn publish(publication: &Publication<'_>) -> anyhow::Result<Pub
         ("results-path", dir.display().to_string()),
     ];
     Ok(Published { exit, outputs })
+}
+
+/// Refuses what could not be told, before anything is paid for.
+pub(super) fn check(args: &ReportArgs) -> anyhow::Result<()> {
+    let cwd = std::env::current_dir()?;
+    args.agentv_run.as_deref().map(agentv_run::check).transpose()?;
+    let baseline =
+        args.baseline.as_deref().map(|named| baseline::find(named, &cwd, args.bless)).transpose()?;
+    baseline.as_ref().map(Baseline::read).transpose()?;
+    Ok(())
 }
 
 /// What makes the command fail. To bless is to accept what is worse.

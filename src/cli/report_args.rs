@@ -54,6 +54,9 @@ pub struct ReportArgs {
     /// Write JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write a run directory that `agentv results`, `agentv compare` and AgentV's dashboard read
+    #[arg(long, value_name = "DIR")]
+    pub agentv_run: Option<PathBuf>,
     /// Comment on the pull request, in one comment a suite
     #[arg(long)]
     pub pr_comment: bool,
@@ -63,6 +66,31 @@ pub struct ReportArgs {
     /// The pull request's number [default: the one that the workflow runs for]
     #[arg(long, value_name = "NUMBER", requires = "pr_comment")]
     pub pr: Option<std::num::NonZeroU64>,
+}
+
+impl ReportArgs {
+    /// Whether anything is asked for.
+    pub(super) fn is_asked(&self) -> bool {
+        let Self { baseline, bless, fail_on, min_pass_rate, alpha: _, html, junit, markdown, json, .. } =
+            self;
+        let Self { agentv_run, pr_comment, repo: _, pr: _, .. } = self;
+        let files = [html, junit, markdown, json, agentv_run];
+        baseline.is_some()
+            || *bless
+            || !fail_on.is_empty()
+            || min_pass_rate.is_some()
+            || *pr_comment
+            || files.iter().any(|file| file.is_some())
+    }
+
+    /// The same for `eval`, which has a rule of its own for scores below a threshold: it fails on them where that was asked for.
+    pub(super) fn of_eval(&self) -> Self {
+        let mut args = self.clone();
+        if args.fail_on.is_empty() && args.baseline.is_none() && args.min_pass_rate.is_none() {
+            args.fail_on.push(FailOn::Incomplete);
+        }
+        args
+    }
 }
 
 /// What can make a command fail.

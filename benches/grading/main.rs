@@ -85,7 +85,7 @@ fn grade_so_many(count: usize, dir: &Path) {
         suite: &suite,
         responses: &responses,
         range: 0..std::fs::metadata(&responses).unwrap().len(),
-        threshold: None,
+        threshold: Some(0.95),
         commands: Arc::new(commands),
         dir: dir.to_path_buf(),
     };

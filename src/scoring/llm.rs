@@ -9,6 +9,8 @@ use crate::model::{Check, Grader, GraderScore, GraderVerdict, LlmGrader, Prompt,
 
 /// The most checks that are kept of an answer without rubrics.
 const MOST_CHECKS: usize = 8;
+/// How often a model is asked for a grade that can be read.
+const ATTEMPTS: u32 = 2;
 /// How much of an answer that cannot be read is repeated.
 const LONGEST_EXCERPT: usize = 200;
 
@@ -91,19 +93,34 @@ pub(super) fn grade(
         (None, false, false) => (prompts::RUBRICS_ANSWER, prompts::rubrics(case, criteria, &llm.rubrics)),
         (None, false, true) => (prompts::RANGES_ANSWER, prompts::ranges(case, criteria, &llm.rubrics)),
     };
-    let need = Need::Model { system, prompt, temperature: llm.temperature, target: llm.target.as_deref() };
-    let answer = match said(ask(place, need).ok_or(Pending)?) {
-        Ok(answer) => answer,
-        Err(error) => return Ok(failed(grader, error)),
+    let (temperature, target) = (llm.temperature, llm.target.as_deref());
+    let read = |answer: &str| {
+        if llm.rubrics.is_empty() {
+            free(grader, answer)
+        } else if has_ranges {
+            ranges(grader, &llm.rubrics, answer)
+        } else {
+            rubrics(grader, &llm.rubrics, answer)
+        }
     };
-    let graded = if llm.rubrics.is_empty() {
-        free(grader, &answer)
-    } else if has_ranges {
-        ranges(grader, &llm.rubrics, &answer)
-    } else {
-        rubrics(grader, &llm.rubrics, &answer)
-    };
-    Ok(graded.unwrap_or_else(|problem| failed(grader, format!("{problem}: {}", excerpt(&answer)))))
+    let mut asked = ask(place, Need::Model { system, prompt, temperature, target }).ok_or(Pending)?;
+    for attempt in 1.. {
+        let answer = match said(asked) {
+            Ok(answer) => answer,
+            Err(error) => return Ok(failed(grader, error)),
+        };
+        let problem = match read(&answer) {
+            Ok(score) => return Ok(score),
+            Err(problem) => problem,
+        };
+        if attempt == ATTEMPTS {
+            return Ok(failed(grader, format!("{problem}: {}", excerpt(&answer))));
+        }
+        let prompt = prompts::again(&problem, &answer);
+        let need = Need::Model { system, prompt, temperature, target };
+        asked = ask(&format!("{place}.again"), need).ok_or(Pending)?;
+    }
+    Ok(failed(grader, "the grade cannot be read"))
 }
 
 /// What a model said, or why it did not.

@@ -136,6 +136,14 @@ pub(super) fn ranges(case: &Case<'_>, criteria: &str, rubrics: &[Rubric]) -> Str
     prompt
 }
 
+/// What a model is asked whose grade cannot be read: the same grade, in the form that was asked for.
+pub(super) fn again(problem: &str, answer: &str) -> String {
+    format!(
+        "This grade cannot be read: {problem}.\n\nWrite it again in the form that is asked for, as one JSON object. Keep what it says, do \
+         not grade anew.\n\n[[ ## grade ## ]]\n{answer}"
+    )
+}
+
 /// A suite's own prompt, filled in.
 pub(super) fn custom(case: &Case<'_>, template: &str, grader: &LlmGrader) -> String {
     let grading = &case.test.grading;

@@ -87,6 +87,16 @@ fn a_model_that_answers_badly_is_an_error_of_the_row() {
 }
 
 #[test]
+fn a_grade_that_cannot_be_read_is_asked_for_once_more() {
+    let ask = |place: &str, _: &Need<'_>| {
+        let text = if place == "0.again" { "{\"score\": 0.9}" } else { "Nine of ten!" };
+        Some(Given::Text(text.to_owned()))
+    };
+    let row = graded(&test(vec![]), "an answer", &ask).unwrap();
+    assert_eq!(row.status, ScoreStatus::Passed, "{row:?}");
+}
+
+#[test]
 fn an_error_is_not_turned_into_a_pass() {
     let llm = |negate| Grader { negate, ..grader("judge", GraderKind::Llm(LlmGrader::default())) };
     let members = vec![grader("m", GraderKind::Llm(LlmGrader::default())), contains("a")];

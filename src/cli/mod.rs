@@ -37,12 +37,13 @@ use crate::model::Exit;
 
 /// What is wrong with a command line of AgentV, in the one line that it has room for.
 pub fn usage_line(args: &[std::ffi::OsString], error: &clap::Error) -> Option<String> {
-    let is_for_agentv = args.get(1).is_some_and(|command| command == "adapter")
-        || args.iter().any(|arg| arg == "--agentv-batch");
+    let is_adapter = args.get(1).is_some_and(|command| command == "adapter");
+    let is_for_agentv = is_adapter || args.iter().any(|arg| arg == "--agentv-batch");
     let text = error.to_string();
     let first = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
     let words: Vec<&str> = first.split_ascii_whitespace().collect();
-    let hint = "`run-evals adapter --help` shows a `command`";
+    let command = if is_adapter { "adapter" } else { "dispatch" };
+    let hint = format!("`run-evals {command} --help` shows how");
     (is_for_agentv && error.use_stderr()).then(|| format!("{} (hint: {hint})\n", words.join(" ")))
 }
 

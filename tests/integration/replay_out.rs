@@ -39,7 +39,9 @@ fn keys(row: &Value) -> String {
 #[test]
 fn every_answer_of_every_target_has_its_line() {
     let workspace = workspace();
-    workspace.run(&["eval", "evals/../evals/demo.eval.yaml", "--replay-out", "replay.jsonl"]).expect(0);
+    workspace
+        .run(&["eval", "evals/../evals/demo.eval.yaml", "--replay-out", "replay.jsonl", "--no-grade"])
+        .expect(0);
     let rows: Vec<String> = workspace.rows("replay.jsonl").iter().map(keys).collect();
     assert_snapshot!(rows.join("\n"), @r#"
     demo evals/demo.eval.yaml a first – 0: "hello"
@@ -67,7 +69,15 @@ fn every_answer_of_every_target_has_its_line() {
 fn without_a_repository_the_name_of_the_file_counts() {
     let workspace = workspace();
     std::fs::remove_dir(workspace.path(".git")).unwrap();
-    let args = ["eval", "evals/demo.eval.yaml", "--targets", "targets.yaml", "--replay-out", "replay.jsonl"];
+    let args = [
+        "eval",
+        "evals/demo.eval.yaml",
+        "--targets",
+        "targets.yaml",
+        "--replay-out",
+        "replay.jsonl",
+        "--no-grade",
+    ];
     workspace.run(&args).expect(0);
     assert_eq!(workspace.rows("replay.jsonl")[0]["eval_path"], "demo.eval.yaml");
 }

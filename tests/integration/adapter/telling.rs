@@ -145,7 +145,7 @@ fn a_wrong_command_line() {
     let calls = Calls::new();
     let done = calls.call("c0", "message 0", 0, &["--worker", "1"]);
     assert_eq!(done.code, Some(2));
-    assert_snapshot!(done.stderr, @"unexpected argument '--worker' found (hint: `run-evals adapter --help` shows a `command`)");
+    assert_snapshot!(done.stderr, @"unexpected argument '--worker' found (hint: `run-evals adapter --help` shows how)");
 }
 
 #[test]

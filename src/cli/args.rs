@@ -81,7 +81,7 @@ pub struct GlobalArgs {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a suite: plan, call, collect, grade
-    Eval(EvalArgs),
+    Eval(Box<EvalArgs>),
     /// Turn a suite or a requests file into responses
     Dispatch(DispatchArgs),
     /// Collect the responses of a batch that is running or finished

@@ -55,13 +55,13 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
     }
     let display = display::Display::new(cli.global.quiet || for_agentv && cli.global.verbose == 0);
     match cli.command {
-        Command::Eval(args) => eval::eval(args, &display).await,
+        Command::Eval(args) => Box::pin(eval::eval(*args, &display)).await,
         Command::Dispatch(args) if args.agentv_batch => agentv_batch::agentv_batch(args, &display).await,
         Command::Dispatch(args) => eval::dispatch(args, &display).await,
         Command::Collect(args) => collect::collect(args, &display).await,
         Command::Run(args) => run::run(args, &display).await,
         Command::Report(args) => report::report(args, &display).await,
-        Command::Adapter(args) => adapter::adapter(args, &display).await,
+        Command::Adapter(args) => Box::pin(adapter::adapter(args, &display)).await,
         Command::Targets(command) => targets::targets(command, &display).await,
     }
 }

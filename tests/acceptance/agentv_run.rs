@@ -38,7 +38,11 @@ pub(crate) fn eval(workspace: &Workspace, suite: &str, target: &str, more: &[&st
 
 /// What rows say, without what differs between two runs.
 pub(crate) fn verdicts(rows: &[Value]) -> Verdicts {
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
+    // JavaScript writes 1 where we write 1.0.
+    let text = |value: &Value| match value.as_f64() {
+        Some(number) => number.to_string(),
+        None => value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned),
+    };
     let verdict = |row: &Value| {
         let graders = row["scores"].as_array().into_iter().flatten();
         let graders = graders.map(|grader| (text(&grader["name"]), text(&grader["score"]))).collect();

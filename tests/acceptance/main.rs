@@ -12,6 +12,7 @@ mod agentv;
 mod agentv_batch;
 mod agentv_grading;
 mod agentv_replay;
+mod agentv_results;
 mod agentv_run;
 mod browser;
 mod docker;

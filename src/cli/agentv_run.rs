@@ -82,6 +82,7 @@ fn put(to: &Path, files: &BTreeMap<String, String>) -> anyhow::Result<()> {
 fn rows<T: DeserializeOwned>(path: &Path) -> anyhow::Result<Vec<T>> {
     let cannot = || format!("cannot read `{}`", path.display());
     let lines = BufReader::new(File::open(path).with_context(cannot)?).lines();
+    let lines = lines.filter(|line| line.as_ref().map_or(true, |line| !line.trim().is_empty()));
     lines.map(|line| serde_json::from_str(&line.with_context(cannot)?).with_context(cannot)).collect()
 }
 

@@ -26,7 +26,7 @@ impl Session<'_> {
         let (mut summaries, mut to_grade) = (Vec::new(), Vec::new());
         let mut waiting = std::collections::VecDeque::from(batches);
         while let Some(batch) = waiting.pop_front() {
-            let target = batch.target_name().to_owned();
+            let (target, run_id) = (batch.target_name().to_owned(), batch.run_id().clone());
             let start = grading::length(output.responses_path().as_deref());
             output.of_target(&target);
             let collection = match self.follow(exchange, batch, &mut output, &mut following).await {
@@ -37,7 +37,7 @@ impl Session<'_> {
                 }
             };
             let range = start..grading::length(output.responses_path().as_deref());
-            to_grade.push(ToGrade { target, batch_id: collection.summary.batch_id.clone(), range });
+            to_grade.push(ToGrade { target, run_id, batch_id: collection.summary.batch_id.clone(), range });
             summaries.push(collection.summary);
         }
         let mut summary = Summary::new(self.name.clone(), summaries);

@@ -162,7 +162,9 @@ impl Session<'_> {
                     target.name(),
                     planned.manifest.requests
                 ));
-                let summary = self.run_grades(exchange, (planned, target), &mut known, following).await?;
+                let summary = self
+                    .run_grades(exchange, (planned, target), &batch.run_id, &mut known, following)
+                    .await?;
                 used.add(&summary);
                 break;
             }
@@ -182,10 +184,13 @@ impl Session<'_> {
         &'s self,
         exchange: &LocalExchange,
         planned: (PlannedBatch, &'s Target),
+        run_id: &BatchId,
         known: &mut Known,
         following: &mut Following<'s>,
     ) -> anyhow::Result<crate::report::TargetSummary> {
-        let handed_over = begin::hand_over_named(exchange, planned)?;
+        let mut handed_over = begin::hand_over_named(exchange, planned)?;
+        // The command is that of the answers.
+        handed_over.run_id = run_id.clone();
         let mut begun = self.begin(exchange, vec![handed_over]).await?;
         let batch = begun.pop().context("the batch of grades was not begun")?;
         let mut rows = tempfile::tempfile().context("cannot make a temporary file")?;

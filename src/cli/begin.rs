@@ -39,6 +39,14 @@ pub(super) enum Begun<'s> {
 }
 
 impl Begun<'_> {
+    /// What resumes it, as `--batch-id` of the same command.
+    pub(super) fn run_id(&self) -> &BatchId {
+        match self {
+            Self::Here(batch, _) => &batch.run_id,
+            Self::There(batch) => &batch.record.batch_id,
+        }
+    }
+
     /// The target that it is for.
     pub(super) fn target_name(&self) -> &str {
         match self {

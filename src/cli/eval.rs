@@ -19,8 +19,8 @@ use crate::model::{Digest, Exit, Failure};
 pub(super) const DEFAULT_OUTPUT: &str = ".run-evals/results";
 
 pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Exit> {
+    publish::check(&args.report, args.grading.no_grade, args.work.output.output.as_deref(), display)?;
     let grading = (!args.grading.no_grade).then_some(args.grading);
-    publish::check(&args.report)?;
     let session = Session::open(Input::Suite(args.suite.clone(), grading), &args.work, display)?;
     let batches = session.plan()?;
     let exchange = inputs::exchange(&args.work.batch.exchange)?;
@@ -41,21 +41,18 @@ pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Ex
     let is_told =
         |dir: &Path| args.report.is_asked() || actions::is_step() && dir.join("scores.jsonl").exists();
     let Some(dir) = dir.filter(|dir| is_told(dir)) else { return Ok(exit) };
+    let has_threshold = session.grading.as_ref().is_some_and(|grading| grading.threshold.is_some());
     let publication = Publication {
         dir: &dir,
-        args: &args.report.of_eval(),
+        args: &args.report.of_eval(has_threshold),
         github: &args.work.github,
         format: None,
         env: &session.env,
         display,
     };
+    // One gate for the exit code and for what every report says. A step that asks for nothing only sees the summary.
     let published = publish::publish(&publication).await?.exit;
-    // What is asked for decides; without it, whatever is worse: incomplete, below the threshold or the baseline, fine.
-    let worse = |exit: Exit| {
-        [Exit::Ok, Exit::BelowThreshold, Exit::Incomplete].iter().position(|known| *known == exit)
-    };
-    let is_decided = !args.report.fail_on.is_empty() || worse(published) > worse(exit);
-    Ok(if is_decided { published } else { exit })
+    Ok(if exit == Exit::Incomplete && args.report.fail_on.is_empty() { exit } else { published })
 }
 
 /// The requests of all batches; targets that are asked the same have them in common.

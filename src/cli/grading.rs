@@ -29,6 +29,8 @@ pub(super) struct Grading {
 /// The responses of a batch, to be graded.
 pub(super) struct ToGrade {
     pub(super) target: String,
+    /// What resumes it.
+    pub(super) run_id: BatchId,
     pub(super) batch_id: BatchId,
     /// Where they are in the file of all responses.
     pub(super) range: Range<u64>,

@@ -13,7 +13,7 @@ use super::output::write_file;
 use super::report_args::{FailOn, ReportArgs};
 use crate::config::Env;
 use crate::github::CommentPut;
-use crate::model::{Evaluation, Exit, Failure, ProblemKind};
+use crate::model::{Evaluation, Exit, Failure, ProblemKind, ScoreStatus, Trial};
 use crate::report::{
     LONGEST_SUMMARY, LineNote, Results, line_notes, render_comment, render_evaluation, render_html,
     render_junit, render_verdict,
@@ -66,10 +66,7 @@ pub(super) async fn publish(publication: &Publication<'_>) -> anyhow::Result<Pub
     if !results.is_graded {
         display.warning(&format!("`{}` has no `scores.jsonl`: nothing was graded", dir.display()));
     }
-    write_files(&evaluation, &results, earlier.as_ref(), args)?;
-    if let Some(to) = &args.agentv_run {
-        agentv_run::write(dir, evaluation.suite.as_deref().unwrap_or("eval"), to)?;
-    }
+    let written = write_files(&evaluation, &results, earlier.as_ref(), publication);
     match publication.format {
         Some(Format::Json) => display::json(&json(&evaluation)?)?,
         Some(Format::Text) => display::stdout(&render_evaluation(&evaluation, &results))?,
@@ -87,12 +84,17 @@ pub(super) async fn publish(publication: &Publication<'_>) -> anyhow::Result<Pub
             Ok(()) => {}
         }
     }
+    match written {
+        Err(error) if exit == Exit::Ok => return Err(error),
+        Err(error) => display::error(&format!("{error:#}")),
+        Ok(()) => {}
+    }
     if args.bless
         && let Some(baseline) = &baseline
-        && let Some(refused) = bless(dir, &results, baseline, display)?
+        && let Some(refused) = bless(publication, &results, baseline, exit)?
     {
         display::error(&refused);
-        exit = Exit::Incomplete;
+        exit = if exit == Exit::Ok { Exit::Incomplete } else { exit };
     }
     let score = evaluation.figures.score.map(|score| format!("{:.6}", score.value)).unwrap_or_default();
     let outputs = vec![
@@ -104,12 +106,41 @@ pub(super) async fn publish(publication: &Publication<'_>) -> anyhow::Result<Pub
 }
 
 /// Refuses what could not be told, before anything is paid for.
-pub(super) fn check(args: &ReportArgs) -> anyhow::Result<()> {
+pub(super) fn check(
+    args: &ReportArgs,
+    no_grade: bool,
+    output: Option<&Path>,
+    display: &Display,
+) -> anyhow::Result<()> {
     let cwd = std::env::current_dir()?;
-    args.agentv_run.as_deref().map(agentv_run::check).transpose()?;
-    let baseline =
-        args.baseline.as_deref().map(|named| baseline::find(named, &cwd, args.bless)).transpose()?;
-    baseline.as_ref().map(Baseline::read).transpose()?;
+    let usage = |message: &str, hint: &str| Err(Failure::new(Exit::Usage, message).hint(hint).into());
+    if let Some(to) = &args.agentv_run {
+        agentv_run::check(to)?;
+        if no_grade {
+            return usage(
+                "`--agentv-run` needs scores",
+                "leave `--no-grade` out: a row of AgentV has a score",
+            );
+        }
+    }
+    if args.fail_on.contains(&FailOn::Regression) && args.baseline.is_none() {
+        return usage("`--fail-on regression` needs a baseline", "name one with `--baseline`");
+    }
+    if args.pr_comment {
+        pull_request(args, &Env::from_process(), display)?;
+    }
+    let Some(named) = args.baseline.as_deref() else { return Ok(()) };
+    let baseline = baseline::find(named, &cwd, args.bless)?;
+    baseline.read()?;
+    if let (Baseline::Directory { path, .. }, Some(output)) = (&baseline, output)
+        && let (Ok(baseline), Ok(output)) = (path.canonicalize(), cwd.join(output).canonicalize())
+        && baseline == output
+    {
+        return usage(
+            "`--output` is the baseline: it would be overwritten, and compared with itself",
+            "name another `--output`; `--bless` moves a baseline",
+        );
+    }
     Ok(())
 }
 
@@ -151,7 +182,7 @@ fn write_files(
     evaluation: &Evaluation,
     results: &Results,
     earlier: Option<&Results>,
-    args: &ReportArgs,
+    Publication { dir, args, display, format, .. }: &Publication<'_>,
 ) -> anyhow::Result<()> {
     if let Some(path) = &args.html {
         write_file(path, render_html(evaluation, results, earlier).as_bytes())?;
@@ -165,7 +196,16 @@ fn write_files(
     if let Some(path) = &args.json {
         write_file(path, json(evaluation)?.as_bytes())?;
     }
-    Ok(())
+    match &args.agentv_run {
+        Some(to) if results.is_graded || format.is_some() => {
+            agentv_run::write(dir, evaluation.suite.as_deref().unwrap_or("eval"), to)
+        }
+        Some(to) => {
+            display.warning(&format!("`{}` was not written: nothing was graded", to.display()));
+            Ok(())
+        }
+        None => Ok(()),
+    }
 }
 
 /// Tells tests at their lines, the worst first; the last annotation that GitHub shows says how many there are more.
@@ -252,10 +292,10 @@ async fn comment(
 
 /// Makes the results the baseline; or says why not.
 fn bless(
-    dir: &Path,
+    Publication { dir, display, .. }: &Publication<'_>,
     results: &Results,
     baseline: &Baseline,
-    display: &Display,
+    exit: Exit,
 ) -> anyhow::Result<Option<String>> {
     let open = results.trials.iter().filter(|trial| trial.is_open).count();
     if open > 0 {
@@ -265,8 +305,14 @@ fn bless(
         );
         return Ok(Some(message));
     }
-    if !results.is_graded {
+    let is_graded = |trial: &Trial| trial.row.status != ScoreStatus::Skipped;
+    if !results.is_graded || !results.trials.iter().any(is_graded) {
         return Ok(Some("the baseline stays as it is: these results have no scores".to_owned()));
+    }
+    if exit != Exit::Ok {
+        return Ok(Some(
+            "the baseline stays as it is: only a regression is accepted with `--bless`".to_owned(),
+        ));
     }
     let path = baseline.replace_with(dir)?;
     display.note(&format!("the baseline is now these results: {}", path.display()));

@@ -83,11 +83,13 @@ impl ReportArgs {
             || files.iter().any(|file| file.is_some())
     }
 
-    /// The same for `eval`, which has a rule of its own for scores below a threshold: it fails on them where that was asked for.
-    pub(super) fn of_eval(&self) -> Self {
+    /// The same for `eval`, which fails on low scores only where the suite or the command line asks for a threshold.
+    pub(super) fn of_eval(&self, has_threshold: bool) -> Self {
         let mut args = self.clone();
-        if args.fail_on.is_empty() && args.baseline.is_none() && args.min_pass_rate.is_none() {
+        if args.fail_on.is_empty() {
             args.fail_on.push(FailOn::Incomplete);
+            args.fail_on.extend(args.baseline.is_some().then_some(FailOn::Regression));
+            args.fail_on.extend((has_threshold || args.min_pass_rate.is_some()).then_some(FailOn::Threshold));
         }
         args
     }

@@ -266,7 +266,7 @@ impl<'d> Session<'d> {
             let id = &batch.manifest.batch_id;
             if self.grading.as_ref().is_some_and(|grading| !grading.graders.is_empty()) {
                 // Told before the first call, not after the last.
-                asking::batch_name(id, 1)?;
+                asking::batch_name(id, 99)?;
             }
             if let Some((_, twin)) = batches.iter().find(|(other, _)| other.manifest.batch_id == *id) {
                 let message =

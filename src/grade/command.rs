@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
@@ -46,7 +45,18 @@ struct Group(Pid);
 impl Drop for Group {
     fn drop(&mut self) {
         // Fails where all have ended.
-        let _ = killpg(self.0, Signal::SIGKILL);
+        let _ = kill_process_group(self.0, Signal::KILL);
+    }
+}
+
+/// Keeps commands from reading the keys of this process in `/proc`, unless they run as root.
+fn hide_own_environment() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+            tracing::debug!("cannot hide the environment: {error}");
+        }
     }
 }
 
@@ -103,6 +113,7 @@ impl Commands {
             json["output_path"] = temporary.path().display().to_string().into();
             file = Some(temporary);
         }
+        hide_own_environment();
         let [program, arguments @ ..] = argv.as_slice() else { return Err("there is no command".to_owned()) };
         let mut child = Command::new(program)
             .args(arguments)
@@ -116,7 +127,7 @@ impl Commands {
             .spawn()
             .map_err(|error| format!("cannot start `{program}` in `{}`: {error}", cwd.display()))?;
         let id = child.id().and_then(|id| i32::try_from(id).ok());
-        let group = id.map(|id| Group(Pid::from_raw(id)));
+        let group = id.and_then(Pid::from_raw).map(Group);
         let (Some(mut stdin), Some(mut stdout), Some(mut stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {

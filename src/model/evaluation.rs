@@ -305,9 +305,29 @@ pub struct Problem {
 pub struct Verdict {
     /// Whether the command does not fail.
     pub passed: bool,
+    /// Whether nobody asked if the scores are good enough, so that a pass says nothing about them.
+    #[serde(skip_serializing_if = "is_false")]
+    pub unjudged: bool,
     /// What is wrong, also what does not make it fail.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
+impl Evaluation {
+    /// The verdict in a word. Where nobody asked whether the scores are good enough, only perfect ones are called passed.
+    pub fn word(&self) -> &'static str {
+        match self.figures.pass_rate {
+            _ if !self.verdict.passed => "failed",
+            None => "not graded",
+            Some(rate) if self.verdict.unjudged && rate.value < 1.0 => "graded",
+            Some(_) => "passed",
+        }
+    }
 }
 
 /// What the scores of a suite come to.

@@ -2,7 +2,7 @@
 
 use super::reason::to_look_at;
 use super::results::Results;
-use crate::model::{Evaluation, TestPlace, TestState};
+use crate::model::{Evaluation, TestPlace, TestState, printable};
 
 /// Something to tell at a line of a suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,8 +34,8 @@ pub fn line_notes(evaluation: &Evaluation, results: &Results) -> Vec<LineNote> {
             LineNote {
                 is_error: test.state != TestState::Flaky,
                 place: results.places.get(&test.test_id).cloned(),
-                title: format!("{label}: {}", test.test_id),
-                text: format!("{}{target} {label}{tries}{reason}", test.test_id),
+                title: printable(&format!("{label}: {}", test.test_id)),
+                text: printable(&format!("{}{target} {label}{tries}{reason}", test.test_id)),
             }
         })
         .collect()

@@ -171,7 +171,8 @@ impl Summary {
     /// Adds the scores of each target; `threshold` is what the command line or the suite asks for.
     pub fn add_scores(&mut self, scores: Vec<ScoreSummary>, threshold: Option<f64>) {
         let good = |scores: &ScoreSummary| scores.failed + scores.errors == 0;
-        self.passed = Some(scores.iter().all(good));
+        let is_graded = scores.iter().any(|scores| scores.passed > 0);
+        self.passed = Some(is_graded && scores.iter().all(good));
         self.threshold = threshold;
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
         let counts = scores.iter().map(|scores| (scores.passed + scores.failed + scores.errors) as f64);
@@ -187,7 +188,9 @@ impl Summary {
     /// threshold that somebody asked for makes a low score a failure, as in AgentV.
     pub fn exit(&self) -> Exit {
         let scores = || self.targets.iter().filter_map(|target| target.scores.as_ref());
-        if !self.complete || scores().any(|scores| scores.ungraded > 0) {
+        let is_graded = || scores().any(|scores| scores.passed + scores.failed + scores.errors > 0);
+        let is_blind = self.threshold.is_some() && !is_graded();
+        if !self.complete || is_blind || scores().any(|scores| scores.ungraded > 0) {
             Exit::Incomplete
         } else if self.threshold.is_some() && scores().any(|scores| scores.failed > 0) {
             Exit::BelowThreshold

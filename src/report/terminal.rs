@@ -45,7 +45,7 @@ pub fn render_evaluation(evaluation: &Evaluation, results: &Results) -> String {
     if let Some(comparison) = &evaluation.comparison {
         compared(comparison, &mut out);
     }
-    out.push_str(if evaluation.verdict.passed { "\nverdict: passed\n" } else { "\nverdict: failed\n" });
+    let _ = writeln!(out, "\nverdict: {}", evaluation.word());
     for problem in &evaluation.verdict.problems {
         let fate = if problem.fails { "" } else { " (does not fail the command)" };
         let _ = writeln!(out, "  {}{fate}", printable(&problem.message));

@@ -24,8 +24,12 @@ const RESERVE: usize = 300;
 /// markup, a link or an image, or call anybody.
 pub fn render_verdict(evaluation: &Evaluation, results: &Results, longest: usize) -> String {
     let suite = evaluation.suite.as_deref().unwrap_or(&results.shown);
-    let sign = if evaluation.verdict.passed { "✅" } else { "❌" };
-    let word = if evaluation.verdict.passed { "passed" } else { "failed" };
+    let word = evaluation.word();
+    let sign = match word {
+        "passed" => "✅",
+        "failed" => "❌",
+        _ => "➖",
+    };
     let mut out = format!("### {sign} {}: {word}\n\n", markdown(suite, LONGEST_ID));
     for problem in &evaluation.verdict.problems {
         let fate = if problem.fails { "" } else { " (does not fail the command)" };

@@ -44,6 +44,15 @@ pub fn judge(evaluation: &mut Evaluation, trials: &[Trial], gate: &Gate) -> Exit
             .collect();
         problems.push((ProblemKind::Regression, format!("worse than the baseline: {}", told.join(", "))));
     }
+    // A gate that has nothing to judge must not let anything through.
+    let asks = |kind: ProblemKind| gate.fail_on.contains(&kind);
+    let nothing_graded = asks(ProblemKind::Threshold) && evaluation.figures.pass_rate.is_none();
+    let nothing_paired = asks(ProblemKind::Regression)
+        && evaluation.comparison.as_ref().is_some_and(|comparison| comparison.pairs == 0);
+    let blind = [
+        (nothing_graded, "nothing was graded, so that no pass rate can be asked for"),
+        (nothing_paired, "no graded test is in the baseline too, so that nothing can be compared"),
+    ];
     let least = gate.min_pass_rate.or_else(|| gate.fail_on.contains(&ProblemKind::Threshold).then_some(1.0));
     if let (Some(rate), Some(least)) = (evaluation.figures.pass_rate, least)
         && rate.value < least - 1e-9
@@ -51,16 +60,24 @@ pub fn judge(evaluation: &mut Evaluation, trials: &[Trial], gate: &Gate) -> Exit
         let message = format!("the pass rate is {}, below {}", percent(rate.value), percent(least));
         problems.push((ProblemKind::Threshold, message));
     }
-    let problems: Vec<Problem> = problems
+    let mut told: Vec<Problem> = blind
         .into_iter()
-        .map(|(kind, message)| Problem { kind, message, fails: gate.fail_on.contains(&kind) })
+        .filter(|(is_so, _)| *is_so)
+        .map(|(_, message)| Problem {
+            kind: ProblemKind::Incomplete,
+            message: message.to_owned(),
+            fails: true,
+        })
         .collect();
+    told.extend(problems.into_iter().map(|(kind, message)| Problem { kind, message, fails: asks(kind) }));
+    let problems = told;
     let exit = match problems.iter().find(|problem| problem.fails).map(|problem| problem.kind) {
         None => Exit::Ok,
         Some(ProblemKind::Incomplete) => Exit::Incomplete,
         Some(ProblemKind::Regression | ProblemKind::Threshold) => Exit::BelowThreshold,
     };
-    evaluation.verdict = Verdict { passed: exit == Exit::Ok, problems };
+    let unjudged = !asks(ProblemKind::Threshold) && !asks(ProblemKind::Regression);
+    evaluation.verdict = Verdict { passed: exit == Exit::Ok, unjudged, problems };
     exit
 }
 

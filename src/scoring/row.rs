@@ -2,6 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
+
+use jsonschema::error::ValidationErrorKind;
 
 use super::metrics::Taken;
 use super::{Ask, DEFAULT_THRESHOLD, Pending, command, composite, failed, fields, json, llm, metrics, text};
@@ -9,6 +12,10 @@ use crate::model::{
     Check, Grader, GraderKind, GraderScore, GraderVerdict, LlmGrader, Pattern, Response, ScoreError,
     ScoreRow, ScoreStatus, TestCase,
 };
+
+/// How long one answer is held against a schema.
+const LONGEST_VALIDATION: Duration = Duration::from_secs(10);
+const TOO_LONG: &str = "the schema takes too long";
 
 /// How many patterns and schemas are kept ready.
 const MOST_READY: usize = 256;
@@ -35,7 +42,8 @@ impl Case<'_> {
 #[derive(Default)]
 pub struct Scorer {
     patterns: HashMap<(String, String), Arc<Pattern>>,
-    schemas: HashMap<String, Arc<jsonschema::Validator>>,
+    /// Without one where a schema took too long.
+    schemas: HashMap<String, Option<Arc<jsonschema::Validator>>>,
 }
 
 impl Scorer {
@@ -166,26 +174,60 @@ impl Scorer {
         };
         let key = schema.to_string();
         let validator = match self.schemas.get(&key) {
-            Some(validator) => Arc::clone(validator),
+            Some(Some(validator)) => Arc::clone(validator),
+            Some(None) => return failed(grader, TOO_LONG),
             None => match jsonschema::options().build(schema) {
                 Ok(validator) => {
                     let validator = Arc::new(validator);
                     if self.schemas.len() >= MOST_READY {
                         self.schemas.clear();
                     }
-                    self.schemas.insert(key, Arc::clone(&validator));
+                    self.schemas.insert(key.clone(), Some(Arc::clone(&validator)));
                     validator
                 }
                 Err(error) => return failed(grader, error.to_string()),
             },
         };
-        let evidence = validator.validate(&value).err().map(|error| error.to_string());
+        let evidence = match fits(validator, value) {
+            Fit::Yes => None,
+            Fit::No(evidence) => Some(evidence),
+            Fit::Unknown(message) => return failed(grader, message),
+            Fit::TooLong => {
+                self.schemas.insert(key, None);
+                return failed(grader, TOO_LONG);
+            }
+        };
         let passed = evidence.is_none();
         let score = super::passed_or_not(grader, passed, "is JSON that fits the schema".to_owned());
         let checks =
             score.assertions.iter().cloned().map(|check| Check { evidence: evidence.clone(), ..check });
         GraderScore { assertions: checks.collect(), ..score.clone() }
     }
+}
+
+/// Whether a value fits a schema.
+enum Fit {
+    Yes,
+    No(String),
+    /// Nobody can say.
+    Unknown(String),
+    TooLong,
+}
+
+/// A schema can be written so that the work doubles with each of its lines: then nobody waits for the end.
+fn fits(validator: Arc<jsonschema::Validator>, value: serde_json::Value) -> Fit {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let fit = match validator.validate(&value) {
+            Ok(()) => Fit::Yes,
+            Err(error) => match error.kind() {
+                ValidationErrorKind::BacktrackLimitExceeded { .. } => Fit::Unknown(error.to_string()),
+                _ => Fit::No(error.to_string()),
+            },
+        };
+        let _ = sender.send(fit);
+    });
+    receiver.recv_timeout(LONGEST_VALIDATION).unwrap_or(Fit::TooLong)
 }
 
 /// A test that brings no graders is graded by a model, by its criteria.

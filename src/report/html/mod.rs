@@ -88,7 +88,12 @@ fn page(evaluation: &Evaluation, results: &Results, overview: &str, data: &str) 
 }
 
 fn overview(evaluation: &Evaluation, results: &Results, baseline: Option<&Results>) -> String {
-    let (word, class) = if evaluation.verdict.passed { ("passed", "good") } else { ("failed", "bad") };
+    let word = evaluation.word();
+    let class = match word {
+        "passed" => "good",
+        "failed" => "bad",
+        _ => "warn",
+    };
     let title = text(evaluation.suite.as_deref().unwrap_or(&results.shown));
     let mut out = format!("<header><h1>{title}</h1><p class=\"badge {class}\">{word}</p></header>\n");
     if !evaluation.verdict.problems.is_empty() {

@@ -2,6 +2,7 @@
 
 mod commands;
 mod conformance;
+mod gates;
 mod hostile;
 mod models;
 mod remote;

@@ -132,7 +132,7 @@ fn a_batch_id_that_leaves_no_room_is_told_first() {
     targets(&workspace, GOOD);
     let output = workspace.run(&["eval", "s.eval.yaml", "--batch-id", &"y".repeat(60)]).expect(2);
     insta::assert_snapshot!(output.stderr, @r"
-    error: cannot name the batch of grades `yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy-g`: a batch id has 1 to 60 characters of `a-z`, `0-9` and `-`
+    error: cannot name the batch of grades `yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy-g99`: a batch id has 1 to 60 characters of `a-z`, `0-9` and `-`
 
     hint: choose a shorter `--batch-id`
     ");

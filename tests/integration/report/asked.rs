@@ -48,7 +48,7 @@ fn requests_and_places_lie_beside_the_responses() {
     {"id":"saturn","file":"evals/planets.eval.yaml","line":10}
     "#);
 
-    workspace.run(&["report", "out", "--html", "report.html", "--junit", "junit.xml", "-q"]).expect(0);
+    workspace.run(&["report", "out", "--html", "report.html", "--junit", "junit.xml", "-q"]).expect(5);
     let page = workspace.read("report.html");
     for part in
         ["system: Be short.", "Which planet is red?", "evals/planets.eval.yaml:10", "\\u003cb\\u003eSaturn"]

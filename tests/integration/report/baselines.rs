@@ -32,7 +32,8 @@ fn the_gate_fails_on_what_it_is_asked_to() {
 #[test]
 fn a_comparison_of_nothing_is_told() {
     let workspace = workspace(&many(3, 0), &planets());
-    let output = workspace.run(&["report", "now", "--baseline", "before"]).expect(0);
+    let output = workspace.run(&["report", "now", "--baseline", "before"]).expect(5);
+    assert!(output.stdout.contains("no graded test is in the baseline too"), "{}", output.stdout);
     assert!(output.stdout.contains("0 tests in both, 3 added, 6 removed"), "{}", output.stdout);
     assert_eq!(
         output.stderr,

@@ -114,7 +114,7 @@ fn who_may_not_comment_is_told_how_and_the_verdict_goes_before() {
     let scene = Scene::new();
     scene.github.token("github_pat_reader", "reader", REPO, &[("pull_requests", "read")]);
     let told = scene.comment_as("github_pat_reader", "now").expect(1);
-    assert!(told.stdout.contains("verdict: passed"), "the report is there all the same: {}", told.stdout);
+    assert!(told.stdout.contains("verdict: graded"), "the report is there all the same: {}", told.stdout);
     insta::assert_snapshot!(told.stderr, @r"
     error: cannot comment on pull request 7 of `acme/app`: GitHub answered 403: Resource not accessible by personal access token
 

@@ -211,13 +211,16 @@ pub(super) fn above_zero(fields: &mut Fields, key: &str, loader: &mut Loader) ->
     None
 }
 
+/// Larger weights and limits are mistakes, and sums of them would not be numbers any more.
+const LARGEST: f64 = 1e12;
+
 /// A number that is 0 or more.
 pub(super) fn not_negative(fields: &mut Fields, key: &str, loader: &mut Loader) -> Option<f64> {
     let number = fields.number(key, &mut loader.problems)?;
-    if number >= 0.0 && number.is_finite() {
+    if (0.0..=LARGEST).contains(&number) {
         return Some(number);
     }
     let span = &fields.get(key)?.span;
-    loader.problems.error(span, format!("`{key}`: expected a number, 0 or more, found {number}"));
+    loader.problems.error(span, format!("`{key}`: expected a number from 0 to {LARGEST:e}, found {number}"));
     None
 }

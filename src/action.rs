@@ -8,8 +8,8 @@ use crate::cli::Cli;
 
 /// The input that names the command; a command of two words has a hyphen (`rollout-run`).
 const MODE: &str = "mode";
-/// Commands that no step runs: AgentV does.
-const NO_MODES: [&str; 2] = ["adapter", "help"];
+/// Commands that no step runs: AgentV does, or whoever writes a targets file.
+const NO_MODES: [&str; 3] = ["adapter", "targets", "help"];
 /// Read by the program itself: a secret never stands in the arguments.
 const NOT_ARGUMENTS: [&str; 2] = [MODE, "token"];
 
@@ -146,9 +146,12 @@ mod tests {
     fn mistakes_are_told() {
         let unknown_mode = argv_of(&[("INPUT_MODE", "evla")]).unwrap_err();
         assert!(
-            unknown_mode.contains("expected one of `eval`, `dispatch`, `collect`, `run`"),
+            unknown_mode.contains("expected one of `eval`, `dispatch`, `collect`, `run`, `report`"),
             "{unknown_mode}"
         );
+        let no_mode = argv_of(&[("INPUT_MODE", "targets")]).unwrap_err();
+        assert!(no_mode.starts_with("error: unknown `mode: targets`, expected one of `eval`"), "{no_mode}");
+        assert!(!no_mode.contains("`help`") && !no_mode.contains("`targets`"), "{no_mode}");
         let unknown_input = argv_of(&[("INPUT_MODE", "collect"), ("INPUT_SUITE", "x")]).unwrap_err();
         assert!(unknown_input.contains("`mode: collect` takes no input `suite`"), "{unknown_input}");
         let not_boolean = argv_of(&[("INPUT_MODE", "run"), ("INPUT_DEDUPE", "yes")]).unwrap_err();

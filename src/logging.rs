@@ -6,9 +6,10 @@ use tracing_subscriber::EnvFilter;
 
 use crate::cli::stderr;
 
-/// Starts the log. Warnings are shown without `-v`, everything of ours with `-vv`.
-pub fn init(verbose: u8) {
+/// Starts the log. Warnings are shown without `-v`, unless the command is to be silent; everything of ours with `-vv`.
+pub fn init(verbose: u8, silent: bool) {
     let default = match verbose {
+        0 if silent => "off",
         0 => "run_evals=warn",
         1 => "run_evals=info",
         _ => "run_evals=debug",

@@ -4,8 +4,34 @@ use std::path::Path;
 use std::process::Command;
 
 /// What stands between AgentV and this process and lives no longer than one call.
-const WRAPPERS: [&str; 13] =
-    ["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "busybox", "env", "nice", "timeout", "sudo"];
+const WRAPPERS: [&str; 26] = [
+    "ash",
+    "aws-vault",
+    "bash",
+    "busybox",
+    "chrt",
+    "dash",
+    "direnv",
+    "doas",
+    "dotenv",
+    "env",
+    "fish",
+    "ionice",
+    "ksh",
+    "mise",
+    "mksh",
+    "nice",
+    "nohup",
+    "op",
+    "script",
+    "setsid",
+    "sh",
+    "stdbuf",
+    "sudo",
+    "time",
+    "timeout",
+    "zsh",
+];
 /// Nobody nests deeper, and a table that changes while it is read must not keep anyone.
 const MOST_ANCESTORS: usize = 32;
 

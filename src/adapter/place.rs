@@ -10,14 +10,16 @@ use anyhow::Context as _;
 use super::lineage::Process;
 use crate::model::{Digest, Failure};
 
-/// When a directory goes of which nobody here can tell whether its AgentV lives: that of another container, or boot.
+/// When a directory goes of which nobody here can tell whether its AgentV lives: that of another container or boot, or of a
+/// key.
 const STALE_AFTER: Duration = Duration::from_hours(24 * 7);
 
 /// A directory for the calls of one AgentV process.
 #[derive(Debug)]
 pub struct RunPlace {
     dir: PathBuf,
-    caller: Process,
+    /// Where it belongs to a process.
+    caller: Option<Process>,
 }
 
 impl RunPlace {
@@ -30,7 +32,17 @@ impl RunPlace {
         let Process { pid, started } = &caller;
         let dir = base.join(format!("{system}.{pid}.{started}"));
         private_directory(&dir)?;
-        Ok(Self { dir, caller })
+        Ok(Self { dir, caller: Some(caller) })
+    }
+
+    /// That of the calls which say this key, whoever started them.
+    pub fn named(key: &str) -> anyhow::Result<Self> {
+        let base = base()?;
+        let system = system();
+        sweep(&base, &system);
+        let dir = base.join(format!("key.{}.", &Digest::of(key.as_bytes()).to_string()[..32]));
+        private_directory(&dir)?;
+        Ok(Self { dir, caller: None })
     }
 
     /// The directory.
@@ -40,7 +52,7 @@ impl RunPlace {
 
     /// Whether anyone can still want an answer.
     pub fn is_wanted(&self) -> bool {
-        self.caller.is_alive()
+        self.caller.as_ref().is_none_or(Process::is_alive)
     }
 }
 

@@ -1,54 +1,58 @@
 //! AgentV's prompt file → the messages and attachments of a request.
 //!
 //! AgentV writes a single message as plain text and several under headings such as `@[System]:`, with
-//! `<file: path="/…">` where a file belongs. Only files that AgentV also lists are read: what a prompt merely says is text,
-//! and a suite must not be able to send any file of this machine away. Their paths stay here; a model reads their names.
+//! `<file: path="/…">` where a file belongs. Only files that AgentV also lists are read, because what a prompt merely says is
+//! text, and only in the directories of the evaluation, because a suite may be a stranger's. Their paths stay here; a model
+//! reads their names.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::config::media_type;
+use crate::config::{Roots, media_type};
 use crate::model::{Attachment, Block, Content, Digest, Failure, Message, Role};
 
 const FILE_OPENS: &str = "<file: path=\"";
 const FILE_CLOSES: &str = "\">";
 
-/// What is asked, and where the bytes of its attachments are.
+/// What is asked, and what goes with it.
 #[derive(Debug)]
 pub struct Prompt {
     /// The conversation.
     pub messages: Vec<Message>,
     /// The attachments that it refers to.
     pub files: Vec<Attachment>,
-    /// Their files.
-    pub paths: BTreeMap<Digest, PathBuf>,
+    /// Their bytes.
+    pub bytes: BTreeMap<Digest, Vec<u8>>,
 }
 
 impl Prompt {
-    /// Reads the prompt with the files that AgentV lists beside it.
-    pub fn read(text: &str, files: &[PathBuf]) -> Result<Self, Failure> {
+    /// Reads the prompt with the files that AgentV lists beside it, which must lie in one of the roots.
+    pub fn read(text: &str, files: &[PathBuf], roots: &[Roots]) -> Result<Self, Failure> {
         if text.trim().is_empty() && files.is_empty() {
             return Err(Failure::config("the prompt is empty").hint(
                 "a target with `provider_batching: true` gets no prompts: remove that key, or let the command be \
                  `run-evals dispatch --agentv-batch SUITE …`",
             ));
         }
-        let mut paths = BTreeMap::new();
+        let mut bytes_of = BTreeMap::new();
         let mut known: Vec<(String, Attachment)> = Vec::new();
         for (path, name) in files.iter().zip(names(files)) {
             let bytes = std::fs::read(path).map_err(|error| {
                 Failure::config(format!("cannot read the attachment `{}`: {error}", path.display()))
                     .hint("AgentV names it; `--files {FILES}` passes its list on")
             })?;
+            if !roots.iter().any(|roots| roots.contain(path)) {
+                return Err(outside(path, roots));
+            }
             let (sha256, media_type) = (Digest::of(&bytes), media_type(path, &bytes).to_owned());
-            paths.insert(sha256, path.clone());
             let attachment = Attachment { sha256, name, media_type, size: bytes.len() as u64 };
             known.push((path.to_string_lossy().into_owned(), attachment));
+            bytes_of.insert(sha256, bytes);
         }
         let mut used = vec![false; known.len()];
         let mut messages: Vec<(Role, Vec<Block>)> =
             turns(text).into_iter().map(|(role, text)| (role, blocks(&text, &known, &mut used))).collect();
-        // Pictures are listed and not mentioned.
+        // What is listed belongs to the prompt, also where it is not mentioned.
         let unused = known.iter().zip(&used).filter(|(_, used)| !**used).map(|((_, file), _)| block(file));
         let unused: Vec<Block> = unused.collect();
         if !unused.is_empty() {
@@ -57,6 +61,11 @@ impl Prompt {
                 None => messages.push((Role::User, unused)),
             }
         }
+        if !messages.iter().any(|(role, blocks)| *role != Role::System && !blocks.is_empty()) {
+            return Err(Failure::config("the prompt asks nothing: it has no turn but the system's")
+                .hint("give the test an `input` with a message of the `user`"));
+        }
+        messages.retain(|(_, blocks)| !blocks.is_empty());
         let messages = messages.into_iter().map(|(role, blocks)| Message { role, content: content(blocks) });
         let mut files: Vec<Attachment> = Vec::new();
         for (_, file) in known {
@@ -64,8 +73,20 @@ impl Prompt {
                 files.push(file);
             }
         }
-        Ok(Self { messages: messages.collect(), files, paths })
+        Ok(Self { messages: messages.collect(), files, bytes: bytes_of })
     }
+}
+
+fn outside(path: &Path, roots: &[Roots]) -> Failure {
+    let mut dirs: Vec<&Path> = roots.iter().flat_map(Roots::iter).collect();
+    dirs.sort_unstable();
+    dirs.dedup();
+    let dirs: Vec<String> = dirs.iter().map(|dir| format!("`{}`", dir.display())).collect();
+    let message = format!("attachment outside the directories of the evaluation: `{}`", path.display());
+    Failure::config(message).hint(format!(
+        "only files in {} can be attached, links resolved; `--files-root DIR` names another directory",
+        dirs.join(", ")
+    ))
 }
 
 /// The turns of a conversation; text that begins without a heading is one turn of the user.
@@ -110,36 +131,42 @@ fn heading(line: &str) -> Option<Role> {
 /// A turn's text and files in their order.
 fn blocks(text: &str, known: &[(String, Attachment)], used: &mut [bool]) -> Vec<Block> {
     let mut blocks = Vec::new();
-    let said = |text: &str, blocks: &mut Vec<Block>, is_all: bool| {
-        // What joins text and files is AgentV's.
-        let text = if is_all { text } else { text.trim_matches('\n') };
-        if !text.is_empty() {
-            blocks.push(Block::Text { text: text.to_owned() });
-        }
-    };
-    let (mut start, mut from) = (0, 0);
-    while let Some(at) = text[from..].find(FILE_OPENS).map(|at| from + at) {
-        let path = &text[at + FILE_OPENS.len()..];
-        let is_named =
-            |(name, _): &(String, Attachment)| path.strip_prefix(name.as_str()).is_some_and(closes);
-        match known.iter().position(is_named) {
-            None => from = at + FILE_OPENS.len(),
-            Some(index) => {
-                said(&text[start..at], &mut blocks, false);
-                let (name, file) = &known[index];
-                blocks.push(block(file));
-                used[index] = true;
-                from = at + FILE_OPENS.len() + name.len() + FILE_CLOSES.len();
-                start = from;
-            }
+    let mut said = String::new();
+    let mut rest = text;
+    while let Some((before, path)) = rest.split_once(FILE_OPENS) {
+        said.push_str(before);
+        let is_named = |(name, _): &(String, Attachment)| {
+            path.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with(FILE_CLOSES))
+        };
+        if let Some(index) = known.iter().position(is_named) {
+            let (name, file) = &known[index];
+            used[index] = true;
+            say(&mut blocks, &std::mem::take(&mut said));
+            blocks.push(block(file));
+            rest = &path[name.len() + FILE_CLOSES.len()..];
+        } else {
+            said.push_str(FILE_OPENS);
+            // A file that is not sent: where it lies here is nobody else's business.
+            rest = match path.split_once(FILE_CLOSES) {
+                Some((name, _)) if name.starts_with('/') => &path[name.rfind('/').map_or(0, |at| at + 1)..],
+                _ => path,
+            };
         }
     }
-    said(&text[start..], &mut blocks, start == 0);
+    said.push_str(rest);
+    if blocks.is_empty() {
+        return if said.is_empty() { Vec::new() } else { vec![Block::Text { text: said }] };
+    }
+    say(&mut blocks, &said);
     blocks
 }
 
-fn closes(rest: &str) -> bool {
-    rest.starts_with(FILE_CLOSES)
+/// Adds text beside files; what joins them is AgentV's.
+fn say(blocks: &mut Vec<Block>, text: &str) {
+    let text = text.trim_matches('\n');
+    if !text.is_empty() {
+        blocks.push(Block::Text { text: text.to_owned() });
+    }
 }
 
 fn block(file: &Attachment) -> Block {
@@ -178,9 +205,15 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
 mod tests {
     use super::*;
 
+    fn paths(files: &[&Path]) -> Vec<PathBuf> {
+        files.iter().map(|path| path.to_path_buf()).collect()
+    }
+
     fn read(text: &str, files: &[&Path]) -> serde_json::Value {
-        let files: Vec<PathBuf> = files.iter().map(|path| path.to_path_buf()).collect();
-        let prompt = Prompt::read(text, &files).unwrap();
+        let prompt = Prompt::read(text, &paths(files), &[]).unwrap_or_else(|_| {
+            let root = files[0].parent().unwrap();
+            Prompt::read(text, &paths(files), &[Roots::new(root, root)]).unwrap()
+        });
         let json = serde_json::to_string(&prompt.messages).unwrap();
         let short = |json: String, file: &Attachment| json.replace(&file.sha256.to_string(), "…");
         serde_json::from_str(&prompt.files.iter().fold(json, short)).unwrap()
@@ -229,7 +262,7 @@ mod tests {
         let expected = serde_json::json!([{"role": "user", "content": [
             {"type": "image", "sha256": "…", "name": "a.png"},
             {"type": "file", "sha256": "…", "name": format!("{dir_name}/notes.md")},
-            {"type": "text", "text": format!("Sum up.\n\n{}", mention(&secret))},
+            {"type": "text", "text": "Sum up.\n\n<file: path=\"secret\">"},
             {"type": "file", "sha256": "…", "name": "old/notes.md"},
         ]}]);
         assert_eq!(read(&text, &[&notes, &twin, &picture]), expected);
@@ -237,8 +270,12 @@ mod tests {
 
     #[test]
     fn nothing_to_ask_is_told() {
-        let failure = Prompt::read("\n", &[]).unwrap_err();
+        let failure = Prompt::read("\n", &[], &[]).unwrap_err();
         assert_eq!(failure.to_string(), "the prompt is empty");
         assert!(failure.hint_text().unwrap().contains("provider_batching"));
+        for text in ["@[System]:\nBe brief.", "@[System]:\nBe brief.\n\n@[User]:\n"] {
+            let failure = Prompt::read(text, &[], &[]).unwrap_err();
+            assert_eq!(failure.to_string(), "the prompt asks nothing: it has no turn but the system's");
+        }
     }
 }

@@ -19,6 +19,8 @@ use crate::model::{Attachment, Digest, Failure, Message, Metadata, Params, Reque
 
 /// How often the directory is looked at for further calls.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// How many bytes of prompts and attachments leave together: a file on a branch of GitHub has at most 100 MB.
+const MOST_BYTES: u64 = 64 << 20;
 /// How long a repeated call waits for its forerunner to notice that it was given up.
 const GIVEN_UP_WITHIN: Duration = Duration::from_secs(2);
 
@@ -46,7 +48,7 @@ struct Call {
 pub struct Ticket {
     rendezvous: Rendezvous,
     name: String,
-    /// See `seen`.
+    /// So many tries of its batch do not count for this call.
     seen: u32,
     /// Held as long as somebody waits.
     _lock: File,
@@ -91,8 +93,9 @@ impl Rendezvous {
         self.dir.join("files")
     }
 
-    /// Takes in a call. AgentV repeats one that failed or took too long under the next `attempt`: that one goes on where the
-    /// last one ended, and so does one with the same output file. Any other is a request of its own, whatever it asks.
+    /// Takes in a call. AgentV repeats one that failed or took too long, a test's under the next `attempt`, a grader's under
+    /// the same: it goes on where a call with the same content ended that nobody waits for any more. Any other is a request
+    /// of its own, whatever it asks: repeats are asked for because answers differ.
     pub fn take_in(
         &self,
         id: &str,
@@ -109,9 +112,9 @@ impl Rendezvous {
         let own = format!("{content}-{key}");
         let deadline = Instant::now() + GIVEN_UP_WITHIN;
         loop {
-            let (claimed, is_held) = self.claim(if attempt > 0 { &content } else { &own })?;
+            let (claimed, is_held) = self.claim(&content)?;
             if let Some(ticket) = claimed {
-                // A failure that came before the attempt before this one is not told again: it may have passed.
+                // The attempts of all calls of a batch are one more try of it.
                 return Ok(if attempt > 0 { Ticket { seen: attempt, ..ticket } } else { ticket });
             }
             if attempt == 0 || !is_held || Instant::now() > deadline {
@@ -173,23 +176,23 @@ impl Rendezvous {
         }
     }
 
-    /// Copies attachments: AgentV may remove its files before the batch leaves.
+    /// Keeps attachments: AgentV may change or remove its files before the batch leaves.
     fn keep_files(&self, prompt: &Prompt) -> anyhow::Result<()> {
-        for (sha256, path) in &prompt.paths {
+        for (sha256, bytes) in &prompt.bytes {
             let kept = self.files().join(sha256.to_string());
             if !kept.exists() {
-                let mut copy = tempfile::NamedTempFile::new_in(&self.dir)?;
-                let copied = File::open(path).and_then(|mut file| std::io::copy(&mut file, &mut copy));
-                copied.with_context(|| format!("cannot copy `{}`", path.display()))?;
+                let mut copy =
+                    tempfile::NamedTempFile::new_in(&self.dir).context("cannot keep an attachment")?;
+                copy.write_all(bytes).context("cannot keep an attachment")?;
                 copy.persist(&kept).context("cannot keep an attachment")?;
             }
         }
         Ok(())
     }
 
-    /// Waits for further calls, until so many wait or no other comes for a while, and makes a batch of those that somebody
-    /// still waits for. Only whoever holds the lock of `gather` may.
-    fn gather(&self, workers: usize, window: Duration) -> anyhow::Result<(JoinedBatch, File)> {
+    /// Waits for further calls, until so many wait or no other comes for a while, and makes a batch of `own` and of others
+    /// that somebody still waits for. Only whoever holds the lock of `gather` may.
+    fn gather(&self, own: &str, workers: usize, window: Duration) -> anyhow::Result<(JoinedBatch, File)> {
         self.mend()?;
         let mut known = HashSet::new();
         let mut changed = Instant::now();
@@ -213,11 +216,7 @@ impl Rendezvous {
             }
             std::thread::sleep(LOOK_EVERY);
         };
-        let mut calls = Vec::new();
-        for name in names {
-            let json = std::fs::read(self.dir.join(WAITING).join(&name)).context("cannot read a call")?;
-            calls.push((serde_json::from_slice::<Call>(&json).context("cannot read a call")?, name));
-        }
+        let mut calls = self.that_fit(own, names)?;
         calls.sort_by(|(a, a_name), (b, b_name)| (&a.id, a_name).cmp(&(&b.id, b_name)));
         let (requests, members): (Vec<Request>, Vec<String>) = requests(calls).into_iter().unzip();
         let (batch, lock) = JoinedBatch::make(&self.dir.join("batches"), &requests, &members)?;
@@ -226,6 +225,23 @@ impl Rendezvous {
             self.pass_on(name)?;
         }
         Ok((batch, lock))
+    }
+
+    /// The calls with these names, `own` first, as far as they are not too much for one batch; the others wait for the next.
+    fn that_fit(&self, own: &str, mut names: Vec<String>) -> anyhow::Result<Vec<(Call, String)>> {
+        names.sort_by_key(|name| name != own);
+        let (mut calls, mut bytes, mut files) = (Vec::new(), 0, HashSet::new());
+        for name in names {
+            let json = std::fs::read(self.dir.join(WAITING).join(&name)).context("cannot read a call")?;
+            let call: Call = serde_json::from_slice(&json).context("cannot read a call")?;
+            let new = call.files.iter().filter(|file| files.insert(file.sha256));
+            bytes += json.len() as u64 + new.map(|file| file.size).sum::<u64>();
+            if bytes > MOST_BYTES && !calls.is_empty() {
+                break;
+            }
+            calls.push((call, name));
+        }
+        Ok(calls)
     }
 
     /// Passes on what a killed one had made a batch of and not passed on.
@@ -276,9 +292,13 @@ impl Ticket {
         let gather = File::create(self.rendezvous.dir.join("gather.lock"))?;
         gather.lock()?;
         if let Some(batch) = self.batch()? {
+            // Whoever made it may have been killed before it was passed on.
+            if self.rendezvous.dir.join(WAITING).join(&self.name).exists() {
+                self.rendezvous.pass_on(&self.name)?;
+            }
             return Ok((batch, None));
         }
-        let (batch, lock) = self.rendezvous.gather(workers, window)?;
+        let (batch, lock) = self.rendezvous.gather(&self.name, workers, window)?;
         Ok((batch, Some(lock)))
     }
 
@@ -298,7 +318,8 @@ impl Ticket {
         members.iter().position(|name| *name == self.name).context("the call is not part of its batch")
     }
 
-    /// How often its batch may have been tried and is tried once more for this call, if that left it without an answer.
+    /// How many tries of its batch do not count: they came before the call, or before the attempt that the call is. If it
+    /// has no answer after them, the batch is tried once more.
     pub fn seen(&self) -> u32 {
         self.seen
     }
@@ -324,4 +345,41 @@ fn requests(calls: Vec<(Call, String)>) -> Vec<(Request, String)> {
         numbered.push((call.request(replicate), name));
     }
     numbered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_much_for_one_batch_waits_for_the_next() {
+        let place = tempfile::tempdir().unwrap();
+        let rendezvous = Rendezvous::open(place.path(), "test").unwrap();
+        let file = |n: u8, size| {
+            let (sha256, media_type) = (Digest::of(&[n]), "application/pdf".to_owned());
+            Attachment { sha256, name: "a.pdf".to_owned(), media_type, size }
+        };
+        let half = MOST_BYTES / 2;
+        let all = [
+            ("a", file(1, half)),
+            ("b", file(2, half)),
+            ("c", file(1, half)),
+            ("d", file(4, MOST_BYTES * 2)),
+        ];
+        for (id, file) in all {
+            let call = Call { id: id.to_owned(), messages: Vec::new(), files: vec![file] };
+            std::fs::write(rendezvous.dir.join(WAITING).join(id), serde_json::to_vec(&call).unwrap())
+                .unwrap();
+        }
+        let ids = |own: &str| {
+            let names = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
+            let calls = rendezvous.that_fit(own, names).unwrap();
+            calls.into_iter().map(|(call, _)| call.id).collect::<Vec<_>>()
+        };
+        // One file that several have counts once.
+        assert_eq!(ids("c"), ["c", "a"]);
+        assert_eq!(ids("b"), ["b"]);
+        // One that is too much by itself leaves alone: what is too much is told by whoever takes it.
+        assert_eq!(ids("d"), ["d"]);
+    }
 }

@@ -22,8 +22,13 @@ use crate::report::{Summary, render_markdown};
 const MOST_ANNOTATIONS: u32 = 10;
 /// GitHub cuts the message of an annotation here.
 const LONGEST_ANNOTATION: usize = 4000;
+/// What fits on one line.
+const LONGEST_TITLE: usize = 200;
 /// Shorter values are words; a mask would make the log unreadable.
 const SHORTEST_MASKED: usize = 8;
+
+/// How many there were of each kind.
+static COUNTS: [AtomicU32; 3] = [const { AtomicU32::new(0) }; 3];
 
 /// The kinds of annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,20 +41,45 @@ pub enum Annotation {
     Notice,
 }
 
+static IS_STEP: OnceLock<bool> = OnceLock::new();
+
+/// Nothing of this process is for the step that it runs in: whoever called it reads what it prints, and a mask would only show
+/// its secrets to them.
+pub(super) fn answer_a_program() {
+    let _ = IS_STEP.set(false);
+}
+
 /// Whether this process is a step on GitHub Actions.
 pub(super) fn is_step() -> bool {
-    static IS_STEP: OnceLock<bool> = OnceLock::new();
     *IS_STEP.get_or_init(|| std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true"))
+}
+
+/// Whether this process runs in the container of our action, from which the Docker engine of the machine can be reached.
+pub(super) fn is_our_container() -> bool {
+    is_step() && ["RUN_EVALS_IMAGE", "INPUT_MODE"].iter().any(|name| std::env::var_os(name).is_some())
 }
 
 /// Tells something on the run's page. Whether it did: elsewhere, and beyond what GitHub shows, it does not.
 pub fn annotate(kind: Annotation, text: &str) -> bool {
-    static COUNTS: [AtomicU32; 3] = [const { AtomicU32::new(0) }; 3];
     if !is_step() || COUNTS[kind as usize].fetch_add(1, Ordering::Relaxed) >= MOST_ANNOTATIONS {
         return false;
     }
-    command(&annotation(kind, text));
+    command(&annotation(kind, "", "run-evals", text));
     true
+}
+
+/// How many more annotations of a kind GitHub would show; none elsewhere.
+pub(super) fn room(kind: Annotation) -> u32 {
+    if is_step() { MOST_ANNOTATIONS.saturating_sub(COUNTS[kind as usize].load(Ordering::Relaxed)) } else { 0 }
+}
+
+/// Tells something at a line of a file, as far as GitHub shows it.
+pub(super) fn annotate_line(kind: Annotation, (file, line): (&str, u32), title: &str, text: &str) {
+    if room(kind) > 0 {
+        COUNTS[kind as usize].fetch_add(1, Ordering::Relaxed);
+        let place = format!("file={},line={line},", escape_property(file));
+        command(&annotation(kind, &place, title, text));
+    }
 }
 
 /// Hides these values, and what they look like when they are encoded, in everything that the job prints from here on.
@@ -113,6 +143,8 @@ fn summary_outputs(summary: &Summary) -> Vec<(&'static str, String)> {
             "cost-usd",
             if costs.is_empty() { String::new() } else { format!("{:.6}", costs.iter().sum::<f64>()) },
         ),
+        ("passed", summary.passed.map(|passed| passed.to_string()).unwrap_or_default()),
+        ("score", summary.score.map(|score| format!("{score:.6}")).unwrap_or_default()),
     ]
 }
 
@@ -147,14 +179,22 @@ pub(super) fn inert_json(json: &[u8]) -> Vec<u8> {
     out
 }
 
-fn annotation(kind: Annotation, text: &str) -> String {
+fn annotation(kind: Annotation, place: &str, title: &str, text: &str) -> String {
     let word = match kind {
         Annotation::Error => "error",
         Annotation::Warning => "warning",
         Annotation::Notice => "notice",
     };
-    let shown: String = text.trim_end().chars().take(LONGEST_ANNOTATION).collect();
-    format!("::{word} title=run-evals::{}\n", escape(&shown))
+    // The old form of a command is looked for anywhere in a line.
+    let inert = |text: &str| text.replace("##[", "## [");
+    let shown: String = inert(text.trim_end()).chars().take(LONGEST_ANNOTATION).collect();
+    let title: String = inert(title).chars().take(LONGEST_TITLE).collect();
+    format!("::{word} {place}title={}::{}\n", escape_property(&title), escape(&shown))
+}
+
+/// The value of a property, which a comma or a colon would end.
+fn escape_property(text: &str) -> String {
+    escape(text).replace(':', "%3A").replace(',', "%2C")
 }
 
 fn escape(text: &str) -> String {
@@ -253,9 +293,15 @@ mod tests {
 
     #[test]
     fn an_annotation_is_one_line() {
-        let told = annotation(Annotation::Warning, "50 %\r\n::error::x\n");
+        let told = annotation(Annotation::Warning, "", "run-evals", "50 %\r\n::error::x\n");
         assert_eq!(told, "::warning title=run-evals::50 %25%0D%0A::error::x\n");
-        assert!(annotation(Annotation::Error, &"x".repeat(9000)).len() < 4096);
+        assert!(annotation(Annotation::Error, "", "t", &"x".repeat(9000)).len() < 4096);
+        let place = format!("file={},line=3,", escape_property("a,b:c%.yaml"));
+        let told = annotation(Annotation::Error, &place, "failed: t,line=9::x", "y\n::add-mask::##[z]");
+        assert_eq!(
+            told,
+            "::error file=a%2Cb%3Ac%25.yaml,line=3,title=failed%3A t%2Cline=9%3A%3Ax::y%0A::add-mask::## [z]\n"
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::report_args::{ReportArgs, ReportCommandArgs};
 use crate::config::parse_duration;
 use crate::dispatcher::HandOverChoice;
 use crate::exchange::LocalExchange;
@@ -24,7 +25,8 @@ Exit codes:
 const DISPATCH_USAGE: &str = "\
 run-evals dispatch [OPTIONS] <SUITE>
        run-evals dispatch [OPTIONS] --requests <FILE>
-       run-evals dispatch [OPTIONS] --resume <BATCH>";
+       run-evals dispatch [OPTIONS] --resume <BATCH>
+       run-evals dispatch [OPTIONS] --agentv-batch <SUITE> --output-file <FILE>";
 
 const ADAPTER_EXAMPLE: &str = "\
 In AgentV's targets.yaml:
@@ -48,6 +50,22 @@ pub struct Cli {
     pub command: Command,
 }
 
+impl Cli {
+    /// Whether AgentV has called the command: what it prints becomes part of a result, in which there is room for one line.
+    pub fn is_for_agentv(&self) -> bool {
+        match &self.command {
+            Command::Adapter(_) => true,
+            Command::Dispatch(args) => args.agentv_batch,
+            Command::Eval(_)
+            | Command::Collect(_)
+            | Command::Run(_)
+            | Command::Report(_)
+            | Command::Bundle(_)
+            | Command::Targets(_) => false,
+        }
+    }
+}
+
 /// Options of every command.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Messages")]
@@ -63,18 +81,52 @@ pub struct GlobalArgs {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a suite: plan, call, collect, report
-    Eval(EvalArgs),
+    /// Run a suite: plan, call, collect, grade
+    Eval(Box<EvalArgs>),
     /// Turn a suite or a requests file into responses
     Dispatch(DispatchArgs),
     /// Collect the responses of a batch that is running or finished
     Collect(CollectArgs),
     /// The runner role: call one shard of a batch
     Run(RunArgs),
+    /// Tell what the results of an evaluation come to, and compare them with a baseline
+    Report(ReportCommandArgs),
     /// Compile a suite and all it refers to into a directory that runs anywhere
     Bundle(BundleArgs),
     /// Answer one call of AgentV; calls that come together leave as one batch
     Adapter(AdapterArgs),
+    /// Check a targets file, or print its schema
+    #[command(subcommand)]
+    Targets(TargetsCommand),
+}
+
+/// `targets`.
+#[derive(Debug, Subcommand)]
+pub enum TargetsCommand {
+    /// Tell of each target whether it can be used: its links, its variables, its runner repository
+    Check(CheckArgs),
+    /// Print the JSON Schema of targets files, for editors
+    Schema,
+}
+
+/// `targets check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The targets file [default: the nearest targets.yaml or .agentv/targets.yaml]
+    #[arg(long, value_name = "FILE")]
+    pub targets: Option<PathBuf>,
+    /// The target to check; may be given more than once [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub target: Vec<String>,
+    /// Do not ask GitHub
+    #[arg(long)]
+    pub offline: bool,
+    /// Print the result as text or as JSON
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Which GitHub.
+    #[command(flatten)]
+    pub github: GithubArgs,
 }
 
 /// `eval`.
@@ -82,9 +134,45 @@ pub enum Command {
 pub struct EvalArgs {
     /// The suite: an EVAL.yaml, a .jsonl file or a bundle
     pub suite: PathBuf,
+    /// How answers are graded.
+    #[command(flatten)]
+    pub grading: GradingArgs,
     /// What both commands take.
     #[command(flatten)]
     pub work: WorkArgs,
+    /// A file that gets the answers as AgentV's `provider: replay` plays them
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub replay_out: Option<PathBuf>,
+    /// What is told of the scores.
+    #[command(flatten)]
+    pub report: ReportArgs,
+}
+
+/// How answers are graded.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Grading")]
+pub struct GradingArgs {
+    /// The score that each test must reach, 0 to 1; one below it means exit code 4 [default: the suite's]
+    #[arg(long, value_name = "SCORE", value_parser = parse_score)]
+    pub threshold: Option<f64>,
+    /// The target that grades where a model does [default: the `grader_target` of the answers' target, else that itself]
+    #[arg(long, value_name = "NAME")]
+    pub grader_target: Option<String>,
+    /// Collect the answers and do not grade them
+    #[arg(long)]
+    pub no_grade: bool,
+    /// Leave out graders that this version does not have
+    #[arg(long)]
+    pub ignore_unknown_graders: bool,
+    /// Run the commands that a suite brings in the container of the action, too
+    #[arg(long)]
+    pub allow_commands: bool,
+    /// A variable that commands of the suite get to see; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    pub grader_env: Vec<String>,
+    /// The longest that one command may take
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s")]
+    pub grader_timeout: Duration,
 }
 
 /// `dispatch`.
@@ -106,6 +194,29 @@ pub struct DispatchArgs {
     /// Leave once the run on GitHub is started
     #[arg(long, help_heading = "GitHub")]
     pub no_wait: bool,
+    /// A file that gets the answers as AgentV's `provider: replay` plays them; needs a suite
+    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with_all = ["requests", "resume", "no_wait"])]
+    pub replay_out: Option<PathBuf>,
+    /// Be the command of an AgentV target with `provider_batching: true`
+    #[arg(
+        long,
+        help_heading = "AgentV",
+        requires_all = ["suite", "output_file"],
+        conflicts_with_all = ["requests", "resume", "no_wait", "batch_id", "output", "replay_out"]
+    )]
+    pub agentv_batch: bool,
+    /// The file that AgentV wants: `{OUTPUT_FILE}`
+    #[arg(long, value_name = "FILE", help_heading = "AgentV", requires = "agentv_batch")]
+    pub output_file: Option<PathBuf>,
+    /// The test that AgentV asks for: `{EVAL_ID}` [default: the one in the file's name]
+    #[arg(
+        long,
+        value_name = "TEST",
+        help_heading = "AgentV",
+        requires = "agentv_batch",
+        allow_hyphen_values = true
+    )]
+    pub id: Option<String>,
 }
 
 /// What `eval` and `dispatch` take alike.
@@ -271,6 +382,16 @@ pub struct AdapterArgs {
     /// The files that the prompt names: AgentV's `{FILES}`
     #[arg(long, value_name = "FILE", num_args = 0.., help_heading = "Call")]
     pub files: Vec<PathBuf>,
+    /// Another directory whose files may be attached; may be given more than once
+    ///
+    /// Files of the repository or directory of the evaluation and of the targets file always may.
+    #[arg(long, value_name = "DIR", help_heading = "Call")]
+    pub files_root: Vec<PathBuf>,
+    /// Calls with the same key belong together [default: those of the same AgentV process]
+    ///
+    /// For a command that a program other than a shell stands between AgentV and run-evals.
+    #[arg(long, value_name = "KEY", help_heading = "Batch")]
+    pub together: Option<String>,
     /// How many calls AgentV makes at once, its `--workers`: so many leave together without waiting for more
     #[arg(long, value_name = "N", default_value = "50", help_heading = "Batch")]
     pub workers: std::num::NonZeroU32,
@@ -281,9 +402,11 @@ pub struct AdapterArgs {
     #[arg(long, value_name = "PATH", help_heading = "Batch")]
     pub exchange: Option<PathBuf>,
     /// The targets file [default: the nearest targets.yaml or .agentv/targets.yaml]
+    ///
+    /// Name it where tests have workspaces: AgentV starts commands there, and a stranger's file may lie in them.
     #[arg(long, value_name = "FILE", help_heading = "Targets")]
     pub targets: Option<PathBuf>,
-    /// The target to call
+    /// The target to call; one that is no runner repository needs `--targets`
     #[arg(long, value_name = "NAME", help_heading = "Targets")]
     pub target: String,
     /// Which GitHub.
@@ -390,7 +513,7 @@ pub struct RemoteArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
-    /// The directory for responses.jsonl and summary.json
+    /// The directory for responses.jsonl, summary.json and, of `eval`, scores.jsonl
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Print the result as text or as JSON
@@ -405,6 +528,13 @@ pub enum Format {
     Text,
     /// For programs.
     Json,
+}
+
+fn parse_score(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(score) if (0.0..=1.0).contains(&score) => Ok(score),
+        _ => Err("expected a score from 0 to 1, for example `0.8`".to_owned()),
+    }
 }
 
 fn parse_budget(text: &str) -> Result<f64, String> {

@@ -1,5 +1,7 @@
 //! Before anything is waited for: the batches lie in the exchange, and runner repositories have theirs.
 
+use std::fs::File;
+
 use super::args::Format;
 use super::github;
 use super::remote::{self, Place, RemoteBatch};
@@ -18,6 +20,8 @@ pub(super) struct HandedOver<'s> {
     manifest: BatchManifest,
     is_new: bool,
     target: &'s Target,
+    /// Its requests, one a line.
+    pub(super) requests: File,
 }
 
 /// A batch whose target was asked whether it can take it.
@@ -32,6 +36,24 @@ pub(super) enum Begun<'s> {
     Here(Box<HandedOver<'s>>, &'s RunnerTarget),
     /// A runner repository has it.
     There(Box<RemoteBatch<'s>>),
+}
+
+impl Begun<'_> {
+    /// What resumes it, as `--batch-id` of the same command.
+    pub(super) fn run_id(&self) -> &BatchId {
+        match self {
+            Self::Here(batch, _) => &batch.run_id,
+            Self::There(batch) => &batch.record.batch_id,
+        }
+    }
+
+    /// The target that it is for.
+    pub(super) fn target_name(&self) -> &str {
+        match self {
+            Self::Here(_, target) => &target.name,
+            Self::There(batch) => &batch.target.name,
+        }
+    }
 }
 
 impl Session<'_> {
@@ -49,20 +71,15 @@ impl Session<'_> {
             let mut handed_over: Vec<HandedOver> = Vec::new();
             let mut taken = false;
             for (batch, target) in planned {
-                let (id, sha256) = (batch.manifest.batch_id.clone(), batch.sha256);
-                if !given && is_taken(exchange, &id)? {
+                if !given && is_taken(exchange, &batch.manifest.batch_id)? {
                     taken = true;
                     break;
                 }
-                check_record(exchange, &id, sha256)?;
-                let put = exchange.put_batch(&id, &batch.archive, sha256)?;
-                tracing::debug!(batch = id.as_str(), %sha256, ?put, "the batch is handed over");
-                let archive_bytes = std::fs::metadata(&batch.archive)?.len();
-                let (run_id, manifest, is_new) =
-                    (batch.run_id.clone(), batch.manifest.clone(), put == Put::New);
-                handed_over.push(HandedOver { run_id, id, sha256, archive_bytes, manifest, is_new, target });
+                let batch = hand_over_named(exchange, (batch, target))?;
+                let is_new = batch.is_new;
+                handed_over.push(batch);
                 // Somebody was faster, in the same second.
-                if !given && put != Put::New {
+                if !given && !is_new {
                     taken = true;
                     break;
                 }
@@ -167,6 +184,21 @@ impl Session<'_> {
             }
         }
     }
+}
+
+/// Puts one batch into the exchange under the name that it has.
+pub(super) fn hand_over_named<'s>(
+    exchange: &LocalExchange,
+    (batch, target): (PlannedBatch, &'s Target),
+) -> anyhow::Result<HandedOver<'s>> {
+    let (id, sha256) = (batch.manifest.batch_id.clone(), batch.sha256);
+    check_record(exchange, &id, sha256)?;
+    let put = exchange.put_batch(&id, &batch.archive, sha256)?;
+    tracing::debug!(batch = id.as_str(), %sha256, ?put, "the batch is handed over");
+    let archive_bytes = std::fs::metadata(&batch.archive)?.len();
+    let (run_id, manifest, is_new) = (batch.run_id.clone(), batch.manifest.clone(), put == Put::New);
+    let requests = batch.requests()?;
+    Ok(HandedOver { run_id, id, sha256, archive_bytes, manifest, is_new, target, requests })
 }
 
 /// Tells where the batches run on GitHub, and leaves them alone.

@@ -32,7 +32,7 @@ pub(super) async fn collect(args: CollectArgs, display: &Display) -> anyhow::Res
             format!("run-evals run --batch-id {} --exchange {}", args.batch_id, args.exchange.display());
         display.note(&format!("some requests have no answer yet; call them with `{command}`"));
     }
-    output.finish(Summary::new(None, vec![collection.summary]), args.output.format)
+    output.finish(Summary::new(None, vec![collection.summary]), args.output.format, display)
 }
 
 /// The failure, with the way to a batch that is not known here.

@@ -2,23 +2,34 @@
 
 mod actions;
 mod adapter;
+mod agentv_batch;
+mod agentv_run;
 mod answer;
 mod args;
+mod asking;
 mod attach;
+mod baseline;
 mod begin;
 mod bundle;
 mod collect;
 mod display;
 mod eval;
+mod follow;
 mod github;
+mod grading;
 mod inputs;
 mod output;
+mod publish;
 mod remote;
+mod replay;
+mod report;
+mod report_args;
 mod resume;
 mod run;
 mod run_remote;
 mod session;
 mod signals;
+mod targets;
 mod verify_run;
 
 pub use actions::{Annotation, annotate};
@@ -27,19 +38,34 @@ pub use display::stderr;
 
 use crate::model::Exit;
 
+/// What is wrong with a command line of AgentV, in the one line that it has room for.
+pub fn usage_line(args: &[std::ffi::OsString], error: &clap::Error) -> Option<String> {
+    let is_adapter = args.get(1).is_some_and(|command| command == "adapter");
+    let is_for_agentv = is_adapter || args.iter().any(|arg| arg == "--agentv-batch");
+    let text = error.to_string();
+    let first = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+    let words: Vec<&str> = first.split_ascii_whitespace().collect();
+    let command = if is_adapter { "adapter" } else { "dispatch" };
+    let hint = format!("`run-evals {command} --help` shows how");
+    (is_for_agentv && error.use_stderr()).then(|| format!("{} (hint: {hint})\n", words.join(" ")))
+}
+
 /// Runs a command to its end.
 pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
-    let display = display::Display::new(cli.global.quiet);
+    let for_agentv = cli.is_for_agentv();
+    if for_agentv {
+        actions::answer_a_program();
+    }
+    let display = display::Display::new(cli.global.quiet || for_agentv && cli.global.verbose == 0);
     match cli.command {
-        Command::Eval(args) => eval::eval(args, &display).await,
+        Command::Eval(args) => Box::pin(eval::eval(*args, &display)).await,
+        Command::Dispatch(args) if args.agentv_batch => agentv_batch::agentv_batch(args, &display).await,
         Command::Dispatch(args) => eval::dispatch(args, &display).await,
         Command::Collect(args) => collect::collect(args, &display).await,
         Command::Run(args) => run::run(args, &display).await,
+        Command::Report(args) => report::report(args, &display).await,
         Command::Bundle(args) => bundle::bundle(args, &display).await,
-        Command::Adapter(args) => {
-            // What it prints becomes part of a result.
-            let display = display::Display::new(cli.global.verbose == 0);
-            adapter::adapter(args, &display).await
-        }
+        Command::Adapter(args) => Box::pin(adapter::adapter(args, &display)).await,
+        Command::Targets(command) => targets::targets(command, &display).await,
     }
 }

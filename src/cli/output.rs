@@ -1,7 +1,7 @@
 //! Where responses and the summary go.
 
 use std::fmt::Write as _;
-use std::io::Write;
+use std::io::{Seek as _, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -9,18 +9,41 @@ use anyhow::Context as _;
 use tempfile::NamedTempFile;
 
 use super::args::Format;
+use super::display::Display;
+use super::replay::ReplayFile;
 use super::{actions, display};
 use crate::config::shown;
 use crate::model::{Exit, Failure, printable};
 use crate::report::{Summary, render_table};
 
-/// A directory with `responses.jsonl` and `summary.json`, or stdout with the responses alone.
+/// Where the responses of a command go.
 #[derive(Debug)]
-pub(super) enum Output {
+pub(super) struct Output {
+    /// Dropped first: it may lie in a directory that is taken away again.
+    replay: Option<ReplayFile>,
+    to: To,
+}
+
+/// A directory with `responses.jsonl`, `scores.jsonl` and `summary.json`, or stdout with the responses alone.
+#[derive(Debug)]
+enum To {
     /// The responses are the data; there is no summary but the exit code.
     Stdout,
     /// The responses are written under a name of their own and renamed when they are whole.
-    Directory { responses: NamedTempFile, dir: OutputDir },
+    Directory {
+        responses: NamedTempFile,
+        asked: Vec<(&'static str, NamedTempFile)>,
+        scores: Scores,
+        dir: OutputDir,
+    },
+}
+
+/// The scores while they are written: those of one target may have to be written again.
+#[derive(Debug, Default)]
+pub(super) struct Scores {
+    file: Option<NamedTempFile>,
+    /// How much of it stays.
+    kept: u64,
 }
 
 /// A directory that is taken away again if it was made here and stays empty.
@@ -41,7 +64,7 @@ impl Drop for OutputDir {
 
 impl Output {
     pub(super) fn open(dir: Option<PathBuf>) -> anyhow::Result<Self> {
-        let Some(path) = dir else { return Ok(Self::Stdout) };
+        let Some(path) = dir else { return Ok(Self { to: To::Stdout, replay: None }) };
         let is_new = !path.exists();
         if !is_new && !path.is_dir() {
             return Err(Failure::config(format!("`{}` is no directory", path.display()))
@@ -52,15 +75,114 @@ impl Output {
             .with_context(|| format!("cannot make the directory `{}`", path.display()))?;
         let dir = OutputDir { path, is_new };
         let responses = temporary_file(&dir.path)?;
-        Ok(Self::Directory { responses, dir })
+        Ok(Self {
+            to: To::Directory { responses, asked: Vec::new(), scores: Scores::default(), dir },
+            replay: None,
+        })
+    }
+
+    /// The same, and the answers go to a file for AgentV too.
+    pub(super) fn and_replay(self, replay: Option<ReplayFile>) -> Self {
+        Self { replay, ..self }
+    }
+
+    /// The rows that come from now on are of this target.
+    pub(super) fn of_target(&mut self, name: &str) {
+        if let Some(replay) = &mut self.replay {
+            replay.of_target(name);
+        }
+    }
+
+    /// Keeps what was asked beside what was answered, for reports; it is put in place with the rest.
+    pub(super) fn keep(
+        &mut self,
+        name: &'static str,
+        write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        if let To::Directory { asked, dir, .. } = &mut self.to {
+            let mut file = std::io::BufWriter::with_capacity(1 << 16, temporary_file(&dir.path)?);
+            write(&mut file)?;
+            asked.push((name, file.into_inner().context("cannot write what is asked")?));
+        }
+        Ok(())
+    }
+
+    /// The directory, if it is one.
+    pub(super) fn dir(&self) -> Option<&Path> {
+        match &self.to {
+            To::Stdout => None,
+            To::Directory { dir, .. } => Some(&dir.path),
+        }
+    }
+
+    /// The file with the responses so far.
+    pub(super) fn responses_path(&self) -> Option<PathBuf> {
+        match &self.to {
+            To::Stdout => None,
+            To::Directory { responses, .. } => Some(responses.path().to_path_buf()),
+        }
+    }
+
+    /// Where the scores of a target go.
+    pub(super) fn begin_scores(&mut self) -> anyhow::Result<&mut dyn Write> {
+        let To::Directory { scores, dir, .. } = &mut self.to else {
+            anyhow::bail!("there is nowhere to put scores")
+        };
+        if scores.file.is_none() {
+            scores.file = Some(temporary_file(&dir.path)?);
+        }
+        match &mut scores.file {
+            Some(file) => Ok(file),
+            None => anyhow::bail!("there is nowhere to put scores"),
+        }
+    }
+
+    /// Takes back the scores of a target that are not all there.
+    pub(super) fn forget_scores(&mut self) -> anyhow::Result<()> {
+        if let To::Directory { scores: Scores { file: Some(file), kept }, .. } = &mut self.to {
+            file.as_file().set_len(*kept).context("cannot write the scores")?;
+            file.as_file().seek(SeekFrom::Start(*kept)).context("cannot write the scores")?;
+        }
+        Ok(())
+    }
+
+    /// The scores of a target are all there.
+    pub(super) fn keep_scores(&mut self) -> anyhow::Result<()> {
+        if let To::Directory { scores: Scores { file: Some(file), kept }, .. } = &mut self.to {
+            *kept = file.as_file().metadata().context("cannot write the scores")?.len();
+        }
+        Ok(())
     }
 
     /// Puts the files in place, prints what the command prints, and gives the exit code.
-    pub(super) fn finish(self, mut summary: Summary, format: Format) -> anyhow::Result<Exit> {
-        if let Self::Directory { responses, dir } = self {
+    pub(super) fn finish(
+        self,
+        mut summary: Summary,
+        format: Format,
+        display: &Display,
+    ) -> anyhow::Result<Exit> {
+        if let Some(replay) = self.replay {
+            replay.finish(display)?;
+        }
+        if let To::Directory { responses, asked, scores, dir } = self.to {
+            for (name, file) in asked {
+                put_in_place(file, &dir.path.join(name))?;
+            }
             let path = dir.path.join("responses.jsonl");
             summary.responses = Some(path.display().to_string());
             put_in_place(responses, &path)?;
+            let scores_path = dir.path.join("scores.jsonl");
+            match scores.file.filter(|_| summary.passed.is_some()) {
+                Some(file) => {
+                    put_in_place(file, &scores_path)?;
+                    summary.scores = Some(scores_path.display().to_string());
+                }
+                // Those of an earlier run would be taken for scores of these responses.
+                None if scores_path.exists() => {
+                    std::fs::remove_file(&scores_path).context("cannot remove old scores")?;
+                }
+                None => {}
+            }
             let json = format!("{}\n", serde_json::to_string_pretty(&summary)?);
             let mut file = temporary_file(&dir.path)?;
             file.write_all(json.as_bytes()).context("cannot write the summary")?;
@@ -70,6 +192,9 @@ impl Output {
                 Format::Text => {
                     let cwd = std::env::current_dir().unwrap_or_default();
                     let mut text = format!("{}\nresponses  {}\n", render_table(&summary), path.display());
+                    if let Some(scores) = &summary.scores {
+                        let _ = writeln!(text, "scores     {scores}");
+                    }
                     for target in &summary.targets {
                         let repo = shown(Path::new(&target.results_repo), &cwd);
                         let branch = &target.results_branch;
@@ -84,11 +209,25 @@ impl Output {
         }
         let batch = summary.targets.first().map(|target| format!("batch {}", target.batch_id));
         actions::report(&summary.suite.clone().or(batch).unwrap_or_default(), &summary)?;
-        Ok(if summary.complete { Exit::Ok } else { Exit::Incomplete })
+        Ok(summary.exit())
     }
 }
 
 impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        if let Some(replay) = &mut self.replay {
+            replay.take(&bytes[..written]).map_err(std::io::Error::other)?;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.to.flush()
+    }
+}
+
+impl Write for To {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match self {
             Self::Stdout if actions::is_step() => {
@@ -115,15 +254,25 @@ impl Write for Output {
     }
 }
 
+/// Writes a file that appears only when it is whole, in a directory that is made if need be.
+pub(super) fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write `{}`", path.display());
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(dir).with_context(cannot)?;
+    let mut file = temporary_file(dir)?;
+    file.write_all(bytes).with_context(cannot)?;
+    put_in_place(file, path)
+}
+
 /// A file beside its final name, which no other process writes to.
-fn temporary_file(dir: &Path) -> anyhow::Result<NamedTempFile> {
+pub(super) fn temporary_file(dir: &Path) -> anyhow::Result<NamedTempFile> {
     // As readable as any other file that the user makes.
     let readable = std::fs::Permissions::from_mode(0o666);
     let file = tempfile::Builder::new().prefix(".responses-").permissions(readable).tempfile_in(dir);
     file.with_context(|| format!("cannot write to `{}`", dir.display()))
 }
 
-fn put_in_place(file: NamedTempFile, path: &Path) -> anyhow::Result<()> {
+pub(super) fn put_in_place(file: NamedTempFile, path: &Path) -> anyhow::Result<()> {
     let cannot = || format!("cannot write `{}`", path.display());
     file.as_file().sync_all().with_context(cannot)?;
     file.persist(path).with_context(cannot)?;

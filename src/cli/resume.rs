@@ -77,7 +77,7 @@ async fn finish(
     let interrupts = signals::interrupts()?;
     batch.wait(display, &interrupts).await?;
     let collection = batch.collect(&mut output, display)?;
-    let exit = output.finish(Summary::new(None, vec![collection.summary]), format)?;
+    let exit = output.finish(Summary::new(None, vec![collection.summary]), format, display)?;
     if !collection.resumable && collection.missing == 0 {
         batch.tidy(delete_results, display, &interrupts).await;
     }

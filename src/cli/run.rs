@@ -38,7 +38,7 @@ async fn run_local(args: RunArgs, batch_id: &BatchId, display: &Display) -> anyh
         ..RunOptions::default()
     };
     let progress = Arc::new(Progress::default());
-    let stop = signals::stop_requested()?;
+    let stop = signals::stop_requested(display)?;
     let choose = |manifest: &BatchManifest| {
         let name = args.target.as_deref().unwrap_or(&manifest.target);
         let mut target = inputs::runner_target(&targets, name, &env)?;

@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::args::{GithubArgs, RemoteArgs, WorkArgs};
+use super::args::{GithubArgs, GradingArgs, RemoteArgs, WorkArgs};
+use super::asking::{self, Graders};
 use super::display::Display;
-use super::inputs;
-use crate::config::{Env, SuiteOptions, load_suite};
+use super::grading::Grading;
+use super::replay::ReplayFile;
+use super::{actions, inputs};
+use crate::config::{Env, GraderOptions, SuiteOptions, load_suite};
 use crate::dispatcher::{self, BatchName, PlannedBatch, Purpose, Sharding};
 use crate::model::{Exit, Failure, RunnerOptions, Suite, SuiteTarget, Target, TestCase};
 use crate::runner::{self, RunOptions};
@@ -18,12 +21,12 @@ const DEFAULT_TARGET: &str = "default";
 
 /// What is to be asked.
 pub(super) enum Input {
-    /// A suite.
-    Suite(PathBuf),
+    /// A suite, and how its answers are graded, if they are.
+    Suite(PathBuf, Option<GradingArgs>),
     /// A file with one request a line.
     Requests(PathBuf),
-    /// The same with attachments in a directory, on behalf of somebody who works `near`.
-    Calls { requests: PathBuf, files: PathBuf, near: PathBuf },
+    /// The same with attachments in a directory, as if the command ran in `home`.
+    Calls { requests: PathBuf, files: PathBuf, home: PathBuf },
 }
 
 /// Everything that is read before the first call is made.
@@ -32,17 +35,22 @@ pub(super) struct Session<'d> {
     work: Work,
     targets: Vec<Chosen>,
     pub(super) batch_name: BatchName,
+    pub(super) grading: Option<Grading>,
     pub(super) options: RunOptions,
     pub(super) remote_options: RunnerOptions,
     pub(super) github: GithubArgs,
     pub(super) remote: RemoteArgs,
     pub(super) env: Env,
     pub(super) display: &'d Display,
+    /// Where the exchange is when it must not depend on the working directory.
+    pub(super) exchange_beside_targets: PathBuf,
 }
 
 /// A target as it was asked for, which may be an alias, and what it leads to.
 pub(super) struct Chosen {
     asked: String,
+    /// Its name in the targets file.
+    served_as: String,
     target: Target,
     sharding: Sharding,
 }
@@ -58,18 +66,27 @@ impl<'d> Session<'d> {
     /// Reads and checks everything; no call is made and nothing is written.
     pub(super) fn open(input: Input, args: &WorkArgs, display: &'d Display) -> anyhow::Result<Self> {
         let WorkArgs { targets: target_args, batch, limits, github, remote, output: _ } = args;
-        let cwd = std::env::current_dir().context("cannot find the working directory")?;
+        let cwd = match &input {
+            Input::Calls { home, .. } => home.clone(),
+            _ => std::env::current_dir().context("cannot find the working directory")?,
+        };
         let near = match &input {
-            Input::Suite(path) | Input::Requests(path) => cwd.join(path).parent().map(Path::to_path_buf),
-            Input::Calls { near, .. } => Some(near.clone()),
+            Input::Suite(path, _) | Input::Requests(path) => cwd.join(path).parent().map(Path::to_path_buf),
+            Input::Calls { .. } => None,
         };
         let near = near.as_deref().unwrap_or(&cwd);
         let mut env = inputs::environment(near, &cwd)?;
         let targets_file = inputs::targets_file(target_args.targets.as_deref(), near, &cwd, display)?;
         env.mark_secret(targets_file.secret_names());
+        let mut grading_args = None;
         let (name, work) = match input {
-            Input::Suite(path) => {
-                let (suite, warnings) = load_suite(&path, &SuiteOptions { env: &env, cwd: &cwd })?;
+            Input::Suite(path, args) => {
+                let graders = args.as_ref().map(|args| GraderOptions {
+                    ignore_unknown: args.ignore_unknown_graders,
+                    allow_commands: args.allow_commands || !actions::is_our_container(),
+                });
+                grading_args = args;
+                let (suite, warnings) = load_suite(&path, &SuiteOptions { env: &env, cwd: &cwd, graders })?;
                 for warning in &warnings {
                     display.warning(warning);
                 }
@@ -83,7 +100,8 @@ impl<'d> Session<'d> {
         };
         let mut targets: Vec<Chosen> = Vec::new();
         for SuiteTarget { name: asked, use_target } in asked_targets(&target_args.target, &work) {
-            let mut target = targets_file.resolve(use_target.as_ref().unwrap_or(&asked), &env)?;
+            let served_as = use_target.clone().unwrap_or_else(|| asked.clone());
+            let mut target = targets_file.resolve(&served_as, &env)?;
             if use_target.is_some() {
                 match &mut target {
                     Target::Runner(target) => target.name.clone_from(&asked),
@@ -105,7 +123,7 @@ impl<'d> Session<'d> {
                     Sharding { shards: target.shards, limits: targets_file.limits(runner, &env) }
                 }
             };
-            targets.push(Chosen { asked, target, sharding });
+            targets.push(Chosen { asked, served_as, target, sharding });
         }
         let mut budget_usd = limits.budget_usd;
         let mut workers = None;
@@ -145,6 +163,16 @@ impl<'d> Session<'d> {
         };
         let budget_usd = budget_usd.map(|budget| if there == 0 { budget } else { part_usd(budget, here) });
         let max_requests = limits.max_requests.map(|most| if there == 0 { most } else { part(most, here) });
+        let grading = match (&work, &grading_args) {
+            (Work::Suite { suite, .. }, Some(args)) => {
+                let names: Vec<(&str, &Target)> =
+                    targets.iter().map(|chosen| (chosen.served_as.as_str(), &chosen.target)).collect();
+                let chosen = args.grader_target.as_deref();
+                let graders = Graders::find(suite, &names, chosen, &targets_file, limits, &env)?;
+                Some(Grading::new(args, suite, &env, graders))
+            }
+            _ => None,
+        };
         let batch_name =
             BatchName { given: batch.batch_id.clone(), one_of_several: targets.len() > 1, taken: 0 };
         Ok(Self {
@@ -152,6 +180,7 @@ impl<'d> Session<'d> {
             work,
             targets,
             batch_name,
+            grading,
             options: RunOptions {
                 budget_usd,
                 max_requests,
@@ -164,7 +193,39 @@ impl<'d> Session<'d> {
             remote: remote.clone(),
             env,
             display,
+            exchange_beside_targets: inputs::exchange_of(&targets_file),
         })
+    }
+
+    /// The file for AgentV that gets the answers to the suite at this path.
+    pub(super) fn replay_file(
+        &self,
+        to: Option<PathBuf>,
+        suite_path: &Path,
+    ) -> anyhow::Result<Option<ReplayFile>> {
+        match (&self.work, to) {
+            (Work::Suite { suite, .. }, Some(to)) => ReplayFile::open(to, suite, suite_path).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether AgentV can have the answers as one batch.
+    pub(super) fn can_be_agentv_batch(&self) -> Result<(), Failure> {
+        if let Work::Suite { suite, .. } = &self.work
+            && suite.replicates > 1
+        {
+            let message = format!(
+                "`{}` has `trials`, for which AgentV makes no batch: it asks for each test on its own",
+                suite.name
+            );
+            return Err(Failure::config(message).hint("`run-evals adapter` is the command for those"));
+        }
+        if self.targets.len() > 1 {
+            let message =
+                format!("a batch of AgentV is for one target; the suite names {}", self.targets.len());
+            return Err(Failure::config(message).hint("name the one with `--target`"));
+        }
+        Ok(())
     }
 
     /// Whether all targets are runner repositories, which go on when this command has ended.
@@ -203,6 +264,10 @@ impl<'d> Session<'d> {
                 }
             };
             let id = &batch.manifest.batch_id;
+            if self.grading.as_ref().is_some_and(|grading| !grading.graders.is_empty()) {
+                // Told before the first call, not after the last.
+                asking::batch_name(id, 99)?;
+            }
             if let Some((_, twin)) = batches.iter().find(|(other, _)| other.manifest.batch_id == *id) {
                 let message =
                     format!("targets `{}` and `{}` would share the batch `{id}`", twin.name(), target.name());
@@ -238,6 +303,24 @@ impl<'d> Session<'d> {
             .hint("name one of the suite's targets, or choose with `--target`")
             .into())
     }
+
+    /// Where each test of the suite stands, one a line.
+    pub(super) fn write_places(&self, out: &mut dyn std::io::Write) -> anyhow::Result<()> {
+        let Work::Suite { suite, .. } = &self.work else { return Ok(()) };
+        for place in suite.tests.iter().filter_map(|test| test.place.as_ref()) {
+            serde_json::to_writer(&mut *out, place)?;
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+
+    /// The suite, if it is one.
+    pub(super) fn suite(&self) -> Option<&Suite> {
+        match &self.work {
+            Work::Suite { suite, .. } => Some(suite),
+            Work::Requests { .. } => None,
+        }
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a handful of targets")]
@@ -246,7 +329,7 @@ fn as_float(count: u64) -> f64 {
 }
 
 /// The runner's own target for a batch.
-fn served_by(target: &Target) -> &str {
+pub(super) fn served_by(target: &Target) -> &str {
     match target {
         Target::Runner(target) => &target.name,
         Target::Remote(target) => target.target.as_deref().unwrap_or(DEFAULT_TARGET),

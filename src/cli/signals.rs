@@ -4,13 +4,14 @@
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use super::display;
+use super::display::Display;
 
 /// A receiver that changes when the process is asked to stop.
-pub(super) fn stop_requested() -> anyhow::Result<watch::Receiver<bool>> {
+pub(super) fn stop_requested(display: &Display) -> anyhow::Result<watch::Receiver<bool>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let (sender, receiver) = watch::channel(false);
+    let display = display.clone();
     tokio::spawn(async move {
         let mut asked = false;
         loop {
@@ -24,7 +25,7 @@ pub(super) fn stop_requested() -> anyhow::Result<watch::Receiver<bool>> {
                 std::process::exit(130);
             }
             asked = true;
-            display::stderr("stopping: waiting up to 2 s for calls in flight; once more to stop at once\n");
+            display.note("stopping: waiting up to 2 s for calls in flight; once more to stop at once");
             if sender.send(true).is_err() {
                 return;
             }

@@ -20,7 +20,8 @@ pub(super) async fn verify_run(bundle: &Path, format: Format, display: &Display)
     bundle::copy(bundle, &copy, false)?;
     std::fs::write(dir.join("targets.yaml"), TARGETS)?;
     let format = if format == Format::Json { "json" } else { "text" };
-    let words = ["run-evals", "eval", "--target", "mock", "--format", format].map(std::ffi::OsString::from);
+    let words = ["run-evals", "eval", "--no-grade", "--target", "mock", "--format", format]
+        .map(std::ffi::OsString::from);
     let paths = [
         ("--targets", dir.join("targets.yaml")),
         ("--exchange", dir.join("exchange.git")),
@@ -30,5 +31,7 @@ pub(super) async fn verify_run(bundle: &Path, format: Format, display: &Display)
     let suite = ["--".into(), copy.into_os_string()];
     let cli = Cli::try_parse_from(words.into_iter().chain(paths).chain(suite))?;
     let Command::Eval(args) = cli.command else { anyhow::bail!("`eval` is another command") };
-    eval::eval(args, display).await.context("the bundle was written, but cannot be run without AgentV")
+    Box::pin(eval::eval(*args, display))
+        .await
+        .context("the bundle was written, but cannot be run without AgentV")
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Span;
-use crate::model::{Exit, Failure, printable};
+use crate::model::{Exit, Failure, Finding, Level, printable};
 
 /// Collects problems while a file is read.
 #[derive(Debug, Default)]
@@ -59,6 +59,13 @@ impl Problems {
         }
     }
 
+    /// Everything that was noted, each with its line drawn: the errors, then the warnings.
+    pub fn findings(&self) -> Vec<Finding> {
+        let of = |level| move |problem: &Problem| problem.finding(level);
+        let errors = self.errors.iter().map(of(Level::Error));
+        errors.chain(self.warnings.iter().map(of(Level::Warning))).collect()
+    }
+
     /// All errors as one, and the value where there are none; the warnings go on in `self`.
     pub fn check<T>(&mut self, value: T) -> Result<T, Invalid> {
         if self.errors.is_empty() {
@@ -96,9 +103,39 @@ impl From<Invalid> for Failure {
     }
 }
 
+impl Invalid {
+    /// Each problem by itself, with its line drawn.
+    pub fn findings(&self) -> Vec<Finding> {
+        self.problems.iter().map(|problem| problem.finding(Level::Error)).collect()
+    }
+}
+
+impl Problem {
+    fn finding(&self, level: Level) -> Finding {
+        let finding = Finding::new(level, Drawn(self).to_string());
+        match &self.hint {
+            Some(hint) => finding.hint(printable(hint)),
+            None => finding,
+        }
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { span, message, hint } = self;
+        Drawn(self).fmt(f)?;
+        if let Some(hint) = &self.hint {
+            write!(f, "\n\nhint: {}", printable(hint))?;
+        }
+        Ok(())
+    }
+}
+
+/// A problem and its line, without the hint.
+struct Drawn<'p>(&'p Problem);
+
+impl fmt::Display for Drawn<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Problem { span, message, hint: _ } = self.0;
         // Keys and values of the file stand in it, and the file may be a stranger's.
         writeln!(f, "{}", printable(message))?;
         let number = span.line.to_string();
@@ -111,9 +148,6 @@ impl fmt::Display for Problem {
                 (span.width as usize).clamp(1, line.chars().count().saturating_sub(column - 1).max(1));
             write!(f, "\n{pad}  |\n {number} | {line}\n{pad}  | ")?;
             write!(f, "{}{}", " ".repeat(column - 1), "^".repeat(width))?;
-        }
-        if let Some(hint) = hint {
-            write!(f, "\n\nhint: {}", printable(hint))?;
         }
         Ok(())
     }

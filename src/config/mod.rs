@@ -24,12 +24,12 @@ pub use env::Env;
 pub use interpolate::{Reference, each_reference, interpolate, interpolate_tree, references, typed};
 pub use node::{Fields, Key, Node, NodeValue, did_you_mean};
 pub use policy::Policy;
-pub use roots::Roots;
+pub use roots::{Roots, git_root};
 pub use source::{Source, Span, shown};
 pub use suite::{
-    SuiteOptions, VERSION_5, expand_pattern, fill_vars, is_pattern, load_suite, media_type, mentions_vars,
-    normalized, parse_line, suite_name,
+    GraderOptions, SuiteOptions, VERSION_5, expand_pattern, fill_vars, is_pattern, load_suite, media_type,
+    mentions_vars, normalized, parse_line, suite_name,
 };
-pub use targets::{TargetsFile, parse_duration};
+pub use targets::{Inspection, RunBy, TargetsFile, Variable, parse_duration, targets_schema};
 pub use workflow::WorkflowInputs;
 pub use yaml::Document;

@@ -14,8 +14,7 @@ impl Roots {
     /// `dir`, each parent up to the git root, then `cwd`. Without a git root only `dir` and `cwd`.
     pub fn new(dir: &Path, cwd: &Path) -> Self {
         let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
-        let git_root = dir.ancestors().find(|ancestor| ancestor.join(".git").exists());
-        let mut dirs: Vec<PathBuf> = match git_root {
+        let mut dirs: Vec<PathBuf> = match git_root(&dir) {
             Some(root) => dir
                 .ancestors()
                 .take_while(|ancestor| ancestor.starts_with(root))
@@ -48,6 +47,11 @@ impl Roots {
         let Ok(real) = path.canonicalize() else { return false };
         self.dirs.iter().filter_map(|dir| dir.canonicalize().ok()).any(|dir| real.starts_with(dir))
     }
+}
+
+/// The nearest directory upwards that is a git repository, or a work tree of one.
+pub fn git_root(dir: &Path) -> Option<&Path> {
+    dir.ancestors().find(|ancestor| ancestor.join(".git").exists())
 }
 
 #[cfg(test)]

@@ -142,6 +142,7 @@ fn collect_some(
         p95_ms: percentile(&mut tally.durations, 95),
         stopped: stopped.filter(|_| tally.totals.not_run > 0),
         failures: tally.failure_groups(),
+        scores: None,
     };
     Ok(Collection { summary, resumable, missing, warnings })
 }

@@ -15,6 +15,7 @@ pub use collect::{Collection, collect, survey_shard};
 pub use plan::{BatchName, PlannedBatch, Purpose, plan_requests, plan_suite};
 pub use remote::{
     ActionsRun, Begun, Dispatcher, HandOverChoice, Record, RemoteProgress, RunnerRepo, Wanted, Watched,
+    survey,
 };
 pub use rows::Known;
 pub use shards::Sharding;

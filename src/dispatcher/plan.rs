@@ -29,7 +29,15 @@ pub struct PlannedBatch {
     pub archive: PathBuf,
     /// Its digest.
     pub sha256: Digest,
-    _temporary: TempDir,
+    temporary: TempDir,
+}
+
+impl PlannedBatch {
+    /// Its requests, one a line; they can be read after the batch itself is gone.
+    pub fn requests(&self) -> anyhow::Result<File> {
+        File::open(self.temporary.path().join("requests.jsonl"))
+            .context("cannot read the requests of the batch")
+    }
 }
 
 /// What a batch is for.
@@ -205,7 +213,7 @@ impl Draft {
         let archive = self.temporary.path().join("batch.tar.gz");
         let requests = self.temporary.path().join("requests.jsonl");
         let sha256 = archive::pack(&manifest, &requests, &self.files, &archive)?;
-        Ok(PlannedBatch { run_id, manifest, archive, sha256, _temporary: self.temporary })
+        Ok(PlannedBatch { run_id, manifest, archive, sha256, temporary: self.temporary })
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! `command` starts git so that nothing of the user's environment, configuration or hooks plays a part. `Repository` is a
 //! bare repository on disk: `objects` reads from it through one long-lived process, `commit` adds to a branch through
-//! one short process per commit. `remote` exchanges branches with a repository on another machine. A process costs some
+//! one short process per commit. `remote` exchanges branches with a repository on another machine, and `access` asks what it allows. A process costs some
 //! milliseconds, so there are few.
 
+mod access;
 mod command;
 mod commit;
 mod objects;
@@ -12,6 +13,7 @@ mod remote;
 mod repository;
 mod worktree;
 
+pub use access::may_push;
 pub use command::GitError;
 pub use commit::{Committed, NewFile};
 pub use objects::ObjectId;

@@ -130,7 +130,7 @@ impl Remote {
         failure.into()
     }
 
-    fn authenticate(&self, command: &mut Command) {
+    pub(super) fn authenticate(&self, command: &mut Command) {
         let header = self.token.as_ref().map(|token| {
             let pair = format!("x-access-token:{}", token.expose());
             format!("Authorization: Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))
@@ -347,7 +347,7 @@ fn remote_run(
 }
 
 /// Runs a command that reaches another machine, which may keep it waiting for ever.
-fn output(command: Command, subcommand: &str) -> anyhow::Result<Output> {
+pub(super) fn output(command: Command, subcommand: &str) -> anyhow::Result<Output> {
     output_within(command, subcommand, LONGEST_COMMAND)
 }
 

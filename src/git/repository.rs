@@ -31,6 +31,18 @@ impl Repository {
         is_head && dir.join("objects").is_dir()
     }
 
+    /// The repository that a directory belongs to, if it belongs to one.
+    pub fn around(dir: &Path) -> anyhow::Result<Option<Self>> {
+        let mut find = command("rev-parse")?;
+        find.arg("--absolute-git-dir").current_dir(dir);
+        let output = find.output().context("cannot start `git rev-parse`")?;
+        let found = String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned();
+        if !output.status.success() || found.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Self { dir: PathBuf::from(found), objects: Mutex::new(None) }))
+    }
+
     /// The repository in a directory for which `is_at` holds.
     pub fn open(dir: &Path) -> anyhow::Result<Self> {
         let dir = std::path::absolute(dir)?;

@@ -7,10 +7,13 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::call::{Answer, Call};
+use super::call::{Answer, Call, Repeat};
 use super::client::Client;
 use super::error::{About, ApiError, Said, short};
 use super::repository::file_name;
+
+/// What no branch or tag can be called: git refuses two dots.
+const NO_REF: &str = "no..ref";
 
 /// What became of a dispatch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +35,22 @@ pub enum Dispatched {
 }
 
 impl Client {
+    /// Asks whether the token may start a workflow, by starting it where it cannot be: GitHub looks at the token first, and
+    /// then finds no such branch.
+    pub async fn may_dispatch(&self, repo: &str, workflow: &str) -> Result<(), ApiError> {
+        let workflow = file_name(workflow);
+        let url = self.repo_url(repo, &["actions", "workflows", workflow, "dispatches"])?;
+        let body = json!({"ref": NO_REF});
+        let call =
+            Call { repeat: Repeat::Freely, ..Call::post(About::Dispatch, repo, &workflow, url, Some(body)) };
+        let answer = self.call(call.clone()).await?;
+        if answer.status == StatusCode::UNPROCESSABLE_ENTITY {
+            Ok(())
+        } else {
+            Err(self.refused(&call, &answer))
+        }
+    }
+
     /// Starts a workflow. Only a request that GitHub refused without doing anything is sent again.
     pub async fn dispatch(
         &self,

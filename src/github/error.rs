@@ -28,6 +28,7 @@ pub(super) enum About {
     Cancel,
     Artifacts,
     Download,
+    Comment,
     Installation,
     InstallationToken,
 }

@@ -14,6 +14,7 @@ struct Permission {
 const ACTIONS_READ: Permission = Permission { name: "Actions", key: "actions", level: "read" };
 const ACTIONS_WRITE: Permission = Permission { name: "Actions", key: "actions", level: "write" };
 const CONTENTS_READ: Permission = Permission { name: "Contents", key: "contents", level: "read" };
+const COMMENTS_WRITE: Permission = Permission { name: "Pull requests", key: "pull-requests", level: "write" };
 const METADATA_READ: Permission = Permission { name: "Metadata", key: "contents", level: "read" };
 
 const OLD_WORKFLOW: &str =
@@ -91,6 +92,7 @@ fn tried(Refusal { about, repo, subject, .. }: &Refusal) -> String {
         About::Cancel => format!("cancel the run {subject} of `{repo}`"),
         About::Artifacts => format!("list the artifacts of the run {subject} of `{repo}`"),
         About::Download => format!("download the artifact `{subject}` of `{repo}`"),
+        About::Comment => format!("comment on pull request {subject} of `{repo}`"),
         About::Installation => format!("find the installation of the GitHub App {subject} in `{repo}`"),
         About::InstallationToken => format!("get a token of the GitHub App {subject} for `{repo}`"),
     }
@@ -148,6 +150,11 @@ fn forbidden(refusal: &Refusal) -> String {
     if said.contains("archived") {
         return "an archived repository runs nothing: unarchive it or choose another".to_owned();
     }
+    if refusal.about == About::Comment && refusal.token == TokenKind::Job {
+        return "a job's `GITHUB_TOKEN` needs `permissions: pull-requests: write`; for a pull request from a fork it may only read: \
+                there the step summary has the same report"
+            .to_owned();
+    }
     if said.contains("suspended") {
         return "the installation of the GitHub App is suspended: an owner can resume it in its settings"
             .to_owned();
@@ -174,6 +181,12 @@ fn not_found(refusal: &Refusal) -> String {
         }
         About::Run | About::Jobs | About::Log | About::Cancel | About::Runs => {
             "it was deleted, or the repository is another one".to_owned()
+        }
+        About::Comment => {
+            format!(
+                "check `--repo` and `--pr`; GitHub also says this of what the token may not see: {}",
+                granting(refusal)
+            )
         }
         About::File | About::Artifacts | About::Download | About::InstallationToken => {
             format!("it does not exist, or the token may not see it: {}", granting(refusal))
@@ -249,6 +262,7 @@ fn granting(refusal: &Refusal) -> String {
 fn permission(about: About) -> Permission {
     match about {
         About::Dispatch | About::Cancel => ACTIONS_WRITE,
+        About::Comment => COMMENTS_WRITE,
         About::File => CONTENTS_READ,
         About::Repository | About::Installation | About::InstallationToken => METADATA_READ,
         About::Workflow

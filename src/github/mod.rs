@@ -1,7 +1,8 @@
 //! GitHub: its REST API, its tokens, and the artifact service of a running job. The only place that knows octocrab.
 //!
 //! `transport` is the way out, `call` one request with its repetitions, `limits` and `patience` how long it waits, `error`
-//! and `explain` what the user reads when GitHub says no. `repository`, `dispatch`, `runs`, `logs` and `artifacts` are the routes.
+//! and `explain` what the user reads when GitHub says no. `repository`, `dispatch`, `runs`, `logs`, `artifacts` and `comments` are
+//! the routes.
 //! `token` finds the credentials and `app` makes those of a GitHub App. `results` is the protocol by which a container
 //! action uploads artifacts; no REST route can.
 
@@ -9,6 +10,7 @@ mod app;
 mod artifacts;
 mod call;
 mod client;
+mod comments;
 mod dispatch;
 mod error;
 mod explain;
@@ -27,6 +29,7 @@ mod transport;
 pub use app::AppKey;
 pub use artifacts::Artifact;
 pub use client::{Auth, Client, ClientOptions, Notify, check_api_url};
+pub use comments::CommentPut;
 pub use dispatch::Dispatched;
 pub use error::ApiError;
 pub use patience::Patience;

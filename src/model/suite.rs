@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::{Attachment, Digest, Message};
+use serde::{Deserialize, Serialize};
+
+use super::{Attachment, Digest, Grading, Message};
 
 /// A loaded suite.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +22,8 @@ pub struct Suite {
     pub budget_usd: Option<f64>,
     /// `execution.workers`: how many tests run at once.
     pub workers: Option<u32>,
+    /// `execution.threshold`: what the score of a test must reach.
+    pub threshold: Option<f64>,
     /// The tests, in order.
     pub tests: Vec<TestCase>,
     /// Where the bytes of each attachment are.
@@ -46,4 +50,19 @@ pub struct TestCase {
     pub files: Vec<Attachment>,
     /// `execution.targets` of the test; empty where the suite's hold.
     pub targets: Vec<String>,
+    /// How the answer is graded.
+    pub grading: Grading,
+    /// Where it stands; absent where it was not read from a file.
+    pub place: Option<TestPlace>,
+}
+
+/// Where a test stands: a line of `tests.jsonl`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestPlace {
+    /// The test.
+    pub id: String,
+    /// The file, as the user named it.
+    pub file: String,
+    /// The line, counted from 1.
+    pub line: u32,
 }

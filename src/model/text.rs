@@ -14,7 +14,7 @@ pub fn printable(text: &str) -> String {
 }
 
 /// Control characters, line separators, and what reverses the direction of the text after it.
-fn is_obeyed(c: char) -> bool {
+pub fn is_obeyed(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::Summary;
 use super::table::{dash, dollars, milliseconds, thousands};
-use crate::model::printable;
+use super::text::markdown;
 
 const HEADER: &str = "\
 | target | requests | answered | failed | not run | p50 | p95 | tokens in | tokens out | cost |
@@ -83,26 +83,8 @@ fn push(out: &mut String, part: &str) -> bool {
     true
 }
 
-/// Text as code in which no character means anything: every sign is written as its number, and a sign that calls somebody
-/// is cut off from the name behind it.
 fn inert(text: &str) -> String {
-    let shown = printable(text);
-    let mut out = String::from("<code>");
-    for (position, c) in shown.chars().enumerate() {
-        if position == LONGEST_TEXT {
-            out.push('…');
-            break;
-        }
-        match c {
-            '@' => out.push_str("&#64;&#8203;"),
-            c if c.is_ascii_alphanumeric() || c == ' ' || !c.is_ascii() => out.push(c),
-            c => {
-                let _ = write!(out, "&#{};", u32::from(c));
-            }
-        }
-    }
-    out.push_str("</code>");
-    out
+    markdown(text, LONGEST_TEXT)
 }
 
 #[cfg(test)]
@@ -133,6 +115,7 @@ mod tests {
             p95_ms: None,
             stopped: Some(Stop::Deadline),
             failures: vec![failure; failures],
+            scores: None,
         };
         Summary::new(None, vec![target])
     }

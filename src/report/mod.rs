@@ -1,9 +1,32 @@
-//! What a person or a program reads at the end: the summary, as a table, as markdown and as JSON.
+//! What a person or a program reads at the end.
+//!
+//! `summary` is what calls came to, shown by `table` and `markdown`. `results` reads an output directory back, and what its scores
+//! come to is told by `terminal`, by `verdict` (markdown) and `comment` (the same on a pull request), by `notes` (at the lines of
+//! the suite), `junit` and `html`. `reason` finds the words, `text` makes a stranger's words safe for each place.
+//! `agentv` is what AgentV reads.
 
+pub mod agentv;
+mod comment;
+mod html;
+mod junit;
+mod lines;
 mod markdown;
+mod notes;
+mod reason;
+mod results;
 mod summary;
 mod table;
+mod terminal;
+mod text;
+mod verdict;
 
+pub use comment::{Comment, render_comment};
+pub use html::render_html;
+pub use junit::render_junit;
 pub use markdown::render_markdown;
-pub use summary::{FailureGroup, ModelSummary, Summary, TargetSummary};
+pub use notes::{LineNote, line_notes};
+pub use results::{RESULT_FILES, Results};
+pub use summary::{FailureGroup, GraderUse, ModelSummary, ScoreSummary, Summary, TargetSummary};
 pub use table::render_table;
+pub use terminal::render_evaluation;
+pub use verdict::{LONGEST_SUMMARY, render_verdict};

@@ -197,28 +197,34 @@ fn the_example_of_the_docs_works() {
     assert!(served.keys().all(|message| !message.contains(root)), "{served:?}");
 }
 
-/// A grader that needs a model gets it from the runner repository too: no key is needed here at all.
+/// A grader that needs a model gets it from the runner repository too: no key is needed here at all. AgentV gives a command
+/// nothing but the grader's prompt, so that says what a verdict looks like; the model echoes it.
 #[test]
 fn a_grader_can_be_a_runner_repository() {
     let desk = Desk::new(&[]);
-    let verdict =
-        r#"{"score": 0.75, "assertions": [{"text": "is said", "passed": true, "evidence": "seen"}]}"#;
-    let targets = format!(
-        "targets:\n  - name: llm\n    provider: mock\n  - name: judge\n    provider: mock\n    response: '{verdict}'\n"
-    );
-    desk.stage.github.put_file("acme/runner", "targets.yaml", targets);
     let targets = desk.stage.workspace.read("targets.yaml");
-    let judge = targets.split_once("  - name: cloud\n").unwrap().1;
-    let judge = judge.replace("--target cloud", "--target judge").replace("target: llm", "target: judge");
+    let judge =
+        targets.split_once("  - name: cloud\n").unwrap().1.replace("--target cloud", "--target judge");
     let targets = format!("{targets}    grader_target: judge\n  - name: judge\n{judge}");
     desk.stage.workspace.write("targets.yaml", targets);
-    let test = "    input: message\n    criteria: says it\n    assertions:\n      - name: judged\n        type: llm-grader\n        prompt: Is it said?\n";
+    let verdict = r#"{"score": 0.75, "assertions": [{"text": "said", "passed": true}]}"#;
+    let prompt = format!("Is it said? {{{{ output }}}} Reply with {verdict}");
+    let test = format!(
+        "    input: message\n    criteria: says it\n    assertions:\n      - name: judged\n        type: llm-grader\n        prompt: '{prompt}'\n"
+    );
     desk.stage
         .workspace
         .write("suite.eval.yaml", format!("name: judged\ntests:\n  - id: a\n{test}  - id: b\n{test}"));
     let run = desk.eval("cloud", "out", &["--workers", "2"]);
     assert_eq!(run.scores(), BTreeMap::from([("a", 0.75), ("b", 0.75)]), "{}", run.shown);
-    eprintln!("{} runs, {:?}", desk.stage.starts(), desk.requests_of_runs());
+    let judged = format!("Is it said? message Reply with {verdict}");
+    let served = desk.stage.llm.served();
+    assert_eq!(
+        served.iter().filter(|(asked, _)| asked.contains(&judged)).map(|(_, times)| times).sum::<u64>(),
+        2,
+        "{served:?}"
+    );
+    assert_eq!(desk.requests_of_runs().iter().sum::<u64>(), 4);
 }
 
 /// The error that AgentV's row has for the only case.

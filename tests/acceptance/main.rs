@@ -9,10 +9,18 @@
 
 mod act;
 mod agentv;
+mod agentv_batch;
+mod agentv_grading;
+mod agentv_replay;
+mod agentv_results;
+mod agentv_run;
+mod browser;
 mod bundle;
 mod docker;
 mod gh;
+mod html_report;
 mod image;
+mod junit;
 #[expect(dead_code, reason = "the other tests use the rest")]
 #[path = "../integration/remote/stage.rs"]
 mod stage;

@@ -683,6 +683,7 @@ fn wrong_usage() {
     Usage: run-evals dispatch [OPTIONS] <SUITE>
            run-evals dispatch [OPTIONS] --requests <FILE>
            run-evals dispatch [OPTIONS] --resume <BATCH>
+           run-evals dispatch [OPTIONS] --agentv-batch <SUITE> --output-file <FILE>
 
     For more information, try '--help'.
     ");
@@ -693,6 +694,7 @@ fn wrong_usage() {
     Usage: run-evals dispatch [OPTIONS] <SUITE>
            run-evals dispatch [OPTIONS] --requests <FILE>
            run-evals dispatch [OPTIONS] --resume <BATCH>
+           run-evals dispatch [OPTIONS] --agentv-batch <SUITE> --output-file <FILE>
 
     For more information, try '--help'.
     ");

@@ -5,13 +5,17 @@ use std::path::Path;
 
 use crate::support::Workspace;
 
-const COMMANDS: [&str; 6] = ["eval", "dispatch", "collect", "run", "bundle", "adapter"];
+const COMMANDS: [&str; 8] =
+    ["eval", "dispatch", "collect", "run", "adapter", "targets check", "report", "bundle"];
 
 #[test]
 fn options_that_the_tables_of_the_readme_name_exist() {
     let workspace = Workspace::new();
-    let help: String =
-        COMMANDS.iter().map(|command| workspace.run(&[command, "--help"]).expect(0).stdout).collect();
+    let help = |command: &&str| {
+        let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        workspace.run(&words).expect(0).stdout
+    };
+    let help: String = COMMANDS.iter().map(help).collect();
     let known: BTreeSet<&str> =
         help.lines().filter(|line| line.trim_start().starts_with('-')).flat_map(flags).collect();
     let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");

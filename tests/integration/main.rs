@@ -4,6 +4,7 @@
 
 mod action;
 mod adapter;
+mod agentv_batch;
 mod bad_input;
 mod budget;
 mod bundle;
@@ -11,12 +12,16 @@ mod crash;
 mod determinism;
 mod docs;
 mod github_sim;
+mod grading;
 mod hostile_batch;
 mod layers;
 mod quickstart;
 mod remote;
+mod replay_out;
+mod report;
 mod run;
 mod runner_in_actions;
 mod secrets;
 mod several_targets;
 mod support;
+mod targets;

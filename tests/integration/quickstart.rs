@@ -9,10 +9,11 @@ fn the_quickstart_needs_no_network_and_no_key() {
     let output = workspace.run(&["eval", suite, "--batch-id", "quickstart"]).expect(0);
     insta::with_settings!({filters => vec![(r" +\d+ ms", " [time]")]}, {
         insta::assert_snapshot!(output.stdout, @r"
-        target  answered  failed  not run   p50   p95  tokens in  tokens out  cost
-        echo    16 of 16       0        0 [time] [time]        266         228     –
+        target  score    passed  answered  failed  not run   p50   p95  tokens in  tokens out  cost
+        echo     1.00  16 of 16  16 of 16       0        0 [time] [time]        266         228     –
 
         responses  .run-evals/results/quickstart/responses.jsonl
+        scores     .run-evals/results/quickstart/scores.jsonl
         results    branch eval-results/quickstart of .run-evals/exchange.git
         ");
     });

@@ -18,7 +18,7 @@ fn each_target_has_a_batch_and_each_test_its_rows() {
         "execution: { targets: [default, two] }\ntests:\n  - { id: both, input: x, criteria: y }\n  \
          - { id: only, input: x, criteria: y, execution: { targets: [default] } }\n",
     );
-    let output = workspace.run(&["eval", "suite.eval.yaml", "--output", "out"]).expect(0);
+    let output = workspace.run(&["eval", "suite.eval.yaml", "--output", "out", "--no-grade"]).expect(0);
     let rows = workspace.rows("out/responses.jsonl");
     let told: Vec<String> = rows.iter().map(|row| format!("{} {}", row["target"], row["id"])).collect();
     // `only` names an alias of `one`.
@@ -39,7 +39,7 @@ fn a_test_that_would_run_nowhere_is_refused() {
 
     hint: name one of the suite's targets, or choose with `--target`
     ");
-    workspace.run(&["eval", "suite.eval.yaml", "--target", "two", "--output", "out"]).expect(0);
+    workspace.run(&["eval", "suite.eval.yaml", "--target", "two", "--output", "out", "--no-grade"]).expect(0);
     assert_eq!(workspace.rows("out/responses.jsonl").len(), 2, "the command line chooses for all tests");
 }
 

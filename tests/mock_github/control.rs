@@ -34,6 +34,7 @@ pub(crate) fn routes() -> axum::Router<Arc<World>> {
         .route("/requests", get(requests))
         .route("/violations", get(violations).delete(forget_violations))
         .route("/pushes", get(pushes))
+        .route("/comments", get(comments))
         .route("/runs", get(runs))
         .route("/runs/{id}/stop", post(stop))
 }
@@ -146,6 +147,10 @@ async fn forget_violations(State(world): World_) -> Reply {
 
 async fn pushes(State(world): World_) -> Json<Value> {
     Json(json!(world.lock().pushes))
+}
+
+async fn comments(State(world): World_) -> Json<Value> {
+    Json(json!(world.lock().comments))
 }
 
 async fn runs(State(world): World_) -> Json<Vec<RunView>> {

@@ -304,6 +304,23 @@ pub(crate) struct Push {
     pub(crate) at_ms: u64,
 }
 
+/// A comment on a pull request.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct CommentView {
+    /// Its id.
+    pub(crate) id: u64,
+    /// `owner/name`.
+    pub(crate) repo: String,
+    /// Of which pull request.
+    pub(crate) number: u64,
+    /// Who wrote it.
+    pub(crate) login: String,
+    /// What it says.
+    pub(crate) body: String,
+    /// How often it was changed.
+    pub(crate) updates: u64,
+}
+
 /// A run, as the tests look at it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RunView {

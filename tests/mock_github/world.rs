@@ -14,7 +14,7 @@ use crate::limits::Limits;
 use crate::openapi::OpenApi;
 use crate::options::Options;
 use crate::run::Run;
-use crate::wire::{Push, Ready, Recorded, TokenKind, Violation};
+use crate::wire::{CommentView, Push, Ready, Recorded, TokenKind, Violation};
 
 /// The server's state and what never changes.
 pub(crate) struct World {
@@ -61,6 +61,8 @@ pub(crate) struct State {
     pub(crate) violations: Vec<Violation>,
     /// Every push.
     pub(crate) pushes: Vec<Push>,
+    /// Every comment, in order.
+    pub(crate) comments: Vec<CommentView>,
     last_id: u64,
 }
 

@@ -53,6 +53,16 @@ impl Attachments {
         Self { roots, known: HashMap::new(), paths: BTreeMap::new() }
     }
 
+    /// Where files are looked for.
+    pub(super) fn roots(&self) -> &Roots {
+        &self.roots
+    }
+
+    /// Where the bytes of an attachment are.
+    pub(super) fn path(&self, file: &Attachment) -> Option<&Path> {
+        self.paths.get(&file.sha256).map(PathBuf::as_path)
+    }
+
     /// Where the bytes of each attachment are.
     pub(super) fn into_paths(self) -> BTreeMap<Digest, PathBuf> {
         self.paths

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use super::grading::{self, SuiteGrading};
 use super::input::{self, SuiteInput};
 use super::loader::{Loader, key_span};
-use super::{execution, grading, refuse};
+use super::{execution, refuse};
 use crate::config::{Fields, Node, Span};
-use crate::model::TestCase;
+use crate::model::{TestCase, TestPlace};
 
 /// Errors that are told before the rest is left unread; a file of 100,000 lines may have one on each.
 const MOST_ERRORS: usize = 20;
@@ -46,6 +47,7 @@ const NOT_USED: [&str; 7] = [
 pub(super) struct Cases<'l, 'a, 'n> {
     pub(super) loader: &'l mut Loader<'a>,
     input: SuiteInput<'n>,
+    grading: SuiteGrading,
     /// How often each test is run.
     replicates: u32,
     tests: Vec<TestCase>,
@@ -56,8 +58,13 @@ pub(super) struct Cases<'l, 'a, 'n> {
 
 impl<'l, 'a, 'n> Cases<'l, 'a, 'n> {
     /// No tests yet.
-    pub(super) fn new(input: SuiteInput<'n>, replicates: u32, loader: &'l mut Loader<'a>) -> Self {
-        Self { loader, input, replicates, tests: Vec::new(), places: HashMap::new(), is_full: false }
+    pub(super) fn new(
+        input: SuiteInput<'n>,
+        grading: SuiteGrading,
+        replicates: u32,
+        loader: &'l mut Loader<'a>,
+    ) -> Self {
+        Self { loader, input, grading, replicates, tests: Vec::new(), places: HashMap::new(), is_full: false }
     }
 
     /// Reads a test; `default_id` is the name of the directory that it stands in.
@@ -105,9 +112,10 @@ impl<'l, 'a, 'n> Cases<'l, 'a, 'n> {
         refuse::refuse_workspace(&mut fields, loader);
         let is_conversation = refuse::refuse_conversation(&mut fields, loader);
         let execution = execution::read_test(&mut fields, loader);
+        let vars = fields.get("vars");
         let before = loader.problems.error_count();
-        let grading = grading::read(&mut fields, loader);
-        let has_grading = grading.is_enough() || is_conversation;
+        let grading = grading::read(&mut fields, vars, &execution, &self.grading, loader);
+        let has_grading = grading.is_some() || is_conversation;
         if !has_grading && loader.problems.error_count() == before {
             loader.problems.error_with_hint(
                 id.as_ref().map_or(&node.span, |_| id_span(node)),
@@ -115,7 +123,6 @@ impl<'l, 'a, 'n> Cases<'l, 'a, 'n> {
                 "give it `criteria`, `expected_output` or `assertions`; those of the suite do not count",
             );
         }
-        let vars = fields.get("vars");
         if let Some(vars) = vars
             && vars.entries().is_none()
         {
@@ -145,7 +152,10 @@ impl<'l, 'a, 'n> Cases<'l, 'a, 'n> {
             loader.problems.error_with_hint(id_span(node), message, hint);
         }
         let (messages, files) = input?;
-        Some(TestCase { id, messages, files, targets: execution.targets })
+        let grading = grading.unwrap_or_default();
+        let at = id_span(node);
+        let place = TestPlace { id: id.clone(), file: at.source.path.display().to_string(), line: at.line };
+        Some(TestCase { id, messages, files, targets: execution.targets, place: Some(place), grading })
     }
 }
 

@@ -29,14 +29,23 @@ const MOST_WORKERS: u64 = 50;
 
 /// What a test's `execution` says.
 #[derive(Debug, Default)]
-pub(super) struct TestExecution {
+pub(super) struct TestExecution<'n> {
     pub(super) targets: Vec<String>,
-    /// Whether the suite's `input` and `input_files` do not apply.
+    /// Whether the suite's `input`, `input_files` and `assertions` do not apply.
     pub(super) skip_defaults: bool,
+    /// What the score must reach.
+    pub(super) threshold: Option<f64>,
+    /// An old place of `assertions`.
+    pub(super) evaluators: Option<&'n Node>,
 }
 
-/// Reads `execution` and `target` of a suite.
-pub(super) fn read_suite(top: &mut Fields, suite: &mut Suite, loader: &mut Loader) {
+/// Reads `execution` and `target` of a suite; gives the assertions that stand there.
+pub(super) fn read_suite<'n>(
+    top: &mut Fields<'n>,
+    suite: &mut Suite,
+    loader: &mut Loader,
+) -> Option<&'n Node> {
+    let mut assertions = None;
     let old_target = top.string("target", &mut loader.problems).and_then(name);
     let mut target = None;
     if let Some(node) = top.get("execution")
@@ -49,6 +58,9 @@ pub(super) fn read_suite(top: &mut Fields, suite: &mut Suite, loader: &mut Loade
         suite.workers = read_workers(&mut fields, loader);
         suite.budget_usd = read_budget(&mut fields, loader);
         suite.replicates = read_trials(&mut fields, loader);
+        suite.threshold = read_threshold(&mut fields, loader);
+        let places = ["assertions", "assert", "evaluators"].map(|key| fields.get(key));
+        assertions = places.into_iter().flatten().find(|node| node.items().is_some());
         for key in SUITE_KEYS.into_iter().chain(["failOnError"]) {
             fields.get(key);
         }
@@ -57,10 +69,11 @@ pub(super) fn read_suite(top: &mut Fields, suite: &mut Suite, loader: &mut Loade
     if suite.targets.is_empty() {
         suite.targets.extend(target.or(old_target).map(|name| SuiteTarget { name, use_target: None }));
     }
+    assertions
 }
 
 /// Reads `execution` of a test.
-pub(super) fn read_test(test: &mut Fields, loader: &mut Loader) -> TestExecution {
+pub(super) fn read_test<'n>(test: &mut Fields<'n>, loader: &mut Loader) -> TestExecution<'n> {
     let Some(node) = test.get("execution") else { return TestExecution::default() };
     let Some(mut fields) = node.fields("`execution`", &mut loader.problems) else {
         return TestExecution::default();
@@ -79,6 +92,8 @@ pub(super) fn read_test(test: &mut Fields, loader: &mut Loader) -> TestExecution
         }
     }
     let skip_defaults = fields.boolean("skip_defaults", &mut loader.problems).unwrap_or_default();
+    let threshold = read_threshold(&mut fields, loader);
+    let evaluators = fields.get("evaluators").filter(|node| node.items().is_some());
     for key in TEST_KEYS {
         fields.get(key);
     }
@@ -94,7 +109,7 @@ pub(super) fn read_test(test: &mut Fields, loader: &mut Loader) -> TestExecution
         }
     }
     loader.warn_unknown(&fields, "the `execution` of a test", &TEST_KEYS);
-    TestExecution { targets, skip_defaults }
+    TestExecution { targets, skip_defaults, threshold, evaluators }
 }
 
 fn read_target(entry: &Node, loader: &mut Loader) -> Option<SuiteTarget> {
@@ -116,6 +131,16 @@ fn read_target(entry: &Node, loader: &mut Loader) -> Option<SuiteTarget> {
     refuse::refuse_hooks(&mut fields, loader);
     loader.warn_unknown(&fields, "a target of the suite", &["name", "use_target"]);
     Some(SuiteTarget { name: found?, use_target })
+}
+
+fn read_threshold(fields: &mut Fields, loader: &mut Loader) -> Option<f64> {
+    let threshold = fields.number("threshold", &mut loader.problems)?;
+    if (0.0..=1.0).contains(&threshold) {
+        return Some(threshold);
+    }
+    let span = &fields.get("threshold")?.span;
+    loader.problems.error(span, format!("`threshold`: expected 0 to 1, found {threshold}"));
+    None
 }
 
 fn read_workers(fields: &mut Fields, loader: &mut Loader) -> Option<u32> {

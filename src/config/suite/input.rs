@@ -97,7 +97,12 @@ pub(super) fn read(
     system_comes_first(&drafts, loader).then(|| finish(drafts))
 }
 
-fn fill<'n>(node: &'n Node, vars: Option<&Node>, loader: &mut Loader) -> std::borrow::Cow<'n, Node> {
+/// The node with its `{{ name }}`s filled in from the test's `vars`.
+pub(super) fn fill<'n>(
+    node: &'n Node,
+    vars: Option<&Node>,
+    loader: &mut Loader,
+) -> std::borrow::Cow<'n, Node> {
     vars::fill(node, vars, &mut |span, name| {
         let message = format!("`{{{{ {name} }}}}` is not among the `vars` of the test: it stays as it is");
         loader.warn_once(span, message, None);

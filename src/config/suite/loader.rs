@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::SuiteOptions;
 use super::attachments::Attachments;
+use super::files::normalized;
+use super::graders::{GraderOptions, Templates};
 use crate::config::{
     Env, Fields, Node, Problems, Roots, Span, did_you_mean, each_reference, interpolate_tree, shown,
 };
@@ -17,6 +19,11 @@ pub(super) struct Loader<'a> {
     pub(super) dir: PathBuf,
     pub(super) problems: Problems,
     pub(super) attachments: Attachments,
+    /// How graders are read, if they are.
+    pub(super) grades: bool,
+    pub(super) grader_options: GraderOptions,
+    pub(super) templates: Templates,
+    pub(super) composite_depth: usize,
     /// The warnings that were told, by file: a mistake on 100,000 lines is told once.
     told: HashSet<(PathBuf, String)>,
 }
@@ -32,6 +39,10 @@ impl<'a> Loader<'a> {
             dir,
             problems: Problems::default(),
             attachments: Attachments::new(roots),
+            grades: options.graders.is_some(),
+            grader_options: options.graders.unwrap_or_default(),
+            templates: Templates::new(),
+            composite_depth: 0,
             told: HashSet::new(),
         }
     }
@@ -39,6 +50,24 @@ impl<'a> Loader<'a> {
     /// The path as the user would name it.
     pub(super) fn shown(&self, path: &Path) -> PathBuf {
         shown(path, self.cwd)
+    }
+
+    /// What a name refers to: as it stands if it is absolute, else below the roots, the nearest first.
+    pub(super) fn find(&self, name: &str) -> Option<PathBuf> {
+        let below = name.trim_start_matches(['/', '\\']);
+        let absolute = Some(PathBuf::from(name)).filter(|path| path.is_absolute());
+        let roots = self.attachments.roots().iter().filter(|_| !below.is_empty()).map(|dir| dir.join(below));
+        absolute.into_iter().chain(roots).map(|path| normalized(&path)).find(|path| path.exists())
+    }
+
+    /// Whether a path, links resolved, lies in one of the roots.
+    pub(super) fn is_inside(&self, path: &Path) -> bool {
+        self.attachments.roots().contain(path)
+    }
+
+    /// The roots, as a message names them.
+    pub(super) fn listed_roots(&self) -> String {
+        self.attachments.roots().listed(self.cwd)
     }
 
     /// Notes a warning, unless the same one was noted in the same file.

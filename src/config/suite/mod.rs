@@ -1,18 +1,21 @@
 //! Evaluation suites in AgentV's version 4 format → `model::Suite`, with everything they refer to.
 //!
 //! `top` reads the keys of the suite itself and `tests_field` the forms that `tests` can take; each test that they find
-//! goes through `case`, which asks `input` for its messages, `attachments` for its files and `grading` whether it can
-//! be graded. What needs an agent or another version is told in `refuse`. What AgentV drops without a word is an error
+//! goes through `case`, which asks `input` for its messages, `attachments` for its files and `grading` how its answer is
+//! graded: by `graders`, against what is `expected`. What needs an agent or another version is told in `refuse`. What AgentV drops without a word is an error
 //! here: a test that silently does not run makes the score of the others a lie.
 
 mod attachments;
 mod case;
 mod execution;
+mod expected;
 mod files;
+mod graders;
 mod grading;
 mod input;
 mod jsonl;
 mod loader;
+mod metadata;
 mod pattern;
 mod refuse;
 mod tests_field;
@@ -34,6 +37,8 @@ pub use self::vars::{fill as fill_vars, mentions as mentions_vars};
 use crate::config::Env;
 use crate::model::{Digest, Failure, Suite};
 
+pub use self::graders::GraderOptions;
+
 use self::files::Format;
 use self::loader::Loader;
 
@@ -44,6 +49,8 @@ pub struct SuiteOptions<'a> {
     pub env: &'a Env,
     /// The working directory: the last place where references are looked up, and what shown paths are relative to.
     pub cwd: &'a Path,
+    /// How graders are read; without it they are not, because nothing is graded.
+    pub graders: Option<GraderOptions>,
 }
 
 /// Loads a suite with everything it refers to; all problems of all its files at once. The strings are drawn warnings.

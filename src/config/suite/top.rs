@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::case::Cases;
 use super::files;
+use super::grading::SuiteGrading;
 use super::input::SuiteInput;
 use super::loader::{Loader, key_span};
-use super::{execution, grading, refuse, tests_field};
+use super::{execution, refuse, tests_field};
 use crate::config::{Document, Fields, Node, Source, Span};
 use crate::model::Suite;
 
@@ -65,8 +66,8 @@ pub(super) fn read_yaml(path: &Path, bytes: Vec<u8>, suite: &mut Suite, loader: 
     }
     let Some(mut fields) = root.fields("suite", &mut loader.problems) else { return };
     read_name(&mut fields, suite, loader);
-    execution::read_suite(&mut fields, suite, loader);
-    grading::read_suite(&mut fields, loader);
+    let of_execution = execution::read_suite(&mut fields, suite, loader);
+    let grading = SuiteGrading::read(&mut fields, of_execution, loader);
     refuse::refuse_workspace(&mut fields, loader);
     for key in NOT_USED {
         fields.get(key);
@@ -83,7 +84,7 @@ pub(super) fn read_yaml(path: &Path, bytes: Vec<u8>, suite: &mut Suite, loader: 
         );
         return;
     };
-    let mut cases = Cases::new(input, suite.replicates, loader);
+    let mut cases = Cases::new(input, grading, suite.replicates, loader);
     tests_field::read(tests, &mut cases);
     suite.tests = cases.finish(&tests.span);
 }
@@ -93,23 +94,22 @@ pub(super) fn read_jsonl(path: &Path, bytes: Vec<u8>, suite: &mut Suite, loader:
     let Some(source) = files::text(path, bytes, loader).map(Arc::new) else { return };
     let start = Span { source: Arc::clone(&source), line: 1, column: 1, width: 1 };
     let sidecar = path.with_extension("yaml");
+    let mut grading = SuiteGrading::default();
     if sidecar.is_file()
         && let Some(text) = files::read_text(&sidecar, &start, loader)
         && let Some(root) = parse(text, loader)
     {
-        read_sidecar(&root, suite, loader);
+        grading = read_sidecar(&root, suite, loader).unwrap_or_default();
     }
-    let mut cases = Cases::new(SuiteInput::default(), suite.replicates, loader);
+    let mut cases = Cases::new(SuiteInput::default(), grading, suite.replicates, loader);
     tests_field::read_lines(&source, &mut cases);
     suite.tests = cases.finish(&start);
 }
 
-fn read_sidecar(root: &Node, suite: &mut Suite, loader: &mut Loader) {
-    let Some(mut fields) = root.fields("the settings of a `.jsonl` suite", &mut loader.problems) else {
-        return;
-    };
+fn read_sidecar(root: &Node, suite: &mut Suite, loader: &mut Loader) -> Option<SuiteGrading> {
+    let mut fields = root.fields("the settings of a `.jsonl` suite", &mut loader.problems)?;
     read_name(&mut fields, suite, loader);
-    execution::read_suite(&mut fields, suite, loader);
+    let of_execution = execution::read_suite(&mut fields, suite, loader);
     refuse::refuse_workspace(&mut fields, loader);
     for key in ["description", "evaluator"] {
         fields.get(key);
@@ -124,6 +124,7 @@ fn read_sidecar(root: &Node, suite: &mut Suite, loader: &mut Loader) {
     }
     fields.get("$schema");
     loader.warn_unknown(&fields, "the settings of a `.jsonl` suite", &SIDECAR_KEYS);
+    Some(SuiteGrading::of_list(of_execution, loader))
 }
 
 /// A YAML file with its environment references resolved; what is wrong with it is noted.

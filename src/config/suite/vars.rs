@@ -106,7 +106,7 @@ fn places(text: &str) -> impl Iterator<Item = Place<'_>> {
 }
 
 /// JSON as AgentV would make it: a number without a fraction is written without one.
-fn json(node: &Node) -> Value {
+pub(super) fn json(node: &Node) -> Value {
     const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
     match &node.value {
         #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]

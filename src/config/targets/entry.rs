@@ -54,8 +54,18 @@ impl Entry {
 
     /// Whether its settings could be checked without the environment.
     pub(super) fn was_checked(&self) -> bool {
-        let provider = self.node.entries().unwrap_or_default().iter().find(|(key, _)| key.text == "provider");
-        provider.and_then(|(_, node)| node.as_str()).is_some_and(|text| !text.contains("${{"))
+        self.get("provider").and_then(Node::as_str).is_some_and(|text| !text.contains("${{"))
+    }
+
+    /// Whether only AgentV runs this provider, which we do not know: any word with a `command` beside it is one.
+    pub(super) fn is_for_agentv(&self, word: &str) -> bool {
+        only_agentv(word) || !word.is_empty() && self.get("command").is_some_and(|node| !node.is_null())
+    }
+
+    /// The raw value of a key.
+    pub(super) fn get(&self, key: &str) -> Option<&Node> {
+        let entries = self.node.entries().unwrap_or_default();
+        entries.iter().find(|(known, _)| known.text == key).map(|(_, node)| node)
     }
 
     /// Everything that a target of its own says.
@@ -71,8 +81,7 @@ impl Entry {
         };
         let word = provider.text().unwrap_or_default().trim();
         let Some(kind) = Kind::of(word) else {
-            let for_agentv = only_agentv(word) || !word.is_empty() && settings.node("command").is_some();
-            return Err(match (for_agentv, scope.env) {
+            return Err(match (self.is_for_agentv(word), scope.env) {
                 // The file is AgentV's too.
                 (true, None) => Unknown,
                 (true, Some(_)) => settings.error(

@@ -26,7 +26,23 @@ pub(super) enum Vendor {
 pub(super) const OURS: [&str; 8] =
     ["openai", "anthropic", "gemini", "azure", "openai-compatible", "openrouter", "mock", "github-actions"];
 
-const ONLY_AGENTV: [&str; 21] = [
+/// Every word that names a kind of ours, AgentV's aliases included.
+const WORDS: [(&str, Kind); 11] = [
+    ("openai", Kind::Vendor(Vendor::OpenAi)),
+    ("anthropic", Kind::Vendor(Vendor::Anthropic)),
+    ("gemini", Kind::Vendor(Vendor::Gemini)),
+    ("google", Kind::Vendor(Vendor::Gemini)),
+    ("google-gemini", Kind::Vendor(Vendor::Gemini)),
+    ("azure", Kind::Vendor(Vendor::Azure)),
+    ("azure-openai", Kind::Vendor(Vendor::Azure)),
+    ("openai-compatible", Kind::Vendor(Vendor::OpenAiCompatible)),
+    ("openrouter", Kind::Vendor(Vendor::OpenRouter)),
+    ("mock", Kind::Mock),
+    ("github-actions", Kind::GithubActions),
+];
+
+/// The words that AgentV knows and we do not run.
+pub(super) const ONLY_AGENTV: [&str; 21] = [
     "agentv",
     "cc-mirror",
     "claude",
@@ -53,17 +69,12 @@ const ONLY_AGENTV: [&str; 21] = [
 impl Kind {
     /// The kind that a word names, in any case, AgentV's aliases included.
     pub(super) fn of(word: &str) -> Option<Self> {
-        Some(match word.to_ascii_lowercase().as_str() {
-            "openai" => Self::Vendor(Vendor::OpenAi),
-            "openai-compatible" => Self::Vendor(Vendor::OpenAiCompatible),
-            "openrouter" => Self::Vendor(Vendor::OpenRouter),
-            "azure" | "azure-openai" => Self::Vendor(Vendor::Azure),
-            "anthropic" => Self::Vendor(Vendor::Anthropic),
-            "gemini" | "google" | "google-gemini" => Self::Vendor(Vendor::Gemini),
-            "mock" => Self::Mock,
-            "github-actions" => Self::GithubActions,
-            _ => return None,
-        })
+        WORDS.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).map(|(_, kind)| *kind)
+    }
+
+    /// All words that name it.
+    pub(super) fn words(self) -> impl Iterator<Item = &'static str> {
+        WORDS.into_iter().filter(move |(_, kind)| *kind == self).map(|(word, _)| word)
     }
 
     /// The word that messages use.
@@ -123,6 +134,13 @@ mod tests {
         }
         for word in ONLY_AGENTV {
             assert_eq!(Kind::of(word), None, "{word}");
+        }
+        for (word, kind) in WORDS {
+            assert_eq!(Kind::of(&word.to_uppercase()), Some(kind));
+            assert!(
+                kind.words().next() == Some(kind.word()),
+                "the first word is the one of messages: {word}"
+            );
         }
     }
 }

@@ -51,6 +51,9 @@ fn find(node: &Node, found: &mut Found) {
                 if is_secret_name(&key.text) || did_you_mean(&key.text, ["api_key"]).is_some() {
                     find_literal(value, found);
                 }
+                if key.text == "command" {
+                    find_in_command(value.as_str().unwrap_or_default(), found);
+                }
                 find(value, found);
             }
         }
@@ -64,6 +67,23 @@ fn find(node: &Node, found: &mut Found) {
             }
         }
         _ => {}
+    }
+}
+
+/// `OPENAI_API_KEY=… run-evals`, `--api-key …`, `--token=…`
+fn find_in_command(command: &str, found: &mut Found) {
+    let mut words = command.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, value),
+            None if word.starts_with('-') => (word, words.peek().copied().unwrap_or_default()),
+            None => continue,
+        };
+        let value = value.trim_matches(['"', '\'']);
+        let is_literal = value.len() >= SHORTEST_SECRET && !value.starts_with(['$', '{', '-']);
+        if is_literal && is_secret_name(name) {
+            found.words.push(value.to_owned());
+        }
     }
 }
 
@@ -126,6 +146,8 @@ mod tests {
             "github_token: sk-very-secret # sk-very-secret",
             "base_url: https://me:sk-very-secret@host/v1",
             "x: &k sk-very-secret\napi_key: *k",
+            "command: OPENAI_API_KEY=sk-very-secret /bin/x {PROMPT}",
+            "command: /bin/x --api-key 'sk-very-secret' --token=\"sk-very-secret\"",
         ] {
             let mut document = Document::parse("x.yaml", text).unwrap();
             let before: Vec<usize> = text.lines().map(|line| line.chars().count()).collect();
@@ -139,7 +161,8 @@ mod tests {
 
     #[test]
     fn what_is_no_secret_stays() {
-        let text = "api_key: ${{ OPENAI_API_KEY }}\ntokens_per_minute: 2000000\nmax_tokens: 12345678\n";
+        let text = "api_key: ${{ OPENAI_API_KEY }}\ntokens_per_minute: 2000000\nmax_tokens: 12345678\n\
+                    command: x --token-file /etc/a-long-token-file --key $A_LONG_VARIABLE --token {OUTPUT_FILE}\n";
         let mut document = Document::parse("x.yaml", text).unwrap();
         hide_literals(&mut document);
         assert_eq!(document.source.text, text);

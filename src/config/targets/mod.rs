@@ -2,16 +2,21 @@
 //!
 //! `entry` reads one target with the `settings` of its `kind`, each of a type in `typed`: `runner` (with `endpoint`)
 //! for what is called from here, `remote` for a repository on GitHub. All shapes are checked at load; `resolve` then
-//! follows `use_target` and meets the environment, for the one target that is used. `mask` keeps literal keys out of
-//! the messages, and `values` are the forms that a text may have.
+//! follows `use_target` and meets the environment, for the one target that is used. `schema` tells editors
+//! all this. `inspect` tells
+//! what is right and wrong with every target (`command`: with what AgentV makes of it). `mask` keeps literal keys out of the
+//! messages, and `values` are the forms that a text may have.
 
+mod command;
 mod endpoint;
 mod entry;
+mod inspect;
 mod kind;
 mod mask;
 mod remote;
 mod resolve;
 mod runner;
+mod schema;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -20,6 +25,8 @@ mod values;
 
 use std::path::{Path, PathBuf};
 
+pub use inspect::{Inspection, RunBy, Variable};
+pub use schema::targets_schema;
 pub use values::parse_duration;
 
 use self::entry::Entry;
@@ -80,12 +87,15 @@ impl TargetsFile {
 
     /// How fast a target may be called, as far as can be told where its keys are not set.
     pub fn limits(&self, name: &str, env: &Env) -> Option<Limits> {
-        let mut env = env.clone();
-        env.set_where_unset(self.secret_names(), "unset");
-        match self.resolve(name, &env) {
-            Ok(Target::Runner(target)) => Some(target.limits),
-            _ => None,
+        match self.resolve_without_keys(name, env)? {
+            Target::Runner(target) => Some(target.limits),
+            Target::Remote(_) => None,
         }
+    }
+
+    /// The file, as messages call it.
+    pub fn shown_as(&self) -> &Path {
+        &self.shown_as
     }
 
     /// The file.

@@ -3,37 +3,70 @@
 use super::TargetsFile;
 use super::entry::Entry;
 use super::settings::Scope;
-use crate::config::{Env, Node, Problems, did_you_mean, interpolate};
+use crate::config::{Env, Invalid, Node, Problems, did_you_mean, interpolate};
 use crate::model::{Failure, Target};
 
 /// As many links as AgentV follows.
 const MOST_LINKS: usize = 10;
 
 /// The way from a name to a target of its own.
-struct Path<'f> {
-    entries: Vec<&'f Entry>,
+pub(super) struct Path<'f> {
+    pub(super) entries: Vec<&'f Entry>,
     /// The way as messages show it: `default → ${{ X }} = gpt`.
-    shown: String,
+    pub(super) shown: String,
+}
+
+impl<'f> Path<'f> {
+    /// Where it leads.
+    pub(super) fn end(&self) -> &'f Entry {
+        self.entries[self.entries.len() - 1]
+    }
+
+    /// The links, where there are any.
+    pub(super) fn chain(&self) -> &str {
+        if self.entries.len() > 1 { self.shown.as_str() } else { "" }
+    }
 }
 
 impl TargetsFile {
     /// Follows `use_target` from a name to a target of its own, then resolves that target's references. A reference
     /// may be a part of a value (`https://${{ HOST }}/v1`), which AgentV would leave as it stands.
     pub fn resolve(&self, name: &str, env: &Env) -> Result<Target, Failure> {
-        let path = self.follow(name, env)?;
-        let entry = path.entries[path.entries.len() - 1];
-        let chain = if path.entries.len() > 1 { path.shown.as_str() } else { "" };
-        let scope =
-            Scope { target: &entry.name, chain, dir: &self.dir, env: Some(env), warned: entry.was_checked() };
+        let (path, followed) = self.follow(name, env)?;
+        followed?;
         let mut problems = Problems::default();
-        let target = entry.read(scope, &mut problems);
+        let target = path.end().read(self.scope(&path, env), &mut problems);
         for warning in problems.finish()? {
             tracing::warn!("{warning}");
         }
         Ok(target.expect("with an environment, what is unknown was noted as an error"))
     }
 
-    fn follow(&self, name: &str, env: &Env) -> Result<Path<'_>, Failure> {
+    /// The target that grades the answers of another, as that says itself, at the end of its `use_target` chain.
+    pub fn grader_of(&self, name: &str, env: &Env) -> Result<Option<String>, Failure> {
+        let (path, ended) = self.follow(name, env)?;
+        ended?;
+        let entry = path.end();
+        let grader = entry.get("grader_target").or_else(|| entry.get("judge_target")).and_then(Node::as_str);
+        Ok(grader.map(|text| interpolate(text.trim(), env, |_| ())).filter(|name| !name.is_empty()))
+    }
+
+    /// What a name leads to, as far as can be told where its keys are not set.
+    pub fn resolve_without_keys(&self, name: &str, env: &Env) -> Option<Target> {
+        let mut env = env.clone();
+        env.set_where_unset(self.secret_names(), "unset");
+        self.resolve(name, &env).ok()
+    }
+
+    /// For whom the settings at the end of the way are read.
+    pub(super) fn scope<'a>(&'a self, path: &'a Path<'a>, env: &'a Env) -> Scope<'a> {
+        let entry = path.end();
+        let chain = path.chain();
+        Scope { target: &entry.name, chain, dir: &self.dir, env: Some(env), warned: entry.was_checked() }
+    }
+
+    /// The way from a name, as far as it goes, and why it goes no further.
+    pub(super) fn follow(&self, name: &str, env: &Env) -> Result<(Path<'_>, Result<(), Invalid>), Failure> {
         let Some(first) = self.entry(name) else {
             let hint = match did_you_mean(name, self.names()) {
                 Some(near) => format!("did you mean `{near}`? {}", self.listed()),
@@ -45,16 +78,22 @@ impl TargetsFile {
             );
         };
         let mut path = Path { entries: vec![first], shown: first.name.clone() };
-        let mut entry = first;
+        let followed = self.walk(&mut path, env);
+        Ok((path, followed))
+    }
+
+    fn walk<'f>(&'f self, path: &mut Path<'f>, env: &Env) -> Result<(), Invalid> {
+        let mut entry = path.end();
         while let Some(link) = &entry.link {
             let text = link.as_str().unwrap_or_default().trim();
             let mut unset = None;
             let wanted = interpolate(text, env, |name| unset = Some(name.to_owned()));
             let shown = format!("{} → {text}", path.shown);
+            path.shown.clone_from(&shown);
             if let Some(variable) = unset {
                 let message = format!("`use_target` leads nowhere: {shown} (unset)");
                 let hint = format!("set `{variable}` to the name of a target; {}", self.listed());
-                return Err(failure(link, message, hint));
+                return Err(invalid(link, message, hint));
             }
             // The name itself is shown only if it stands in the file: a variable may hold anything.
             let Some(next) = self.entry(wanted.trim()) else {
@@ -63,7 +102,7 @@ impl TargetsFile {
                     Some(near) => format!("did you mean `{near}`? {}", self.listed()),
                     None => self.listed(),
                 };
-                return Err(failure(
+                return Err(invalid(
                     link,
                     format!("`use_target` leads nowhere: {shown} (no such target)"),
                     hint,
@@ -72,23 +111,23 @@ impl TargetsFile {
             path.shown = if text.contains("${{") { format!("{shown} = {}", next.name) } else { shown };
             if path.entries.iter().any(|seen| seen.name == next.name) {
                 let message = format!("`use_target` goes in a circle: {}", path.shown);
-                return Err(failure(link, message, "give one of these targets a `provider` instead"));
+                return Err(invalid(link, message, "give one of these targets a `provider` instead"));
             }
             if path.entries.len() > MOST_LINKS {
                 let message = format!("`use_target` is followed {MOST_LINKS} times at most: {}", path.shown);
-                return Err(failure(link, message, "let the first name its target directly"));
+                return Err(invalid(link, message, "let the first name its target directly"));
             }
             path.entries.push(next);
             entry = next;
         }
-        Ok(path)
+        Ok(())
     }
 
-    fn entry(&self, name: &str) -> Option<&Entry> {
+    pub(super) fn entry(&self, name: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
-    fn listed(&self) -> String {
+    pub(super) fn listed(&self) -> String {
         let names: Vec<String> = self.names().map(|name| format!("`{name}`")).collect();
         if names.is_empty() {
             "the file has no targets".to_owned()
@@ -98,11 +137,8 @@ impl TargetsFile {
     }
 }
 
-fn failure(node: &Node, message: impl Into<String>, hint: impl Into<String>) -> Failure {
+fn invalid(node: &Node, message: impl Into<String>, hint: impl Into<String>) -> Invalid {
     let mut problems = Problems::default();
     problems.error_with_hint(&node.span, message, hint);
-    match problems.finish() {
-        Err(invalid) => invalid.into(),
-        Ok(_) => unreachable!("an error was noted"),
-    }
+    problems.check(()).expect_err("an error was noted")
 }

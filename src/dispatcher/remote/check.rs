@@ -5,7 +5,7 @@ use super::{Dispatcher, PATIENCE};
 use crate::config::WorkflowInputs;
 use crate::exchange::Needs;
 use crate::git::Remote;
-use crate::github::{ApiError, RepositoryInfo};
+use crate::github::{ApiError, Client, RepositoryInfo};
 use crate::model::{DISPATCH_INPUTS, Failure, RemoteResults, RemoteTarget, printable};
 
 /// A runner repository that can take a dispatch.
@@ -19,33 +19,10 @@ pub struct RunnerRepo {
 impl Dispatcher {
     /// Checks that the repository is there, and that its workflow is there, enabled, and takes our inputs.
     pub async fn check(&self, target: &RemoteTarget) -> anyhow::Result<RunnerRepo> {
-        let (repo, workflow) = (&target.repo, &target.workflow);
-        let info = self.client.repository(repo).await.map_err(ApiError::into_failure)?;
-        if info.archived {
-            let message = format!("`{repo}` is archived: no workflow runs there");
-            return Err(Failure::config(message)
-                .hint("unarchive it in its settings, or name another `repo`")
-                .into());
-        }
-        let found = self.client.workflow(repo, workflow).await.map_err(ApiError::into_failure)?;
-        if !found.is_enabled() {
-            let message =
-                format!("the workflow `{workflow}` of `{repo}` is not active: `{}`", printable(&found.state));
-            let hint = format!("enable it: `gh workflow enable {workflow} --repo {repo}`");
-            return Err(Failure::config(message).hint(hint).into());
-        }
-        let git_ref = target.git_ref.clone().unwrap_or_else(|| info.default_branch.clone());
-        let text = self.client.file(repo, &found.path, &git_ref).await.map_err(ApiError::into_failure)?;
-        let Some(text) = text else {
-            let message = format!("there is no `{}` on `{git_ref}` of `{repo}`", printable(&found.path));
-            let hint = format!(
-                "`{git_ref}` must be a branch or a tag with the workflow on it; the default branch, `{}`, needs it as well",
-                printable(&info.default_branch)
-            );
-            return Err(Failure::config(message).hint(hint).into());
-        };
-        check_inputs(&String::from_utf8_lossy(&text), &found.path, repo)?;
-        Ok(RunnerRepo { info, git_ref })
+        let info = repository(&self.client, target).await.map_err(ApiError::into_failure)?;
+        let workflow = workflow(&self.client, target, &info).await.map_err(ApiError::into_failure)?;
+        workflow.check_inputs(target)?;
+        Ok(RunnerRepo { info, git_ref: workflow.git_ref })
     }
 
     /// What is on a branch of a public repository is public, also after it was deleted.
@@ -55,19 +32,10 @@ impl Dispatcher {
         target: &RemoteTarget,
         branch_hand_over: bool,
     ) -> Result<(), Failure> {
-        const PROMPTS: &str = "hand the batch over in another way with `--handover`";
-        const ANSWERS: &str = "keep the results off the branches with `results_artifact: true`";
-        if repo.info.private || self.allow_public {
+        if self.allow_public {
             return Ok(());
         }
-        let (what, ways) = match (branch_hand_over, &target.results) {
-            (true, RemoteResults::Branch(_)) => ("prompts and answers", format!("{PROMPTS} and {ANSWERS}")),
-            (true, RemoteResults::Artifact) => ("prompts", PROMPTS.to_owned()),
-            (false, RemoteResults::Branch(_)) => ("answers", ANSWERS.to_owned()),
-            (false, RemoteResults::Artifact) => return Ok(()),
-        };
-        let message = format!("`{}` is public: everybody could read the {what} on its branches", target.repo);
-        Err(Failure::config(message).hint(format!("make it private, {ways}, or say `--allow-public`")))
+        visibility(&repo.info, target, branch_hand_over)
     }
 
     /// Checks that the branches of a batch can be made over there, and are not those of another batch.
@@ -84,6 +52,77 @@ impl Dispatcher {
         let (remote, id, digest) = (remote.clone(), wanted.id.clone(), wanted.sha256);
         self.with_exchange(move |exchange| exchange.check_remote(&remote, &id, digest, needs, PATIENCE)).await
     }
+}
+
+/// The workflow of a target, as it is on the branch or tag that runs.
+pub(super) struct FoundWorkflow {
+    pub(super) git_ref: String,
+    path: String,
+    text: String,
+}
+
+/// The repository of a target, which must be there and in use.
+pub(super) async fn repository(client: &Client, target: &RemoteTarget) -> Result<RepositoryInfo, ApiError> {
+    let repo = &target.repo;
+    let info = client.repository(repo).await?;
+    if info.archived {
+        let message = format!("`{repo}` is archived: no workflow runs there");
+        let hint = "unarchive it in its settings, or name another `repo`";
+        return Err(ApiError::Invalid(Failure::config(message).hint(hint)));
+    }
+    Ok(info)
+}
+
+/// The workflow of a target, which must be there and enabled.
+pub(super) async fn workflow(
+    client: &Client,
+    target: &RemoteTarget,
+    info: &RepositoryInfo,
+) -> Result<FoundWorkflow, ApiError> {
+    let (repo, workflow) = (&target.repo, &target.workflow);
+    let found = client.workflow(repo, workflow).await?;
+    if !found.is_enabled() {
+        let message =
+            format!("the workflow `{workflow}` of `{repo}` is not active: `{}`", printable(&found.state));
+        let hint = format!("enable it: `gh workflow enable {workflow} --repo {repo}`");
+        return Err(ApiError::Invalid(Failure::config(message).hint(hint)));
+    }
+    let git_ref = target.git_ref.clone().unwrap_or_else(|| info.default_branch.clone());
+    let Some(text) = client.file(repo, &found.path, &git_ref).await? else {
+        let message = format!("there is no `{}` on `{git_ref}` of `{repo}`", printable(&found.path));
+        let hint = format!(
+            "`{git_ref}` must be a branch or a tag with the workflow on it; the default branch, `{}`, needs it as well",
+            printable(&info.default_branch)
+        );
+        return Err(ApiError::Invalid(Failure::config(message).hint(hint)));
+    };
+    Ok(FoundWorkflow { git_ref, path: found.path, text: String::from_utf8_lossy(&text).into_owned() })
+}
+
+impl FoundWorkflow {
+    /// Checks that it takes what a dispatch sends.
+    pub(super) fn check_inputs(&self, target: &RemoteTarget) -> Result<(), Failure> {
+        check_inputs(&self.text, &self.path, &target.repo)
+    }
+}
+
+/// Refuses a public repository whose branches would have what is not for everybody.
+pub(super) fn visibility(
+    info: &RepositoryInfo,
+    target: &RemoteTarget,
+    branch_hand_over: bool,
+) -> Result<(), Failure> {
+    const PROMPTS: &str = "hand the batch over in another way with `--handover`";
+    const ANSWERS: &str = "keep the results off the branches with `results_artifact: true`";
+    let (what, ways) = match (branch_hand_over, &target.results) {
+        _ if info.private => return Ok(()),
+        (true, RemoteResults::Branch(_)) => ("prompts and answers", format!("{PROMPTS} and {ANSWERS}")),
+        (true, RemoteResults::Artifact) => ("prompts", PROMPTS.to_owned()),
+        (false, RemoteResults::Branch(_)) => ("answers", ANSWERS.to_owned()),
+        (false, RemoteResults::Artifact) => return Ok(()),
+    };
+    let message = format!("`{}` is public: everybody could read the {what} on its branches", target.repo);
+    Err(Failure::config(message).hint(format!("make it private, {ways}, or say `--allow-public`")))
 }
 
 fn check_inputs(text: &str, path: &str, repo: &str) -> Result<(), Failure> {

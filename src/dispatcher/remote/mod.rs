@@ -1,6 +1,6 @@
 //! A batch on its way to a runner repository on GitHub and back.
 //!
-//! `check` asks whether the repository can take it, `handover` brings it there, `start` starts the workflow exactly once,
+//! `check` asks whether the repository can take it (`survey` asks for all of it, without a batch), `handover` brings it there, `start` starts the workflow exactly once,
 //! `watch` waits for the run, `results` brings what it has left into the exchange here. `record` remembers all this, so
 //! that any later command can go on from where another one stopped; `adopt` finds a batch of another machine.
 
@@ -10,6 +10,7 @@ mod handover;
 mod record;
 mod results;
 mod start;
+mod survey;
 mod watch;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub use self::check::RunnerRepo;
 pub use self::handover::{ActionsRun, HandOverChoice};
 pub use self::record::Record;
 pub use self::start::{Begun, Wanted};
+pub use self::survey::survey;
 pub use self::watch::{RemoteProgress, Watched};
 
 use crate::exchange::LocalExchange;

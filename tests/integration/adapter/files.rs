@@ -18,11 +18,35 @@ fn a_file_reaches_the_model_and_its_path_stays_here() {
     // The model echoes what it is asked.
     let answer = calls.call("c0", &prompt, 0, &more).answer();
     assert!(answer.contains("notes.md") && answer.contains("Rosebud was a sledge."), "{answer}");
-    assert!(answer.contains(&mention(&secret)), "what AgentV does not list is text: {answer}");
+    assert!(answer.contains("<file: path=\"secret.txt\">"), "what AgentV does not list is text: {answer}");
+    assert!(!answer.contains(workspace.root().to_str().unwrap()), "{answer}");
     assert!(!answer.contains("not for a model"), "{answer}");
     assert!(!answer.contains("evals/notes.md"), "{answer}");
     let batch = calls.stage.github.git(REPO, &["for-each-ref", "--format=%(refname)"]);
     assert!(batch.contains("refs/heads/eval-results/"), "{batch}");
+}
+
+#[test]
+fn a_file_outside_of_the_evaluation_is_refused_unless_its_directory_is_named() {
+    let calls = Calls::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let notes = elsewhere.path().join("notes.md");
+    std::fs::write(&notes, "Rosebud was a sledge.").unwrap();
+    // A link does not help.
+    let link = calls.stage.workspace.path("link.md");
+    std::os::unix::fs::symlink(&notes, &link).unwrap();
+    let refused = [&notes, &link].map(|path| {
+        let more = ["--workers", "1", "--files", path.to_str().unwrap()];
+        let told = calls.call("c0", "What was it?", 0, &more).failure();
+        let told = told.replace(path.to_str().unwrap(), "[file]");
+        told.replace(calls.stage.workspace.root().to_str().unwrap(), "[dir]")
+    });
+    insta::assert_snapshot!(refused[0], @"exit 3: attachment outside the directories of the evaluation: `[file]` (hint: only files in `[dir]` can be attached, links resolved; `--files-root DIR` names another directory)");
+    assert_eq!(refused[1], refused[0]);
+    let root = elsewhere.path().to_str().unwrap();
+    let more = ["--workers", "1", "--files-root", root, "--files", notes.to_str().unwrap()];
+    let answer = calls.call("c0", "What was it?", 0, &more).answer();
+    assert!(answer.contains("Rosebud was a sledge."), "{answer}");
 }
 
 #[test]

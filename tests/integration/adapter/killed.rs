@@ -1,6 +1,6 @@
 //! Calls that are killed, and calls that AgentV makes again.
 
-use super::stage::{Call, Calls};
+use super::stage::{Call, Calls, all_answered};
 use crate::remote::stage::Stage;
 
 /// A model that takes its time, so that a batch is on its way while something happens to its calls.
@@ -13,14 +13,7 @@ fn one_leads_three(calls: &Calls) -> (Call, Vec<Call>) {
     let more = ["--workers", "4", "--window", "10m"];
     let leader = calls.start("c0", "message 0", 0, &more);
     calls.until("waiting", 1);
-    let others = (1..4).map(|n| calls.start(&format!("c{n}"), &format!("message {n}"), 0, &more));
-    (leader, others.collect())
-}
-
-fn all_answered(others: Vec<Call>) {
-    for (n, call) in (1..).zip(others) {
-        assert_eq!(call.wait().answer(), format!("message {n}"));
-    }
+    (leader, calls.start_from(1, 3, &more))
 }
 
 #[test]
@@ -29,7 +22,7 @@ fn a_leader_that_is_killed_while_the_model_answers_is_replaced() {
     let (leader, others) = one_leads_three(&calls);
     Stage::until("the calls to the model", || calls.stage.llm.counter("in_flight") == 4);
     leader.kill();
-    all_answered(others);
+    all_answered(1, others);
     // AgentV makes the killed call again.
     assert_eq!(calls.call("c0", "message 0", 1, &["--workers", "4"]).answer(), "message 0");
     assert_eq!(calls.stage.starts(), 1);
@@ -42,7 +35,7 @@ fn a_leader_that_is_killed_before_anything_is_started_is_replaced() {
     let (leader, others) = one_leads_three(&calls);
     calls.until("called", 4);
     leader.kill();
-    all_answered(others);
+    all_answered(1, others);
     assert_eq!(calls.call("c0", "message 0", 1, &[]).answer(), "message 0");
     assert_eq!(calls.stage.starts(), 1);
     calls.stage.paid_once(4);
@@ -55,9 +48,7 @@ fn a_call_that_is_killed_before_the_batch_leaves_is_not_asked() {
     let gatherer = calls.start("c0", "message 0", 0, &more);
     calls.until("waiting", 1);
     gatherer.kill();
-    let others: Vec<Call> =
-        (1..3).map(|n| calls.start(&format!("c{n}"), &format!("message {n}"), 0, &more)).collect();
-    all_answered(others);
+    all_answered(1, calls.start_from(1, 2, &more));
     assert_eq!(calls.stage.starts(), 1);
     calls.stage.paid_once(2);
     // Its next attempt is, alone.
@@ -72,6 +63,31 @@ fn an_attempt_after_a_time_out_gets_the_answer_that_was_coming() {
     let call = calls.start("c0", "message 0", 0, &["--workers", "1"]);
     Stage::until("the call to the model", || calls.stage.llm.counter("in_flight") == 1);
     call.kill();
+    assert_eq!(calls.call("c0", "message 0", 1, &["--workers", "1"]).answer(), "message 0");
+    assert_eq!(calls.stage.starts(), 1);
+    calls.stage.paid_once(1);
+}
+
+#[test]
+fn a_call_of_a_grader_is_repeated_under_the_same_attempt() {
+    let calls = slow();
+    calls.stage.target("timeout: 1s");
+    let told = calls.call("c0", "message 0", 0, &["--workers", "1"]).failure();
+    assert!(told.contains("the run goes on after 1 s"), "{told}");
+    calls.stage.target("");
+    assert_eq!(calls.call("c0", "message 0", 0, &["--workers", "1"]).answer(), "message 0");
+    assert_eq!(calls.stage.starts(), 1);
+    calls.stage.paid_once(1);
+}
+
+#[test]
+fn a_call_that_nobody_reads_from_any_more_ends() {
+    let calls = slow();
+    let mut call = calls.start("c0", "message 0", 0, &["--workers", "1"]);
+    Stage::until("the call to the model", || calls.stage.llm.counter("in_flight") == 1);
+    // As AgentV does when it gives a call up.
+    drop((call.child.stdout.take(), call.child.stderr.take()));
+    assert_eq!(call.child.wait().unwrap().code(), Some(5));
     assert_eq!(calls.call("c0", "message 0", 1, &["--workers", "1"]).answer(), "message 0");
     assert_eq!(calls.stage.starts(), 1);
     calls.stage.paid_once(1);
@@ -98,14 +114,7 @@ fn calls_of_another_agentv_share_nothing() {
     let call = calls.start("c0", "message 0", 0, &["--workers", "1"]);
     Stage::until("the call to the model", || calls.stage.llm.counter("in_flight") == 1);
     call.kill();
-    // `xargs` is no shell: what it starts has another parent than what this test starts.
-    let (command, output) = calls.command("c0", "message 0", 1, &["--workers", "1"]);
-    let mut xargs = std::process::Command::new("xargs");
-    xargs.arg(command.get_program()).args(command.get_args()).env_clear();
-    xargs.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let status = xargs.current_dir(command.get_current_dir().unwrap()).stdin(std::process::Stdio::null());
-    assert!(status.status().unwrap().success());
-    assert!(output.exists());
+    calls.start_elsewhere("c0", "message 0", &["--workers", "1", "--attempt", "1"]).wait().answer();
     assert_eq!(calls.stage.starts(), 2);
     assert_eq!(calls.stage.llm.served().values().sum::<u64>(), 2);
     // Its place is gone with it, as soon as anybody comes by.

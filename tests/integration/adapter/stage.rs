@@ -42,23 +42,40 @@ impl Calls {
     }
 
     /// The command of a call with the prompt `message <n>`, as AgentV would render it.
-    pub(crate) fn command(&self, id: &str, message: &str, attempt: u32, more: &[&str]) -> (Command, PathBuf) {
+    pub(crate) fn command(&self, id: &str, message: &str, more: &[&str]) -> (Command, PathBuf) {
         let workspace = &self.stage.workspace;
         let nonce = fastrand::u64(..);
         let (prompt, output) = (format!("tmp/{id}-{nonce}.prompt.txt"), format!("tmp/{id}-{nonce}.json"));
         workspace.write(&prompt, message);
         let (prompt, output) = (workspace.path(&prompt), workspace.path(&output));
-        let attempt = attempt.to_string();
-        let args = ["adapter", "--target", "cloud", "--id", id, "--attempt", &attempt];
+        let args = ["adapter", "--target", "cloud", "--id", id];
         let files = ["--prompt-file", prompt.to_str().unwrap(), "--output-file", output.to_str().unwrap()];
         (workspace.command(&[&args[..], &files, more].concat()), output)
     }
 
     /// Starts a call.
     pub(crate) fn start(&self, id: &str, message: &str, attempt: u32, more: &[&str]) -> Call {
-        let (mut command, output) = self.command(id, message, attempt, more);
+        let attempt = attempt.to_string();
+        let (mut command, output) = self.command(id, message, &[&["--attempt", &attempt], more].concat());
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         Call { child, output }
+    }
+
+    /// Starts a call whose parent is another one than this test: `xargs` is no shell.
+    pub(crate) fn start_elsewhere(&self, id: &str, message: &str, more: &[&str]) -> Call {
+        let (command, output) = self.command(id, message, more);
+        let mut xargs = Command::new("xargs");
+        xargs.arg(command.get_program()).args(command.get_args()).env_clear();
+        xargs.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        xargs.current_dir(command.get_current_dir().unwrap()).stdin(Stdio::null());
+        let child = xargs.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Call { child, output }
+    }
+
+    /// Starts calls `c0`, `c1`, … with the prompts `message 0`, `message 1`, …, from this one on.
+    pub(crate) fn start_from(&self, first: usize, count: usize, more: &[&str]) -> Vec<Call> {
+        let start = |n: usize| self.start(&format!("c{n}"), &format!("message {n}"), 0, more);
+        (first..first + count).map(start).collect()
     }
 
     /// Makes a call and waits for it.
@@ -95,6 +112,13 @@ impl Call {
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+}
+
+/// Waits for calls that have the prompts `message <first>`, …: each has its own answer.
+pub(crate) fn all_answered(first: usize, calls: Vec<Call>) {
+    for (n, call) in (first..).zip(calls) {
+        assert_eq!(call.wait().answer(), format!("message {n}"));
     }
 }
 

@@ -4,6 +4,7 @@ use insta::assert_snapshot;
 
 use super::stage::{Calls, Done};
 use crate::remote::stage::{REPO, Stage, runner_targets};
+use crate::support::MockLlm;
 use crate::support::github::What;
 
 /// The line, without what differs from run to run.
@@ -28,6 +29,19 @@ fn one_call(calls: &Calls) -> String {
 fn a_wrong_token() {
     let calls = Calls::on(Stage::new().env("GH_ENTERPRISE_TOKEN", "github_pat_wrong"));
     assert_snapshot!(one_call(&calls), @"exit 1: cannot read the repository `acme/runner`: GitHub answered 401: Bad credentials (hint: the token is wrong, has expired or was revoked: make a new one; on GitHub Enterprise Server it must be a token of that server)");
+}
+
+#[test]
+fn in_a_step_on_github_nothing_is_masked_into_the_result() {
+    let stage =
+        Stage::new().env("GITHUB_ACTIONS", "true").env("OPENAI_API_KEY", "sk-known-to-the-step-0123456789");
+    let calls = Calls::on(stage.env("GH_ENTERPRISE_TOKEN", "github_pat_wrong"));
+    let line = one_call(&calls);
+    assert!(line.starts_with("exit 1: cannot read the repository"), "{line}");
+    assert!(
+        !line.contains("sk-known") && !line.contains("github_pat_wrong") && !line.contains("::"),
+        "{line}"
+    );
 }
 
 #[test]
@@ -110,6 +124,44 @@ fn a_target_that_is_not_there() {
     let calls = Calls::new();
     calls.stage.workspace.write("targets.yaml", "targets:\n  - name: other\n    provider: mock\n");
     assert_snapshot!(one_call(&calls), @"exit 3: no target `cloud` in `targets.yaml` (hint: `--target` chooses one; its targets: `other`)");
+}
+
+/// AgentV starts commands in workspaces: a stranger's repository with a targets file of its own.
+#[test]
+fn a_targets_file_that_nobody_named_chooses_no_host_for_a_key() {
+    let calls = Calls::new();
+    let thief = MockLlm::start(&[]);
+    let target = format!(
+        "targets:\n  - name: cloud\n    provider: openai-compatible\n    base_url: {}\n    model: m\n    api_key: ${{{{ GH_ENTERPRISE_TOKEN }}}}\n",
+        thief.base_url()
+    );
+    calls.stage.workspace.write("targets.yaml", target);
+    assert_snapshot!(one_call(&calls), @"exit 3: target `cloud` is no runner repository, and its targets file was not named (hint: add `--targets /path/to/targets.yaml` to the `command`: AgentV starts commands in workspaces, whose files are not yours)");
+    assert_eq!(thief.counter("requests"), 0);
+}
+
+#[test]
+fn a_wrong_command_line() {
+    let calls = Calls::new();
+    let done = calls.call("c0", "message 0", 0, &["--worker", "1"]);
+    assert_eq!(done.code, Some(2));
+    assert_snapshot!(done.stderr, @"unexpected argument '--worker' found (hint: `run-evals adapter --help` shows how)");
+}
+
+#[test]
+fn a_call_that_is_stopped_tells_how_to_collect() {
+    let calls = Calls::with_llm(&["--latency-ms", "3000"]);
+    let call = calls.start("c0", "message 0", 0, &["--workers", "1"]);
+    Stage::until("the call to the model", || calls.stage.llm.counter("in_flight") == 1);
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(call.child.id()).unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::SIGINT).unwrap();
+    let line = told(&calls, call.wait());
+    let batch = line.split("collect ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    assert_snapshot!(line.replace(&batch, "[batch]"), @"exit 5: stopped by a signal (hint: what was started goes on; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects what it answers)");
+    let exchange = calls.stage.workspace.path(".run-evals/exchange.git");
+    let collect = ["collect", &batch, "--exchange", exchange.to_str().unwrap(), "--output", "out"];
+    calls.stage.workspace.run(&collect).expect(0);
+    calls.stage.paid_once(1);
 }
 
 #[test]

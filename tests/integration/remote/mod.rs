@@ -12,3 +12,5 @@ pub(crate) mod stage;
 mod starting;
 mod telling;
 mod watching;
+
+pub(crate) use self::stage::{REPO, Stage};

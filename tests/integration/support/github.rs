@@ -172,6 +172,11 @@ impl MockGithub {
         self.get("/pushes")
     }
 
+    /// Every comment on a pull request.
+    pub(crate) fn comments(&self) -> Vec<CommentView> {
+        self.get("/comments")
+    }
+
     /// Every run so far.
     pub(crate) fn runs(&self) -> Vec<RunView> {
         self.get("/runs")

@@ -2,11 +2,14 @@
 
 mod forgery;
 pub(crate) mod github;
+pub(crate) mod grades;
 mod llm;
+mod results;
 mod scene;
 mod workspace;
 
 pub(crate) use forgery::{Forgery, git, hand_over, header};
 pub(crate) use llm::MockLlm;
+pub(crate) use results::{Came, Results};
 pub(crate) use scene::Scene;
 pub(crate) use workspace::{Output, Workspace};

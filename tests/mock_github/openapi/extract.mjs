@@ -46,6 +46,8 @@ const ROUTES = {
   [`${REPO}/git/ref/{ref}`]: ["get"],
   [`${REPO}/git/refs/{ref}`]: ["delete"],
   [`${REPO}/installation`]: ["get"],
+  [`${REPO}/issues/comments/{comment_id}`]: ["patch"],
+  [`${REPO}/issues/{issue_number}/comments`]: ["get", "post"],
 };
 
 // What errors look like that a route does not document.

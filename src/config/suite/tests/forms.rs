@@ -10,7 +10,7 @@ use crate::model::Digest;
 fn fixture(name: &str) -> String {
     let env = Env::from([("TOPIC", "recursion")]);
     let path = Path::new("fixtures/evals").join(name);
-    let options = SuiteOptions { env: &env, cwd: Path::new(env!("CARGO_MANIFEST_DIR")) };
+    let options = SuiteOptions { env: &env, cwd: Path::new(env!("CARGO_MANIFEST_DIR")), graders: None };
     let (suite, _) = load_suite(&path, &options).unwrap();
     assert_eq!(suite.source_sha256, Some(Digest::of(&std::fs::read(options.cwd.join(path)).unwrap())));
     summary(&suite)
@@ -173,7 +173,7 @@ fn forms_lines() {
 #[test]
 fn the_first_suite_loads_without_a_word() {
     let env = Env::default();
-    let options = SuiteOptions { env: &env, cwd: Path::new(env!("CARGO_MANIFEST_DIR")) };
+    let options = SuiteOptions { env: &env, cwd: Path::new(env!("CARGO_MANIFEST_DIR")), graders: None };
     let (_, warnings) = load_suite(Path::new("fixtures/evals/quickstart/suite.eval.yaml"), &options).unwrap();
     assert_eq!(warnings, Vec::<String>::new());
 }

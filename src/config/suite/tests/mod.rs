@@ -2,6 +2,7 @@
 
 mod errors;
 mod forms;
+mod graders;
 mod warnings;
 
 use std::fmt::Write as _;
@@ -24,7 +25,7 @@ fn directory(files: &[(&str, impl AsRef<[u8]>)]) -> tempfile::TempDir {
 
 /// Loads a suite with its directory as the working directory.
 fn load_in(dir: &Path, suite: &str) -> Result<(Suite, Vec<String>), Failure> {
-    load_suite(Path::new(suite), &SuiteOptions { env: &Env::default(), cwd: dir })
+    load_suite(Path::new(suite), &SuiteOptions { env: &Env::default(), cwd: dir, graders: None })
 }
 
 /// Loads the first of these files.

@@ -4,6 +4,7 @@ mod bad;
 mod good;
 
 use std::num::NonZeroU32;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::*;
@@ -20,7 +21,22 @@ fn load(yaml: &str) -> Result<(TargetsFile, Vec<String>), Failure> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("targets.yaml");
     std::fs::write(&path, yaml).unwrap();
-    TargetsFile::load(&path, Path::new("targets.yaml"))
+    let loaded = TargetsFile::load(&path, Path::new("targets.yaml"));
+    if loaded.is_ok() {
+        editors_like(yaml);
+    }
+    loaded
+}
+
+/// What the readers take is fine for editors too.
+fn editors_like(yaml: &str) {
+    static VALIDATOR: LazyLock<jsonschema::Validator> =
+        LazyLock::new(|| jsonschema::draft7::new(&targets_schema()).unwrap());
+    let text = yaml.trim_start_matches('\u{feff}');
+    let value = Document::parse("targets.yaml", text).unwrap().root.to_json();
+    let errors: Vec<String> =
+        VALIDATOR.iter_errors(&value).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:?}\n{yaml}");
 }
 
 fn env() -> Env {

@@ -1,0 +1,154 @@
+//! What was found out of the targets, as text and as JSON.
+
+use std::fmt::{self, Display, Formatter};
+
+use serde::Serialize;
+
+use crate::config::{Inspection, RunBy, Variable};
+use crate::model::{Finding, Level, printable};
+
+/// How wide the words before a finding are.
+const WIDTH: usize = 11;
+
+/// All that was found out.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) file: String,
+    pub(super) targets: Vec<TargetReport>,
+}
+
+/// What was found out of one target.
+#[derive(Debug, Serialize)]
+pub(super) struct TargetReport {
+    name: String,
+    status: Status,
+    provider: Option<String>,
+    chain: Vec<String>,
+    variables: Vec<Variable>,
+    findings: Vec<Finding>,
+    #[serde(skip)]
+    shown_chain: String,
+}
+
+/// Whether a target can be used; the worst comes last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Status {
+    /// It can.
+    Fine,
+    /// By `agentv eval` alone.
+    Agentv,
+    /// Nobody could say.
+    Unknown,
+    /// It cannot.
+    Unusable,
+}
+
+impl TargetReport {
+    pub(super) fn new(inspection: Inspection) -> Self {
+        let Inspection {
+            name, chain, shown_chain, provider, variables, mut findings, agentv, run_by, ..
+        } = inspection;
+        findings.extend(agentv);
+        let has = |level| findings.iter().any(|finding| finding.level == level);
+        let status = if has(Level::Error) {
+            Status::Unusable
+        } else if has(Level::Unknown) {
+            Status::Unknown
+        } else if matches!(run_by, RunBy::Agentv) {
+            Status::Agentv
+        } else {
+            Status::Fine
+        };
+        Self { name, status, provider, chain, variables, findings, shown_chain }
+    }
+}
+
+impl Report {
+    /// The worst of all.
+    pub(super) fn worst(&self) -> Status {
+        self.targets.iter().map(|target| target.status).max().unwrap_or(Status::Fine)
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for target in &self.targets {
+            writeln!(f, "{target}")?;
+        }
+        let count = |status| self.targets.iter().filter(|target| target.status == status).count();
+        let (all, file) = (self.targets.len(), printable(&self.file));
+        write!(
+            f,
+            "{all} target{} of `{file}`: {} fine",
+            if all == 1 { "" } else { "s" },
+            count(Status::Fine)
+        )?;
+        for (status, words) in [
+            (Status::Agentv, "only for `agentv eval`"),
+            (Status::Unknown, "could not be checked"),
+            (Status::Unusable, "cannot be used"),
+        ] {
+            if count(status) > 0 {
+                write!(f, ", {} {words}", count(status))?;
+            }
+        }
+        writeln!(f)
+    }
+}
+
+impl Display for TargetReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", printable(&self.shown_chain))?;
+        if let Some(provider) = &self.provider {
+            write!(f, " ({})", printable(provider))?;
+        }
+        writeln!(f)?;
+        if !self.variables.is_empty() {
+            let shown: Vec<String> = self.variables.iter().map(|variable| self.variable(variable)).collect();
+            labelled(f, "variables", &shown.join(", "))?;
+        }
+        for finding in &self.findings {
+            labelled(f, word(finding.level), &finding.text)?;
+            if let Some(hint) = &finding.hint {
+                labelled(f, "", &format!("hint: {hint}"))?;
+            }
+        }
+        if self.findings.is_empty() {
+            labelled(f, word(Level::Ok), "nothing is missing")?;
+        }
+        Ok(())
+    }
+}
+
+impl TargetReport {
+    fn variable(&self, variable: &Variable) -> String {
+        let state = match (variable.set, variable.has_default, self.status) {
+            (true, ..) => "set",
+            (false, true, _) => "not set (has a default)",
+            // Some keys do without, and some are AgentV's.
+            (false, false, Status::Fine) => "not set (not needed by run-evals)",
+            (false, false, _) => "not set",
+        };
+        format!("`{}` {state}", variable.name)
+    }
+}
+
+fn word(level: Level) -> &'static str {
+    match level {
+        Level::Ok => "ok",
+        Level::Note => "note",
+        Level::Warning => "warning",
+        Level::Unknown => "unknown",
+        Level::Error => "error",
+    }
+}
+
+/// A word, and beside it a text that may have several lines.
+fn labelled(f: &mut Formatter<'_>, word: &str, text: &str) -> fmt::Result {
+    for (number, line) in text.lines().enumerate() {
+        let word = if number == 0 { word } else { "" };
+        writeln!(f, "{}", format!("  {word:WIDTH$}{line}").trim_end())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,260 @@
+//! One pass over the rows.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use super::asked::{Prompt, request_id};
+use super::command::Job;
+use super::notes::{Earlier, Note, Notes};
+use super::{Asked, Commands, Prompts, Tally};
+use crate::model::{Exit, Failure, Response, ScoreRow, Suite, TestCase};
+use crate::scoring::{self, Given, Need, Scorer};
+
+/// How many rows are graded at once, so that their commands run side by side.
+const WINDOW: usize = 64;
+/// The most commands at once.
+const MOST_COMMANDS: usize = 16;
+
+/// The rows of a batch, and how they are graded.
+#[derive(Debug)]
+pub struct Rows<'s> {
+    /// The suite that the batch was made of.
+    pub suite: &'s Suite,
+    /// The file with the responses.
+    pub responses: &'s Path,
+    /// Where in it those of the batch begin and end.
+    pub range: std::ops::Range<u64>,
+    /// What the score of a test must reach that does not say so itself.
+    pub threshold: Option<f64>,
+    /// How commands are run.
+    pub commands: Arc<Commands>,
+    /// Where files may be left between passes.
+    pub dir: PathBuf,
+}
+
+/// What models answered, for each target that the graders name.
+pub type Answers = BTreeMap<Option<String>, PathBuf>;
+
+/// What came of a pass.
+#[derive(Debug)]
+pub enum Pass {
+    /// Every row has its score.
+    Done(Tally),
+    /// Models are to be asked first; then comes the next pass, with these notes.
+    Asks(Vec<Asked>, File),
+}
+
+/// A row while it is graded.
+struct Open<'s> {
+    test: &'s TestCase,
+    replicate: u32,
+    response: Response,
+    note: Note,
+    prompts: Vec<Prompt>,
+    score: Option<ScoreRow>,
+}
+
+/// Grades all rows that can be, and writes their scores if that is all of them. `notes` and `answers` come from the pass
+/// before, if there was one.
+pub async fn grade(
+    rows: &Rows<'_>,
+    notes: Option<File>,
+    answers: &Answers,
+    out: &mut dyn std::io::Write,
+    mut stop: watch::Receiver<bool>,
+) -> anyhow::Result<Pass> {
+    let tests: HashMap<&str, &TestCase> =
+        rows.suite.tests.iter().map(|test| (test.id.as_str(), test)).collect();
+    let mut reader = Reader::open(rows, notes, answers)?;
+    let mut scorer = Scorer::default();
+    let mut prompts = Prompts::new(&rows.dir);
+    let mut new_notes = Notes::create()?;
+    let mut tally = Tally::default();
+    let mut out = BufWriter::with_capacity(1 << 16, out);
+    loop {
+        let mut window = reader.window(&tests)?;
+        if window.is_empty() {
+            break;
+        }
+        tokio::select! {
+            graded = grade_window(rows, &mut scorer, &mut window) => graded?,
+            _ = stop.wait_for(|stop| *stop) => return Err(interrupted().into()),
+        }
+        for row in window {
+            match row.score {
+                Some(score) if prompts.is_empty() => {
+                    tally.add(&score);
+                    serde_json::to_writer(&mut out, &score)?;
+                    out.write_all(b"\n").context("cannot write the scores")?;
+                }
+                _ => {}
+            }
+            for prompt in row.prompts {
+                prompts.push(&row.response.id, &row.test.id, row.replicate, prompt)?;
+            }
+            new_notes.push(&row.note)?;
+        }
+    }
+    out.flush().context("cannot write the scores")?;
+    if prompts.is_empty() {
+        return Ok(Pass::Done(tally));
+    }
+    Ok(Pass::Asks(prompts.finish()?, new_notes.finish()?))
+}
+
+fn interrupted() -> Failure {
+    Failure::new(Exit::Incomplete, "interrupted before all answers were graded")
+        .hint("the answers are in the exchange: the same command with `--batch-id` goes on from there")
+}
+
+/// Grades some rows, with all the commands that they need.
+async fn grade_window(rows: &Rows<'_>, scorer: &mut Scorer, window: &mut [Open<'_>]) -> anyhow::Result<()> {
+    let most = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).clamp(2, MOST_COMMANDS);
+    let slots = Arc::new(Semaphore::new(most));
+    let mut open: Vec<usize> = (0..window.len()).collect();
+    while !open.is_empty() {
+        let mut running = JoinSet::new();
+        for position in std::mem::take(&mut open) {
+            for (place, job) in grade_row(rows, scorer, &mut window[position]) {
+                let (slots, commands) = (Arc::clone(&slots), Arc::clone(&rows.commands));
+                running.spawn(async move {
+                    let _slot = slots.acquire_owned().await;
+                    (position, place, commands.run(job).await)
+                });
+            }
+        }
+        while let Some(done) = running.join_next().await {
+            let (position, place, given) = done.context("a command was lost")?;
+            window[position].note.given.insert(place, given);
+            if !open.contains(&position) {
+                open.push(position);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Grades a row as far as it goes; gives the commands that it needs to go on.
+fn grade_row(rows: &Rows<'_>, scorer: &mut Scorer, row: &mut Open<'_>) -> Vec<(String, Job)> {
+    let Open { test, replicate, response, note, prompts, score } = row;
+    prompts.clear();
+    let mut jobs = Vec::new();
+    let read = |file: &crate::model::Attachment| {
+        let bytes = std::fs::read(rows.suite.attachments.get(&file.sha256)?).ok()?;
+        String::from_utf8(bytes).ok()
+    };
+    let question = || scoring::question(&test.messages, &test.files, read);
+    let mut ask = |place: &str, need: Need<'_>| -> Option<Given> {
+        if let Some(given) = note.given.get(place) {
+            return Some(given.clone());
+        }
+        let place = place.to_owned();
+        match need {
+            Need::Command { argv, cwd, input } => {
+                jobs.push((place, Job { argv, cwd: cwd.to_path_buf(), input }));
+            }
+            Need::Model { system, prompt, temperature, target } => {
+                let target = target.map(ToOwned::to_owned);
+                prompts.push(Prompt { place, target, system, text: prompt, temperature });
+            }
+        }
+        None
+    };
+    *score = scorer.row(test, *replicate, response, rows.threshold, &question, &mut ask).ok();
+    note.asked = prompts.iter().map(|prompt| (prompt.place.clone(), prompt.target.clone())).collect();
+    jobs
+}
+
+/// Reads rows, with what is known of them.
+struct Reader {
+    responses: std::io::Take<BufReader<File>>,
+    notes: Earlier,
+    answers: BTreeMap<Option<String>, AnswerFile>,
+    line: Vec<u8>,
+}
+
+/// What models answered, in the order in which they were asked.
+struct AnswerFile {
+    lines: BufReader<File>,
+    next: Option<Response>,
+}
+
+impl Reader {
+    fn open(rows: &Rows<'_>, notes: Option<File>, answers: &Answers) -> anyhow::Result<Self> {
+        let cannot = || format!("cannot read `{}`", rows.responses.display());
+        let mut responses = File::open(rows.responses).with_context(cannot)?;
+        responses.seek(SeekFrom::Start(rows.range.start)).with_context(cannot)?;
+        let responses = BufReader::with_capacity(1 << 16, responses).take(rows.range.end - rows.range.start);
+        let open = |path: &PathBuf| -> anyhow::Result<AnswerFile> {
+            let file = File::open(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+            Ok(AnswerFile { lines: BufReader::with_capacity(1 << 16, file), next: None })
+        };
+        let answers = answers
+            .iter()
+            .map(|(target, path)| Ok((target.clone(), open(path)?)))
+            .collect::<anyhow::Result<_>>()?;
+        Ok(Self { responses, notes: Earlier::open(notes), answers, line: Vec::new() })
+    }
+
+    fn window<'s>(&mut self, tests: &HashMap<&str, &'s TestCase>) -> anyhow::Result<Vec<Open<'s>>> {
+        let mut window = Vec::with_capacity(WINDOW);
+        while window.len() < WINDOW {
+            self.line.clear();
+            if self.responses.read_until(b'\n', &mut self.line).context("cannot read the responses")? == 0 {
+                break;
+            }
+            let response: Response =
+                serde_json::from_slice(&self.line).context("cannot read a row of the responses")?;
+            let (test, replicate) = find(tests, &response.id)
+                .with_context(|| format!("the answer `{}` belongs to no test of the suite", response.id))?;
+            let mut note = self.notes.next()?;
+            for (place, target) in std::mem::take(&mut note.asked) {
+                let given = match self.answers.get_mut(&target) {
+                    Some(answers) => answers.find(&request_id(&response.id, &place))?,
+                    None => None,
+                };
+                let given = given.unwrap_or_else(|| Given::Failed("it was not asked".to_owned()));
+                note.given.insert(place, given);
+            }
+            window.push(Open { test, replicate, response, note, prompts: Vec::new(), score: None });
+        }
+        Ok(window)
+    }
+}
+
+impl AnswerFile {
+    /// The answer to a request, if it is the next one: one that has none is not there.
+    fn find(&mut self, id: &str) -> anyhow::Result<Option<Given>> {
+        if self.next.is_none() {
+            let mut line = Vec::new();
+            if self.lines.read_until(b'\n', &mut line).context("cannot read the grades")? > 0 {
+                self.next = Some(serde_json::from_slice(&line).context("cannot read a row of the grades")?);
+            }
+        }
+        let Some(row) = self.next.take_if(|row| row.id == id) else { return Ok(None) };
+        Ok(Some(match (row.error, row.output) {
+            (Some(error), _) => Given::Failed(format!("{}: {}", error.kind.as_str(), error.message)),
+            (None, Some(turns)) => {
+                let last = turns.into_iter().rev().find(|turn| turn.role == "assistant");
+                Given::Text(last.map(|turn| turn.content).unwrap_or_default())
+            }
+            (None, None) => Given::Failed("it has no answer".to_owned()),
+        }))
+    }
+}
+
+/// The test that a request belongs to, and its replicate.
+fn find<'s>(tests: &HashMap<&str, &'s TestCase>, id: &str) -> Option<(&'s TestCase, u32)> {
+    if let Some(test) = tests.get(id) {
+        return Some((test, 1));
+    }
+    let (test, replicate) = id.rsplit_once('#')?;
+    Some((tests.get(test)?, replicate.parse().ok()?))
+}

@@ -1,0 +1,272 @@
+//! What the table of tests is made from: JSON with short names, as much of it as there is room for.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use super::diff::{Piece, pieces};
+use crate::model::{Evaluation, GraderScore, GraderVerdict, ScoreStatus, TestResult, TestState, Trial};
+use crate::report::reason::reason;
+use crate::report::results::Results;
+use crate::report::text::{clip, visible};
+
+/// What all texts may have together at first.
+const ALL_TEXTS: usize = 1_900_000;
+const LONGEST_TEXT: usize = 16_000;
+const SHORTEST_TEXT: usize = 60;
+const MOST_TESTS: usize = 20_000;
+const MOST_CHECKS: usize = 20;
+const LONGEST_NAME: usize = 200;
+
+/// How much of everything is shown.
+#[derive(Debug)]
+pub(super) struct Room {
+    /// Characters of one text.
+    text: usize,
+    tests: usize,
+}
+
+#[derive(Serialize)]
+struct Data<'d> {
+    targets: Vec<String>,
+    /// How many tests are left out.
+    left_out: usize,
+    tests: Vec<Test<'d>>,
+}
+
+#[derive(Serialize)]
+struct Test<'d> {
+    id: String,
+    t: usize,
+    state: &'d str,
+    label: &'d str,
+    n: u64,
+    p: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usd: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<&'d str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    was: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt: Option<String>,
+    tries: Vec<Try<'d>>,
+}
+
+#[derive(Serialize)]
+struct Try<'d> {
+    status: &'d str,
+    score: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usd: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<String>,
+    /// The answer against the baseline's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<Vec<Piece>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    graders: Vec<Grader<'d>>,
+}
+
+#[derive(Serialize)]
+struct Grader<'d> {
+    name: String,
+    kind: String,
+    verdict: &'d str,
+    score: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    says: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    checks: Vec<(bool, String, String)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    members: Vec<Self>,
+}
+
+impl Room {
+    /// As much for one text as lets all of them have their room.
+    pub(super) fn first(evaluation: &Evaluation, results: &Results) -> Self {
+        let texts = results.answers.iter().flatten().chain(results.prompts.values());
+        let mut lengths: Vec<usize> = texts.map(String::len).collect();
+        lengths.sort_unstable();
+        let (mut left, mut text) = (ALL_TEXTS, LONGEST_TEXT);
+        for (place, length) in lengths.iter().enumerate() {
+            let each = left / (lengths.len() - place);
+            if each < *length {
+                text = each;
+                break;
+            }
+            left -= length;
+        }
+        let tests = evaluation.tests.len().clamp(1, MOST_TESTS);
+        Self { text: text.clamp(SHORTEST_TEXT, LONGEST_TEXT), tests }
+    }
+
+    /// Takes away a third; false where nothing is left to take.
+    pub(super) fn shrink(&mut self) -> bool {
+        if self.text > SHORTEST_TEXT {
+            self.text = (self.text * 2 / 3).max(SHORTEST_TEXT);
+            return true;
+        }
+        self.tests = self.tests * 2 / 3;
+        self.tests > 0
+    }
+
+    fn fit(&self, text: &str) -> String {
+        visible(&clip(text, self.text))
+    }
+
+    fn name(text: &str) -> String {
+        visible(&clip(text, LONGEST_NAME))
+    }
+}
+
+/// The data as JSON in which no tag can begin and no line separator stands.
+pub(super) fn render(
+    evaluation: &Evaluation,
+    results: &Results,
+    baseline: Option<&Results>,
+    room: &Room,
+) -> String {
+    let mut tries: HashMap<(&str, &str), Vec<usize>> = HashMap::new();
+    for (place, trial) in results.trials.iter().enumerate() {
+        tries.entry((&trial.row.target, &trial.row.test_id)).or_default().push(place);
+    }
+    let one_target = evaluation.targets.len() == 1 && baseline.is_some_and(has_one_target);
+    let before = baseline.map(|baseline| answers(baseline, one_target)).unwrap_or_default();
+    let targets: Vec<&str> = evaluation.targets.iter().map(|target| target.target.as_str()).collect();
+
+    let mut shown: Vec<&TestResult> = evaluation.tests.iter().collect();
+    if shown.len() > room.tests {
+        shown.sort_by_key(|test| (test.state, test.change.map(|change| change.kind)));
+        shown.truncate(room.tests);
+    }
+    let test = |test: &TestResult| Test {
+        id: Room::name(&test.test_id),
+        t: targets.iter().position(|target| *target == test.target).unwrap_or_default(),
+        state: state(test.state),
+        label: test.state.label(test.trials),
+        n: test.trials,
+        p: test.passed,
+        score: test.score.map(|score| score.value),
+        ms: test.duration_ms,
+        usd: test.cost_usd,
+        change: test.change.map(|change| change.kind.as_str()),
+        was: test.change.filter(|change| change.trials > 0).map(|change| change.score_before),
+        at: results
+            .places
+            .get(&test.test_id)
+            .map(|place| Room::name(&format!("{}:{}", place.file, place.line))),
+        prompt: results.prompts.get(&test.test_id).map(|prompt| room.fit(prompt)),
+        tries: tries.get(&(test.target.as_str(), test.test_id.as_str())).map_or_else(Vec::new, |places| {
+            places.iter().map(|place| one_try(results, *place, &before, one_target, room)).collect()
+        }),
+    };
+    let data = Data {
+        targets: targets.iter().map(|target| Room::name(target)).collect(),
+        left_out: evaluation.tests.len() - shown.len(),
+        tests: shown.into_iter().map(test).collect(),
+    };
+    let json = serde_json::to_string(&data).unwrap_or_default();
+    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}
+
+fn one_try<'d>(
+    results: &Results,
+    place: usize,
+    before: &HashMap<(&str, &str), &str>,
+    one_target: bool,
+    room: &Room,
+) -> Try<'d> {
+    let trial = &results.trials[place];
+    let answer = results.answers[place].as_deref();
+    let target = if one_target { "" } else { trial.row.target.as_str() };
+    let earlier = before.get(&(target, trial.row.id.as_str())).copied();
+    let diff = match (earlier, answer) {
+        (Some(earlier), Some(answer)) if earlier != answer => {
+            Some(pieces(&room.fit(earlier), &room.fit(answer)))
+        }
+        _ => None,
+    };
+    Try {
+        status: status(trial),
+        score: trial.row.score,
+        ms: trial.duration_ms,
+        usd: trial.cost_usd,
+        // The pieces have it already.
+        answer: answer.filter(|_| diff.is_none()).map(|answer| room.fit(answer)),
+        diff,
+        error: trial.row.error.as_ref().and_then(|_| reason(trial)).map(|reason| room.fit(&reason)),
+        graders: trial.row.scores.iter().map(|grader| one_grader(grader, room)).collect(),
+    }
+}
+
+fn one_grader<'d>(grader: &GraderScore, room: &Room) -> Grader<'d> {
+    let says = grader.error.as_ref().or(grader.reasoning.as_ref());
+    Grader {
+        name: Room::name(&grader.name),
+        kind: Room::name(&grader.kind),
+        verdict: match grader.verdict {
+            GraderVerdict::Pass => "pass",
+            GraderVerdict::Fail => "fail",
+            GraderVerdict::Skip => "skip",
+        },
+        score: grader.score,
+        says: says.map(|text| room.fit(text)),
+        checks: grader
+            .assertions
+            .iter()
+            .take(MOST_CHECKS)
+            .map(|check| {
+                (
+                    check.passed,
+                    room.fit(&check.text),
+                    check.evidence.as_deref().map(|text| room.fit(text)).unwrap_or_default(),
+                )
+            })
+            .collect(),
+        members: grader.scores.iter().map(|member| one_grader(member, room)).collect(),
+    }
+}
+
+/// The answers of the baseline, by target and request.
+fn answers(baseline: &Results, one_target: bool) -> HashMap<(&str, &str), &str> {
+    let rows = baseline.trials.iter().zip(&baseline.answers);
+    rows.filter_map(|(trial, answer)| {
+        let target = if one_target { "" } else { trial.row.target.as_str() };
+        Some(((target, trial.row.id.as_str()), answer.as_deref()?))
+    })
+    .collect()
+}
+
+fn has_one_target(results: &Results) -> bool {
+    results.trials.iter().all(|trial| trial.row.target == results.trials[0].row.target)
+}
+
+fn state(state: TestState) -> &'static str {
+    match state {
+        TestState::Error => "error",
+        TestState::Failed => "failed",
+        TestState::Flaky => "flaky",
+        TestState::Passed => "passed",
+        TestState::Skipped => "skipped",
+    }
+}
+
+fn status(trial: &Trial) -> &'static str {
+    match trial.row.status {
+        ScoreStatus::Passed => "passed",
+        ScoreStatus::Failed => "failed",
+        ScoreStatus::Error => "error",
+        ScoreStatus::Skipped => "skipped",
+    }
+}

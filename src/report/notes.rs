@@ -1,0 +1,42 @@
+//! Which lines of a suite are annotated on the page of a pull request, and with which words.
+
+use super::reason::to_look_at;
+use super::results::Results;
+use crate::model::{Evaluation, TestPlace, TestState, printable};
+
+/// Something to tell at a line of a suite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineNote {
+    /// Whether it is an error; a flaky test is a warning.
+    pub is_error: bool,
+    /// Where the test stands.
+    pub place: Option<TestPlace>,
+    /// A few words.
+    pub title: String,
+    /// The whole of it.
+    pub text: String,
+}
+
+/// A note for every test that does not pass, in the order in which people should look at them.
+pub fn line_notes(evaluation: &Evaluation, results: &Results) -> Vec<LineNote> {
+    let several = evaluation.targets.len() > 1;
+    to_look_at(evaluation, &results.trials)
+        .into_iter()
+        .map(|(test, reason)| {
+            let label = test.state.label(test.trials);
+            let target = if several { format!(" on {}", test.target) } else { String::new() };
+            let tries = if test.trials > 1 {
+                format!(", {} of {} tries passed", test.passed, test.trials)
+            } else {
+                String::new()
+            };
+            let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+            LineNote {
+                is_error: test.state != TestState::Flaky,
+                place: results.places.get(&test.test_id).cloned(),
+                title: printable(&format!("{label}: {}", test.test_id)),
+                text: printable(&format!("{}{target} {label}{tries}{reason}", test.test_id)),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,133 @@
+//! A stranger's words, made safe for each place where they are shown.
+
+use std::fmt::Write as _;
+
+use crate::model::{is_obeyed, printable};
+
+/// Text as code of markdown in which no character means anything: every sign is written as its number, and a sign that calls
+/// somebody is cut off from the name behind it.
+pub(super) fn markdown(text: &str, longest: usize) -> String {
+    let shown = printable(text);
+    let mut out = String::from("<code>");
+    for (position, c) in shown.chars().enumerate() {
+        if position == longest {
+            out.push('…');
+            break;
+        }
+        match c {
+            '@' => out.push_str("&#64;&#8203;"),
+            c if c.is_ascii_alphanumeric() || c == ' ' || !c.is_ascii() => out.push(c),
+            c => {
+                let _ = write!(out, "&#{};", u32::from(c));
+            }
+        }
+    }
+    out.push_str("</code>");
+    out
+}
+
+/// Text of HTML or XML, in an element or in an attribute.
+pub(super) fn markup(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The lines of a text, with everything in sight that a terminal, a page or an XML parser would obey or refuse.
+pub(super) fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => out.push(c),
+            // Neither is a character of XML.
+            '\u{fffe}' | '\u{ffff}' => out.extend(c.escape_default()),
+            // They reverse or hide what stands beside them.
+            '\u{200b}'..='\u{200f}' | '\u{061c}' | '\u{feff}' => out.extend(c.escape_unicode()),
+            c if is_obeyed(c) => out.extend(c.escape_default()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// At most so many characters of a text: two thirds of them from its beginning, the rest from its end.
+pub(super) fn clip(text: &str, most: usize) -> String {
+    // Bytes are never fewer than characters.
+    if text.len() <= most || text.chars().nth(most).is_none() {
+        return text.to_owned();
+    }
+    let count = text.chars().count();
+    let (head, tail) = (most * 2 / 3, most / 3);
+    let at = |place: usize| text.char_indices().nth(place).map_or(text.len(), |(at, _)| at);
+    let left_out = super::table::thousands((count - head - tail) as u64);
+    format!("{}\n[… {left_out} characters left out …]\n{}", &text[..at(head)], &text[at(count - tail)..])
+}
+
+/// A share as people read it; never rounded up to what it is not.
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.1} %", (share * 1000.0 + 1e-9).floor() / 10.0)
+}
+
+/// A figure and its differences, as people read them.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Unit {
+    /// In percent, and points.
+    Share,
+    /// From 0 to 1.
+    Score,
+}
+
+impl Unit {
+    pub(super) fn value(self, value: f64) -> String {
+        match self {
+            Self::Share => percent(value),
+            Self::Score => format!("{value:.3}"),
+        }
+    }
+
+    pub(super) fn difference(self, difference: f64) -> String {
+        match self {
+            Self::Share => format!("{:+.1}", difference * 100.0 + 0.0),
+            Self::Score => format!("{:+.3}", difference + 0.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_be_obeyed_is_in_sight() {
+        assert_eq!(
+            visible("a\n\tb\r\u{0}\u{1b}[2J\u{202e}\u{200f}\u{feff}\u{ffff}ü→"),
+            "a\n\tb\\r\\u{0}\\u{1b}[2J\\u{202e}\\u{200f}\\u{feff}\\u{ffff}ü→"
+        );
+    }
+
+    #[test]
+    fn a_long_text_keeps_both_ends() {
+        let long = format!("begin{}end", "ü".repeat(10_000));
+        let clipped = clip(&long, 30);
+        assert!(clipped.starts_with("begin") && clipped.ends_with("end"), "{clipped}");
+        assert!(clipped.contains("[… 9,978 characters left out …]"), "{clipped}");
+        assert_eq!(clip("üüü", 3), "üüü");
+        assert_eq!(clip("", 0), "");
+    }
+
+    #[test]
+    fn figures_for_people() {
+        assert_eq!([0.9996, 1.0, 0.7].map(percent), ["99.9 %", "100.0 %", "70.0 %"]);
+        assert_eq!([-0.1, 0.0, 0.025].map(|value| Unit::Share.difference(value)), ["-10.0", "+0.0", "+2.5"]);
+        assert_eq!((Unit::Score.value(0.5), Unit::Score.difference(-0.1)), ("0.500".into(), "-0.100".into()));
+    }
+}

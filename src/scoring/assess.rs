@@ -1,0 +1,296 @@
+//! Graded requests become the figures of a suite. The unit is the test: its tries say how sure it is of itself, not how many
+//! tests there are.
+
+use std::collections::HashMap;
+
+use super::stats::{
+    bootstrap_interval, length, mean, number, pass_all, pass_any, rounded, standard_error, wilson_interval,
+};
+use crate::model::{
+    Estimate, Evaluation, Figures, PassAt, RequestCounts, ScoreStatus, TargetFigures, TestCounts, TestResult,
+    TestState, Trial,
+};
+
+/// Fixed, so that the same results always come to the same figures.
+const SEED: u64 = 0x7265_706f_7274;
+/// Chances are told for at most so many tries.
+const MOST_TRIES: u64 = 10;
+
+/// The tries of one test on one target.
+#[derive(Debug)]
+pub(super) struct Group<'t> {
+    pub(super) target: &'t str,
+    pub(super) test_id: &'t str,
+    pub(super) trials: Vec<&'t Trial>,
+}
+
+/// What the scores come to. There is no verdict yet, and no comparison.
+pub fn assess(suite: Option<String>, trials: &[Trial]) -> Evaluation {
+    let groups = groups(trials);
+    let mut targets: Vec<&str> = Vec::new();
+    for group in &groups {
+        if !targets.contains(&group.target) {
+            targets.push(group.target);
+        }
+    }
+    let all = figures(groups.iter());
+    let one = targets.len() == 1;
+    let of = |target: &str| TargetFigures {
+        target: target.to_owned(),
+        figures: if one {
+            all.clone()
+        } else {
+            figures(groups.iter().filter(|group| group.target == target))
+        },
+    };
+    let targets = targets.into_iter().map(of).collect();
+    Evaluation {
+        suite,
+        complete: trials.iter().all(|trial| trial.row.status != ScoreStatus::Error),
+        targets,
+        figures: all,
+        tests: groups.iter().map(result).collect(),
+        ..Evaluation::default()
+    }
+}
+
+/// The tries by target and test, in the order in which these first appear.
+pub(super) fn groups(trials: &[Trial]) -> Vec<Group<'_>> {
+    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for trial in trials {
+        let (target, test_id) = (trial.row.target.as_str(), trial.row.test_id.as_str());
+        let place = *places.entry((target, test_id)).or_insert(groups.len());
+        if place == groups.len() {
+            groups.push(Group { target, test_id, trials: Vec::new() });
+        }
+        groups[place].trials.push(trial);
+    }
+    groups
+}
+
+impl Group<'_> {
+    /// Tries in the denominator, those that passed, and those without a grade.
+    fn counts(&self) -> (u64, u64, u64) {
+        let count = |status: ScoreStatus| {
+            self.trials.iter().filter(|trial| trial.row.status == status).count() as u64
+        };
+        (
+            self.trials.len() as u64 - count(ScoreStatus::Skipped),
+            count(ScoreStatus::Passed),
+            count(ScoreStatus::Error),
+        )
+    }
+
+    fn state(&self) -> TestState {
+        match self.counts() {
+            (0, ..) => TestState::Skipped,
+            (trials, passed, _) if passed == trials => TestState::Passed,
+            (_, 1.., _) => TestState::Flaky,
+            (trials, _, errors) if errors == trials => TestState::Error,
+            _ => TestState::Failed,
+        }
+    }
+
+    fn scores(&self) -> Vec<f64> {
+        let graded = self.trials.iter().filter(|trial| trial.row.status != ScoreStatus::Skipped);
+        graded.map(|trial| trial.row.score).collect()
+    }
+}
+
+fn result(group: &Group<'_>) -> TestResult {
+    let (trials, passed, errors) = group.counts();
+    let scores = group.scores();
+    let durations: Vec<f64> = group.trials.iter().filter_map(|trial| trial.duration_ms).map(number).collect();
+    let share = number(passed) / number(trials.max(1));
+    TestResult {
+        test_id: group.test_id.to_owned(),
+        target: group.target.to_owned(),
+        state: group.state(),
+        trials,
+        passed,
+        errors,
+        score: (trials > 0).then(|| Estimate {
+            value: rounded(mean(&scores)),
+            standard_error: standard_error(&scores).map(rounded),
+            interval: None,
+        }),
+        pass_rate: (trials > 1).then(|| Estimate {
+            value: rounded(share),
+            standard_error: None,
+            interval: Some(wilson_interval(share, number(trials)).map(rounded)),
+        }),
+        duration_ms: (!durations.is_empty()).then(|| whole(mean(&durations))),
+        cost_usd: sum(group.trials.iter().filter_map(|trial| trial.cost_usd)),
+        change: None,
+    }
+}
+
+fn figures<'g>(groups: impl Iterator<Item = &'g Group<'g>> + Clone) -> Figures {
+    let mut requests = RequestCounts::default();
+    let mut tests = TestCounts::default();
+    let (mut shares, mut scores, mut durations) = (Vec::new(), Vec::new(), Vec::new());
+    let mut tokens = crate::model::TokenUsage::default();
+    for group in groups.clone() {
+        tests.total += 1;
+        *match group.state() {
+            TestState::Passed => &mut tests.passed,
+            TestState::Flaky => &mut tests.flaky,
+            TestState::Failed => &mut tests.failed,
+            TestState::Error => &mut tests.errors,
+            TestState::Skipped => &mut tests.skipped,
+        } += 1;
+        let (trials, passed, _) = group.counts();
+        if trials > 0 {
+            shares.push(number(passed) / number(trials));
+            scores.push(mean(&group.scores()));
+        }
+        for trial in &group.trials {
+            requests.total += 1;
+            *match trial.row.status {
+                ScoreStatus::Passed => &mut requests.passed,
+                ScoreStatus::Failed => &mut requests.failed,
+                ScoreStatus::Error => &mut requests.errors,
+                ScoreStatus::Skipped => &mut requests.skipped,
+            } += 1;
+            durations.extend(trial.duration_ms);
+            if let Some(used) = trial.tokens {
+                tokens.input += used.input;
+                tokens.output += used.output;
+            }
+        }
+    }
+    let tries = requests.total - requests.skipped;
+    Figures {
+        requests,
+        tests,
+        pass_rate: (!shares.is_empty()).then(|| pass_rate(&shares, tries)),
+        score: (!scores.is_empty()).then(|| Estimate {
+            value: rounded(mean(&scores)),
+            standard_error: standard_error(&scores).map(rounded),
+            interval: bootstrap_interval(&scores, SEED).map(|interval| interval.map(rounded)),
+        }),
+        pass_at: pass_at(&groups),
+        p50_ms: percentile(&mut durations, 50),
+        p95_ms: percentile(&mut durations, 95),
+        cost_usd: sum(groups.flat_map(|group| &group.trials).filter_map(|trial| trial.cost_usd)),
+        tokens,
+    }
+}
+
+/// The mean share of the tests. Its interval is Wilson's, for as many observations as the tries are worth: tries of one test
+/// resemble each other, so there are at least as many as tests and at most as many as tries.
+fn pass_rate(shares: &[f64], tries: u64) -> Estimate {
+    let value = mean(shares);
+    let error = standard_error(shares);
+    let (fewest, most) = (length(shares.len()), number(tries));
+    let worth = match error {
+        Some(error) if error > 0.0 => (value * (1.0 - value) / (error * error)).clamp(fewest, most),
+        _ => fewest,
+    };
+    Estimate {
+        value: rounded(value),
+        standard_error: error.map(rounded),
+        interval: Some(wilson_interval(value, worth).map(rounded)),
+    }
+}
+
+/// For every number of tries from two on that some test has.
+fn pass_at<'g>(groups: &(impl Iterator<Item = &'g Group<'g>> + Clone)) -> Vec<PassAt> {
+    let most = groups.clone().map(|group| group.counts().0).max().unwrap_or(0).min(MOST_TRIES);
+    (2..=most)
+        .map(|k| {
+            let tried: Vec<(u64, u64)> = groups
+                .clone()
+                .map(Group::counts)
+                .filter(|(trials, ..)| *trials >= k)
+                .map(|(trials, passed, _)| (trials, passed))
+                .collect();
+            let over = |chance: fn(u64, u64, u64) -> f64| {
+                let chances: Vec<f64> = tried.iter().map(|(n, c)| chance(*n, *c, k)).collect();
+                rounded(mean(&chances))
+            };
+            PassAt { k, tests: tried.len() as u64, any: over(pass_any), all: over(pass_all) }
+        })
+        .collect()
+}
+
+/// By nearest rank.
+fn percentile(durations: &mut [u64], percent: usize) -> Option<u64> {
+    if durations.is_empty() {
+        return None;
+    }
+    let rank = (durations.len() * percent).div_ceil(100).max(1) - 1;
+    Some(*durations.select_nth_unstable(rank).1)
+}
+
+fn sum(costs: impl Iterator<Item = f64>) -> Option<f64> {
+    let costs: Vec<f64> = costs.collect();
+    (!costs.is_empty()).then(|| (costs.iter().sum::<f64>() * 1e9).round() / 1e9)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a mean of u64 is one")]
+fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scoring::testing::trial;
+
+    #[test]
+    fn flaky_is_told_apart_from_broken_and_from_what_has_no_answer() {
+        let mut trials = Vec::new();
+        for (test, statuses) in [
+            ("good", [ScoreStatus::Passed; 3]),
+            ("flaky", [ScoreStatus::Passed, ScoreStatus::Failed, ScoreStatus::Error]),
+            ("broken", [ScoreStatus::Failed, ScoreStatus::Failed, ScoreStatus::Error]),
+            ("dead", [ScoreStatus::Error; 3]),
+            ("skipped", [ScoreStatus::Skipped; 3]),
+        ] {
+            for (replicate, status) in (1..).zip(statuses) {
+                trials.push(trial("gpt", test, replicate, status));
+            }
+        }
+        let evaluation = assess(None, &trials);
+        let states: Vec<_> = evaluation.tests.iter().map(|test| test.state).collect();
+        let words: Vec<_> = states.iter().map(|state| state.label(3)).collect();
+        assert_eq!(words, ["passed", "flaky", "broken", "error", "skipped"]);
+        let Figures { requests, tests, pass_rate, pass_at, .. } = evaluation.figures;
+        assert_eq!(requests, RequestCounts { total: 15, passed: 4, failed: 3, errors: 5, skipped: 3 });
+        assert_eq!(tests, TestCounts { total: 5, passed: 1, flaky: 1, failed: 1, errors: 1, skipped: 1 });
+        // Failed calls are in the denominator: (1 + 1/3 + 0 + 0) / 4.
+        assert!((pass_rate.unwrap().value - 0.333_333).abs() < 1e-6);
+        assert!(!evaluation.complete);
+        // At least one of two: 1, 2/3, 0, 0; both: 1, 0, 0, 0.
+        assert_eq!(pass_at[0], PassAt { k: 2, tests: 4, any: 0.416_667, all: 0.25 });
+        assert_eq!(pass_at.len(), 2);
+    }
+
+    #[test]
+    fn tries_of_one_test_do_not_make_a_suite_larger() {
+        let many = |tests: usize, tries: u32| -> f64 {
+            let trials: Vec<Trial> = (0..tests)
+                .flat_map(|test| {
+                    let status = if test % 2 == 0 { ScoreStatus::Passed } else { ScoreStatus::Failed };
+                    (1..=tries).map(move |replicate| trial("gpt", &test.to_string(), replicate, status))
+                })
+                .collect();
+            let [low, high] = assess(None, &trials).figures.pass_rate.unwrap().interval.unwrap();
+            high - low
+        };
+        assert!((many(20, 1) - many(20, 10)).abs() < 0.02, "ten equal tries say nothing new");
+        assert!(many(200, 1) < many(20, 10) / 2.0);
+    }
+
+    #[test]
+    fn each_target_has_its_own_figures() {
+        let trials = [trial("a", "t", 1, ScoreStatus::Passed), trial("b", "t", 1, ScoreStatus::Failed)];
+        let evaluation = assess(None, &trials);
+        let rates: Vec<_> =
+            evaluation.targets.iter().map(|target| target.figures.pass_rate.unwrap().value).collect();
+        assert_eq!(rates, [1.0, 0.0]);
+        assert_eq!(evaluation.figures.tests.total, 2);
+    }
+}

@@ -1,0 +1,231 @@
+//! Graders that are commands: what they read, and what their output means.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::row::Case;
+use super::{Ask, Given, Input, Need, Pending, failed, judged, scored, share};
+use crate::model::{Block, Check, CodeGrader, Content, Grader, GraderScore, GraderVerdict, Message, Role};
+
+/// An answer that is longer than this, as JSON, goes into a file.
+const LONGEST_OUTPUT: usize = 50_000;
+
+#[derive(Deserialize)]
+struct Printed {
+    #[serde(default)]
+    score: Option<Value>,
+    #[serde(default)]
+    assertions: Option<Value>,
+    #[serde(default)]
+    verdict: Option<Value>,
+}
+
+/// Runs a command, and reads its grade.
+pub(super) fn grade(
+    grader: &Grader,
+    code: &CodeGrader,
+    case: &Case<'_>,
+    place: &str,
+    ask: &mut Ask<'_>,
+) -> Result<GraderScore, Pending> {
+    let config = if code.config.is_empty() { Value::Null } else { Value::Object(code.config.clone()) };
+    let need = Need::Command { argv: code.argv.clone(), cwd: &code.cwd, input: input(case, config) };
+    let (code, stdout, stderr) = match ask(place, need).ok_or(Pending)? {
+        Given::Ended { code, stdout, stderr } => (code, stdout, stderr),
+        Given::Failed(error) => return Ok(failed(grader, error)),
+        Given::Text(_) => return Ok(failed(grader, "the command did not run")),
+    };
+    let stdout = super::text::trimmed(&stdout);
+    let looks_like_json = stdout.starts_with(['{', '[']);
+    if code != 0 && (looks_like_json || !stderr.trim().is_empty()) {
+        let text = match stderr.trim() {
+            "" => format!("the command ended with exit code {code}"),
+            stderr => format!("the command ended with exit code {code}: {stderr}"),
+        };
+        return Ok(judged(
+            grader,
+            0.0,
+            GraderVerdict::Fail,
+            vec![Check { text, passed: false, evidence: None }],
+        ));
+    }
+    let Ok(Value::Object(printed)) = serde_json::from_str::<Value>(stdout) else {
+        // Without JSON the exit code is the grade.
+        let passed = code == 0;
+        let text = if stdout.is_empty() { format!("exit {code}") } else { stdout.to_owned() };
+        return Ok(scored(
+            grader,
+            if passed { 1.0 } else { 0.0 },
+            vec![Check { text, passed, evidence: None }],
+        ));
+    };
+    let checks = checks(printed.get("assertions"));
+    let passed = checks.iter().filter(|check| check.passed).count();
+    let score = printed.get("score").and_then(Value::as_f64).unwrap_or_else(|| share(passed, checks.len()));
+    let reasoning = printed.get("reasoning").and_then(Value::as_str).map(ToOwned::to_owned);
+    Ok(GraderScore { reasoning, ..scored(grader, super::clamped(score), checks) })
+}
+
+/// What a command that joins several grades printed.
+pub(super) fn joined(grader: &Grader, stdout: &str) -> GraderScore {
+    let printed = serde_json::from_str::<Printed>(stdout).ok();
+    let (score, assertions, verdict) =
+        printed.map_or((None, None, None), |printed| (printed.score, printed.assertions, printed.verdict));
+    let score = super::clamped(score.as_ref().and_then(Value::as_f64).unwrap_or(0.0));
+    let verdict = match verdict.as_ref().and_then(Value::as_str) {
+        Some("pass") => GraderVerdict::Pass,
+        Some("fail") => GraderVerdict::Fail,
+        _ => super::verdict(score),
+    };
+    judged(grader, score, verdict, checks(assertions.as_ref()))
+}
+
+/// The text that a command printed, where its exit code is 0.
+pub(super) fn printed(given: Given) -> Result<String, String> {
+    match given {
+        Given::Ended { code: 0, stdout, .. } => Ok(super::text::trimmed(&stdout).to_owned()),
+        Given::Ended { code, stderr, .. } if stderr.trim().is_empty() => Err(format!("exit code {code}")),
+        Given::Ended { code, stderr, .. } => Err(format!("exit code {code}: {}", stderr.trim())),
+        Given::Failed(error) => Err(error),
+        Given::Text(_) => Err("it did not run".to_owned()),
+    }
+}
+
+/// The checks in a grade; those without a text are left out.
+fn checks(value: Option<&Value>) -> Vec<Check> {
+    let one = |check: &Value| {
+        let truthy = match &check["passed"] {
+            Value::Bool(flag) => *flag,
+            Value::Null => false,
+            Value::Number(number) => number.as_f64() != Some(0.0),
+            Value::String(text) => !text.is_empty(),
+            Value::Array(_) | Value::Object(_) => true,
+        };
+        let evidence = check["evidence"].as_str().map(ToOwned::to_owned);
+        Some(Check { text: check["text"].as_str()?.to_owned(), passed: truthy, evidence })
+    };
+    value.and_then(Value::as_array).map(|checks| checks.iter().filter_map(one).collect()).unwrap_or_default()
+}
+
+/// What a grader reads: AgentV's keys.
+fn input(case: &Case<'_>, config: Value) -> Input {
+    let mut json = common(case);
+    let as_json = Value::from(case.answer).to_string();
+    let is_long = as_json.encode_utf16().count() > LONGEST_OUTPUT;
+    json.insert("output".to_owned(), if is_long { Value::Null } else { Value::from(case.answer) });
+    let summary = json!({"event_count": 0, "tool_calls": {}, "error_count": 0, "llm_call_count": 1});
+    json.insert("trace_summary".to_owned(), summary);
+    json.insert("token_usage".to_owned(), json!(case.taken.tokens));
+    json.insert("cost_usd".to_owned(), json!(case.taken.cost_usd));
+    json.insert("duration_ms".to_owned(), json!(case.taken.duration_ms));
+    for key in ["start_time", "end_time"] {
+        json.insert(key.to_owned(), Value::Null);
+    }
+    json.insert("config".to_owned(), config);
+    Input { json: snake_case(Value::Object(json)), long_output: is_long.then_some(as_json) }
+}
+
+/// What the command of a prompt reads.
+pub(super) fn prompt_input(case: &Case<'_>, config: Option<&Value>) -> Input {
+    let mut json = common(case);
+    json.insert("output".to_owned(), Value::from(case.answer));
+    json.insert("answer".to_owned(), Value::from(case.answer));
+    json.insert("config".to_owned(), config.cloned().unwrap_or(Value::Null));
+    Input { json: snake_case(Value::Object(json)), long_output: None }
+}
+
+/// What the command that joins several grades reads.
+pub(super) fn join_input(scores: &[GraderScore]) -> Input {
+    Input { json: json!({"results": results(scores)}), long_output: None }
+}
+
+/// Grades by the names of their graders.
+pub(super) fn results(scores: &[GraderScore]) -> Map<String, Value> {
+    let one = |score: &GraderScore| {
+        json!({
+            "score": score.score,
+            "verdict": score.verdict,
+            "assertions": score.assertions,
+            "expectedAspectCount": score.assertions.len().max(1),
+        })
+    };
+    scores.iter().map(|score| (score.name.clone(), one(score))).collect()
+}
+
+fn common(case: &Case<'_>) -> Map<String, Value> {
+    let grading = &case.test.grading;
+    let input: Vec<Value> = case.test.messages.iter().map(message).collect();
+    let answer = json!({"role": "assistant", "content": case.answer});
+    let files: Vec<&str> = case.test.files.iter().map(|file| file.name.as_str()).collect();
+    let trace: Vec<Value> = input.iter().cloned().chain([answer]).collect();
+    let mut map = Map::new();
+    map.insert("criteria".to_owned(), Value::from(grading.criteria.as_str()));
+    map.insert("expected_output".to_owned(), Value::from(grading.expected.clone()));
+    map.insert("messages".to_owned(), Value::from(trace.clone()));
+    map.insert("input_files".to_owned(), json!(files));
+    map.insert("input".to_owned(), Value::from(input));
+    map.insert("metadata".to_owned(), grading.metadata.clone().unwrap_or(Value::Null));
+    map.insert("trace".to_owned(), json!({"messages": trace, "event_count": 0, "llm_call_count": 1}));
+    for key in ["file_changes", "workspace_path"] {
+        map.insert(key.to_owned(), Value::Null);
+    }
+    map
+}
+
+fn message(message: &Message) -> Value {
+    let role = match message.role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    };
+    let content = match &message.content {
+        Content::Text(text) => Value::from(text.as_str()),
+        Content::Blocks(blocks) => blocks
+            .iter()
+            .map(|block| match block {
+                Block::Text { text } => json!({"type": "text", "value": text}),
+                Block::File { name, .. } => json!({"type": "file", "path": name}),
+                Block::Image { name, .. } => json!({"type": "image", "path": name}),
+            })
+            .collect(),
+    };
+    json!({"role": role, "content": content})
+}
+
+/// Every key in snake case, however deep, but for those that begin with a large letter.
+fn snake_case(value: Value) -> Value {
+    match value {
+        Value::Array(items) => items.into_iter().map(snake_case).collect(),
+        Value::Object(map) => {
+            let key = |key: String| {
+                if key.starts_with(|c: char| c.is_ascii_uppercase()) {
+                    return key;
+                }
+                let mut out = String::with_capacity(key.len());
+                for c in key.chars() {
+                    if c.is_ascii_uppercase() {
+                        out.push('_');
+                    }
+                    out.push(c.to_ascii_lowercase());
+                }
+                out
+            };
+            map.into_iter().map(|(name, value)| (key(name), snake_case(value))).collect()
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_in_snake_case() {
+        let value = json!({"riskLevel": {"subKey": [{"aB": 1}]}, "Read": {"x": 1}, "plain": "camelCase"});
+        assert_eq!(
+            snake_case(value),
+            json!({"risk_level": {"sub_key": [{"a_b": 1}]}, "Read": {"x": 1}, "plain": "camelCase"})
+        );
+    }
+}

@@ -1,0 +1,171 @@
+//! `field-accuracy`: data in an answer, field by field, against the expected data.
+
+use serde_json::Value;
+
+use super::{dates, json, judged, verdict};
+use crate::model::{Check, Field, FieldMatch, Grader, GraderScore, GraderVerdict};
+
+/// What came of one field.
+struct Compared {
+    passed: bool,
+    weight: f64,
+    what: String,
+}
+
+/// Grades the data in an answer.
+pub(super) fn grade(
+    grader: &Grader,
+    fields: &[Field],
+    all_or_nothing: bool,
+    answer: &str,
+    expected: &[Value],
+) -> GraderScore {
+    let wrong = |text: &str| {
+        let check = Check { text: text.to_owned(), passed: false, evidence: None };
+        judged(grader, 0.0, GraderVerdict::Fail, vec![check])
+    };
+    let Some(found) = json::in_text(answer) else { return wrong("the answer is JSON") };
+    let Some(expected) = expected_data(expected) else {
+        return wrong("`expected_output` has data to compare with");
+    };
+    let compared: Vec<Compared> = fields.iter().map(|field| compare(field, &found, &expected)).collect();
+    let total: f64 = compared.iter().map(|field| field.weight).sum();
+    let score = if all_or_nothing {
+        if compared.iter().all(|field| field.passed) { 1.0 } else { 0.0 }
+    } else if total == 0.0 {
+        0.0
+    } else {
+        compared.iter().filter(|field| field.passed).map(|field| field.weight).sum::<f64>() / total
+    };
+    let checks = compared
+        .into_iter()
+        .map(|field| Check { text: field.what, passed: field.passed, evidence: None })
+        .collect();
+    judged(grader, score, verdict(score), checks)
+}
+
+/// What the last expected message of the model has for data.
+fn expected_data(expected: &[Value]) -> Option<Value> {
+    expected.iter().rev().filter(|message| message["role"] == "assistant").find_map(
+        |message| match &message["content"] {
+            content @ (Value::Object(_) | Value::Array(_)) => Some(content.clone()),
+            Value::String(text) if !text.is_empty() => json::in_text(text),
+            _ => None,
+        },
+    )
+}
+
+fn compare(field: &Field, found: &Value, expected: &Value) -> Compared {
+    let Field { path, how, required, weight } = field;
+    let result = |passed: bool, what: String| Compared { passed, weight: *weight, what };
+    let Some(expected) = at_path(expected, path) else {
+        return result(true, format!("{path}: nothing is expected"));
+    };
+    let Some(found) = at_path(found, path) else {
+        return if *required {
+            result(false, format!("{path}: it is missing"))
+        } else {
+            // It counts as right, and for nothing.
+            Compared { weight: 0.0, ..result(true, format!("{path}: it may be missing")) }
+        };
+    };
+    match how {
+        FieldMatch::Exact => {
+            let passed = json::equal(&found, &expected);
+            result(passed, format!("{path} is {}", short(&expected)))
+        }
+        FieldMatch::Near { tolerance, relative } => {
+            let (Some(found), Some(expected)) = (number(&found), number(&expected)) else {
+                return result(false, format!("{path} is a number"));
+            };
+            let distance = (found - expected).abs();
+            let distance = if *relative && expected != 0.0 { distance / expected.abs() } else { distance };
+            let passed = found.is_finite() && expected.is_finite() && distance <= *tolerance;
+            result(
+                passed,
+                format!("{path} is {expected} ± {tolerance}{}", if *relative { " of it" } else { "" }),
+            )
+        }
+        FieldMatch::Date { formats } => {
+            let day = |value: &Value| dates::day(&text(value), formats.as_deref());
+            let (found, expected_day) = (day(&found), day(&expected));
+            let passed = found.is_some() && found == expected_day;
+            result(passed, format!("{path} is the day {}", short(&expected)))
+        }
+    }
+}
+
+/// The value at `a.b[0].c`; the length of a list has a name, as in JavaScript.
+fn at_path(value: &Value, path: &str) -> Option<Value> {
+    let mut current = value.clone();
+    for part in path.split(['.', '[', ']']).filter(|part| !part.is_empty()) {
+        current = match &current {
+            Value::Array(items) if part == "length" => Value::from(items.len()),
+            Value::Array(items) => items.get(part.parse::<usize>().ok()?)?.clone(),
+            Value::Object(map) => map.get(part)?.clone(),
+            _ => return None,
+        };
+    }
+    // A text or a number alone has no fields.
+    let is_falsy =
+        matches!(value, Value::Null | Value::Bool(false)) || value == "" || value.as_f64() == Some(0.0);
+    (!is_falsy).then_some(current)
+}
+
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => json::leading_number(text),
+        _ => None,
+    }
+}
+
+/// The value as JavaScript would make a text of it.
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(_) => "[object Object]".to_owned(),
+        Value::Array(items) => items
+            .iter()
+            .map(|item| if item.is_null() { String::new() } else { text(item) })
+            .collect::<Vec<_>>()
+            .join(","),
+        other => other.to_string(),
+    }
+}
+
+fn short(value: &Value) -> String {
+    const LONGEST: usize = 80;
+    let text = value.to_string();
+    let mut short: String = text.chars().take(LONGEST).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_lead_through_lists() {
+        let value = json!({"a": {"b": [{"c": 7}, null]}});
+        assert_eq!(at_path(&value, "a.b[0].c"), Some(json!(7)));
+        assert_eq!(at_path(&value, "a.b.0.c"), Some(json!(7)));
+        assert_eq!(at_path(&value, "a.b.length"), Some(json!(2)));
+        assert_eq!(at_path(&value, "a.b[1]"), Some(Value::Null));
+        assert_eq!(at_path(&value, "a.b[1].c"), None);
+        assert_eq!(at_path(&value, "a.b[2]"), None);
+        assert_eq!(at_path(&json!("text"), "length"), None);
+    }
+
+    #[test]
+    fn values_become_texts_as_in_javascript() {
+        assert_eq!(text(&json!([1, [2, null], "x"])), "1,2,,x");
+        assert_eq!(text(&json!({})), "[object Object]");
+        assert_eq!(text(&json!(true)), "true");
+    }
+}

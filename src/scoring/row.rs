@@ -1,0 +1,284 @@
+//! A whole answer: its graders one after the other, and one score of what they say.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jsonschema::error::ValidationErrorKind;
+
+use super::metrics::Taken;
+use super::{Ask, DEFAULT_THRESHOLD, Pending, command, composite, failed, fields, json, llm, metrics, text};
+use crate::model::{
+    Check, Grader, GraderKind, GraderScore, GraderVerdict, LlmGrader, Pattern, Response, ScoreError,
+    ScoreRow, ScoreStatus, TestCase,
+};
+
+/// How long one answer is held against a schema.
+const LONGEST_VALIDATION: Duration = Duration::from_secs(10);
+const TOO_LONG: &str = "the schema takes too long";
+
+/// How many patterns and schemas are kept ready.
+const MOST_READY: usize = 256;
+
+/// An answer and what it answers.
+pub struct Case<'c> {
+    /// The test.
+    pub test: &'c TestCase,
+    /// What the model said.
+    pub answer: &'c str,
+    /// What that took.
+    pub taken: Taken,
+    question: &'c dyn Fn() -> String,
+}
+
+impl Case<'_> {
+    /// What the model was asked, as one text.
+    pub(super) fn question(&self) -> String {
+        (self.question)()
+    }
+}
+
+/// Grades answers; patterns and schemas are made ready once.
+#[derive(Default)]
+pub struct Scorer {
+    patterns: HashMap<(String, String), Arc<Pattern>>,
+    /// Without one where a schema took too long.
+    schemas: HashMap<String, Option<Arc<jsonschema::Validator>>>,
+}
+
+impl Scorer {
+    /// Grades what came of a request. `threshold` is what a test must reach that does not say so itself; `question` is what the
+    /// model was asked.
+    pub fn row(
+        &mut self,
+        test: &TestCase,
+        replicate: u32,
+        response: &Response,
+        threshold: Option<f64>,
+        question: &dyn Fn() -> String,
+        ask: &mut Ask<'_>,
+    ) -> Result<ScoreRow, Pending> {
+        let mut row = ScoreRow {
+            id: response.id.clone(),
+            test_id: test.id.clone(),
+            replicate,
+            target: response.target.clone(),
+            status: ScoreStatus::Error,
+            score: 0.0,
+            threshold: test.grading.threshold.or(threshold).unwrap_or(DEFAULT_THRESHOLD),
+            scores: Vec::new(),
+            error: response.error.clone().map(ScoreError::Call),
+        };
+        let turns = response.output.as_deref().unwrap_or_default();
+        let Some(answer) =
+            turns.iter().rev().find(|turn| turn.role == "assistant").filter(|_| row.error.is_none())
+        else {
+            return Ok(row);
+        };
+        let taken = Taken {
+            duration_ms: response.duration_ms,
+            cost_usd: response.cost_usd,
+            tokens: response.token_usage,
+        };
+        let case = Case { test, answer: &answer.content, taken, question };
+        let graders = &test.grading.graders;
+        if graders.is_empty() {
+            row.scores.push(self.grade(&default_grader(), &case, "0", ask)?);
+        } else {
+            let mut is_pending = false;
+            for (position, grader) in graders.iter().enumerate() {
+                // All are asked for before the first is waited for.
+                match self.grade(grader, &case, &position.to_string(), ask) {
+                    Ok(score) => row.scores.push(if grader.negate { negated(score) } else { score }),
+                    Err(Pending) => is_pending = true,
+                }
+            }
+            if is_pending {
+                return Err(Pending);
+            }
+        }
+        join(&mut row, graders);
+        Ok(row)
+    }
+
+    /// Grades with one grader.
+    pub(super) fn grade(
+        &mut self,
+        grader: &Grader,
+        case: &Case<'_>,
+        place: &str,
+        ask: &mut Ask<'_>,
+    ) -> Result<GraderScore, Pending> {
+        let yes_or_no = |(passed, text): (bool, String)| super::passed_or_not(grader, passed, text);
+        let answer = case.answer;
+        let trimmed = text::trimmed(answer);
+        Ok(match &grader.kind {
+            GraderKind::Contains { which, ignore_case, values } => {
+                yes_or_no(text::contains(answer, *which, *ignore_case, values))
+            }
+            GraderKind::StartsWith(value) => {
+                yes_or_no((trimmed.starts_with(text::trimmed(value)), format!("starts with \"{value}\"")))
+            }
+            GraderKind::EndsWith(value) => {
+                yes_or_no((trimmed.ends_with(text::trimmed(value)), format!("ends with \"{value}\"")))
+            }
+            GraderKind::Equals(value) => {
+                yes_or_no((trimmed == text::trimmed(value), format!("equals \"{value}\"")))
+            }
+            GraderKind::Regex { source, flags } => self.regex(grader, source, flags, answer),
+            GraderKind::IsJson { schema } => self.is_json(grader, schema.as_ref(), answer),
+            GraderKind::FieldAccuracy { fields, all_or_nothing } => {
+                fields::grade(grader, fields, *all_or_nothing, answer, &case.test.grading.expected)
+            }
+            GraderKind::Latency(limit) => metrics::latency(grader, *limit, case.taken),
+            GraderKind::Cost(limit) => metrics::cost(grader, *limit, case.taken),
+            GraderKind::TokenUsage(limits) => metrics::token_usage(grader, *limits, case.taken),
+            GraderKind::ExecutionMetrics(limits) => metrics::execution(grader, limits, case.taken),
+            GraderKind::Llm(llm) => llm::grade(grader, llm, case, place, ask)?,
+            GraderKind::Code(code) => command::grade(grader, code, case, place, ask)?,
+            GraderKind::Composite { members, aggregator } => {
+                composite::grade(self, grader, (members, aggregator), case, place, ask)?
+            }
+            GraderKind::Unknown(_) => super::judged(grader, 0.0, GraderVerdict::Skip, Vec::new()),
+        })
+    }
+
+    fn regex(&mut self, grader: &Grader, source: &str, flags: &str, answer: &str) -> GraderScore {
+        let key = (source.to_owned(), flags.to_owned());
+        let pattern = match self.patterns.get(&key) {
+            Some(pattern) => Arc::clone(pattern),
+            None => match Pattern::new(source, flags) {
+                Ok(pattern) => {
+                    let pattern = Arc::new(pattern);
+                    if self.patterns.len() >= MOST_READY {
+                        self.patterns.clear();
+                    }
+                    self.patterns.insert(key, Arc::clone(&pattern));
+                    pattern
+                }
+                Err(invalid) => return failed(grader, invalid.to_string()),
+            },
+        };
+        match pattern.is_match(answer) {
+            Ok(passed) => super::passed_or_not(grader, passed, format!("matches /{source}/{flags}")),
+            Err(error) => failed(grader, error.to_string()),
+        }
+    }
+
+    fn is_json(&mut self, grader: &Grader, schema: Option<&serde_json::Value>, answer: &str) -> GraderScore {
+        let Some(schema) = schema else {
+            return super::passed_or_not(grader, json::is_json(answer), "is JSON".to_owned());
+        };
+        let Ok(value) = serde_json::from_str(answer) else {
+            return super::passed_or_not(grader, false, "is JSON".to_owned());
+        };
+        let key = schema.to_string();
+        let validator = match self.schemas.get(&key) {
+            Some(Some(validator)) => Arc::clone(validator),
+            Some(None) => return failed(grader, TOO_LONG),
+            None => match jsonschema::options().build(schema) {
+                Ok(validator) => {
+                    let validator = Arc::new(validator);
+                    if self.schemas.len() >= MOST_READY {
+                        self.schemas.clear();
+                    }
+                    self.schemas.insert(key.clone(), Some(Arc::clone(&validator)));
+                    validator
+                }
+                Err(error) => return failed(grader, error.to_string()),
+            },
+        };
+        let evidence = match fits(validator, value) {
+            Fit::Yes => None,
+            Fit::No(evidence) => Some(evidence),
+            Fit::Unknown(message) => return failed(grader, message),
+            Fit::TooLong => {
+                self.schemas.insert(key, None);
+                return failed(grader, TOO_LONG);
+            }
+        };
+        let passed = evidence.is_none();
+        let score = super::passed_or_not(grader, passed, "is JSON that fits the schema".to_owned());
+        let checks =
+            score.assertions.iter().cloned().map(|check| Check { evidence: evidence.clone(), ..check });
+        GraderScore { assertions: checks.collect(), ..score.clone() }
+    }
+}
+
+/// Whether a value fits a schema.
+enum Fit {
+    Yes,
+    No(String),
+    /// Nobody can say.
+    Unknown(String),
+    TooLong,
+}
+
+/// A schema can be written so that the work doubles with each of its lines: then nobody waits for the end.
+fn fits(validator: Arc<jsonschema::Validator>, value: serde_json::Value) -> Fit {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let fit = match validator.validate(&value) {
+            Ok(()) => Fit::Yes,
+            Err(error) => match error.kind() {
+                ValidationErrorKind::BacktrackLimitExceeded { .. } => Fit::Unknown(error.to_string()),
+                _ => Fit::No(error.to_string()),
+            },
+        };
+        let _ = sender.send(fit);
+    });
+    receiver.recv_timeout(LONGEST_VALIDATION).unwrap_or(Fit::TooLong)
+}
+
+/// A test that brings no graders is graded by a model, by its criteria.
+fn default_grader() -> Grader {
+    Grader {
+        name: "llm-grader".to_owned(),
+        weight: 1.0,
+        required: false,
+        min_score: None,
+        negate: false,
+        kind: GraderKind::Llm(LlmGrader::default()),
+    }
+}
+
+/// The opposite of what a grader says.
+fn negated(score: GraderScore) -> GraderScore {
+    if score.error.is_some() {
+        return score;
+    }
+    let verdict = match score.verdict {
+        GraderVerdict::Pass => GraderVerdict::Fail,
+        GraderVerdict::Fail => GraderVerdict::Pass,
+        GraderVerdict::Skip => GraderVerdict::Skip,
+    };
+    let opposite =
+        |check: Check| Check { text: format!("not: {}", check.text), passed: !check.passed, ..check };
+    let assertions = score.assertions.into_iter().map(opposite).collect();
+    GraderScore { score: super::clamped(1.0 - score.score), verdict, assertions, ..score }
+}
+
+/// One score of all: the mean by weight, and nothing where a required grader is too low.
+fn join(row: &mut ScoreRow, graders: &[Arc<Grader>]) {
+    if let Some((grader, message)) =
+        row.scores.iter().find_map(|score| Some((&score.name, score.error.as_ref()?)))
+    {
+        row.error = Some(ScoreError::Grader { grader: grader.clone(), message: message.clone() });
+        return;
+    }
+    let counted: Vec<&GraderScore> =
+        row.scores.iter().filter(|score| score.verdict != GraderVerdict::Skip).collect();
+    if counted.is_empty() {
+        row.status = ScoreStatus::Skipped;
+        return;
+    }
+    let is_too_low = graders.iter().zip(&row.scores).any(|(grader, score)| {
+        grader.required
+            && score.verdict != GraderVerdict::Skip
+            && score.score < grader.min_score.unwrap_or(row.threshold)
+    });
+    let total: f64 = counted.iter().map(|score| score.weight).sum();
+    let sum: f64 = counted.iter().map(|score| score.score * score.weight).sum();
+    row.score = if is_too_low || total == 0.0 { 0.0 } else { sum / total };
+    row.status = if row.score >= row.threshold { ScoreStatus::Passed } else { ScoreStatus::Failed };
+}

@@ -1,0 +1,45 @@
+//! Graders that look at the text of an answer.
+
+use crate::model::Which;
+
+/// Whether an answer contains what it should, and what that is.
+pub(super) fn contains(answer: &str, which: Which, ignore_case: bool, values: &[String]) -> (bool, String) {
+    let folded = if ignore_case { &*answer.to_lowercase() } else { answer };
+    let has = |value: &String| {
+        if ignore_case { folded.contains(&value.to_lowercase()) } else { folded.contains(value.as_str()) }
+    };
+    let (passed, how) = match which {
+        Which::One => (values.iter().all(has), "contains"),
+        Which::Any => (values.iter().any(has), "contains one of"),
+        Which::All => (values.iter().all(has), "contains all of"),
+    };
+    let quoted: Vec<String> = values.iter().map(|value| format!("\"{value}\"")).collect();
+    let case = if ignore_case { ", in any case" } else { "" };
+    (passed, format!("{how} {}{case}", quoted.join(", ")))
+}
+
+/// The text without what JavaScript takes for blank at its ends.
+pub(super) fn trimmed(text: &str) -> &str {
+    // Unicode counts U+0085 as blank and U+FEFF not; JavaScript has it the other way round.
+    text.trim_matches(|c: char| c != '\u{85}' && (c.is_whitespace() || c == '\u{feff}'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blanks_are_those_of_javascript() {
+        assert_eq!(trimmed("\u{feff} \u{a0}x\u{2028}\n"), "x");
+        assert_eq!(trimmed("\u{85}x"), "\u{85}x");
+    }
+
+    #[test]
+    fn case_is_that_of_whole_texts() {
+        let values = |value: &str| [value.to_owned()];
+        assert!(contains("ΟΔΟΣ", Which::One, true, &values("οδος")).0);
+        assert!(contains("STRASSE", Which::One, true, &values("strasse")).0);
+        assert!(!contains("STRASSE", Which::One, true, &values("straße")).0);
+        assert!(contains("İstanbul", Which::One, true, &values("i\u{307}stanbul")).0);
+    }
+}

@@ -1,0 +1,273 @@
+//! `dispatch --agentv-batch`, called as AgentV calls it: once for all tests, and for each test where that did not succeed.
+
+use std::path::PathBuf;
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use crate::remote::stage::{Stage, content};
+use crate::support::{Output, Workspace};
+
+const FINE: &str = r"
+tests:
+  - { id: a, input: message a, criteria: repeats it }
+  - { id: b-1, input: message b, criteria: repeats it }
+  - { id: 'c d', input: message c, criteria: repeats it }
+";
+
+/// The second one has no message that the model could repeat.
+const ONE_FAILS: &str = r"
+tests:
+  - { id: a, input: message a, criteria: repeats it }
+  - { id: fails, input: [{ role: system, content: be brief }], criteria: repeats it }
+";
+
+/// A runner repository, and what AgentV calls for the suite.
+struct Scene {
+    stage: Stage,
+}
+
+impl Scene {
+    fn new(suite: &str) -> Self {
+        Self::on(Stage::new(), suite)
+    }
+
+    fn on(stage: Stage, suite: &str) -> Self {
+        let runtime = stage.workspace.path("runtime");
+        std::fs::create_dir(&runtime).unwrap();
+        let stage = stage.env("XDG_RUNTIME_DIR", runtime.to_str().unwrap());
+        stage.workspace.write("evals/s.eval.yaml", suite);
+        // The targets lie above the suite, in the same repository.
+        for dir in ["tmp", ".git"] {
+            std::fs::create_dir(stage.workspace.path(dir)).unwrap();
+        }
+        Self { stage }
+    }
+
+    fn workspace(&self) -> &Workspace {
+        &self.stage.workspace
+    }
+
+    /// A call as AgentV makes it: in the directory of the suite, with a file that it wants.
+    fn call(&self, file: &str, more: &[&str]) -> (Output, PathBuf) {
+        let file = self.workspace().path("tmp").join(file);
+        let args = ["dispatch", "--agentv-batch", "s.eval.yaml", "--target", "cloud"];
+        let args = [&args, &["--output-file", file.to_str().unwrap()][..], more].concat();
+        let mut command = self.workspace().command(&args);
+        let output = command.current_dir(self.workspace().path("evals")).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        let output =
+            Output { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) };
+        assert_eq!(output.stdout, "", "stdout is for data");
+        (output, file)
+    }
+
+    /// The call for all tests, and the rows that it left.
+    fn batch(&self, code: i32) -> (String, Vec<Value>) {
+        let (output, file) = self.call("agentv-batch-1763369000000-x1y2z3a.jsonl", &[]);
+        let output = output.expect(code);
+        let rows = std::fs::read_to_string(file).unwrap_or_default();
+        (self.told(&output.stderr), rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+    }
+
+    /// The call for one test, and what it left.
+    fn test(&self, id: &str, code: i32) -> (String, Value) {
+        let (output, file) = self.call(&format!("agentv-{id}-1763369000000-x1y2z3a.json"), &[]);
+        let output = output.expect(code);
+        (self.told(&output.stderr), serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap())
+    }
+
+    /// What a call for one test tells that has no answer: on stderr and in the file, in one line.
+    fn failure(&self, id: &str, code: i32) -> String {
+        let (output, file) = self.call(&format!("agentv-{id}-1763369000000-x1y2z3a.json"), &[]);
+        let output = output.expect(code);
+        let line = output.stderr.strip_suffix('\n').unwrap();
+        assert!(!line.contains('\n'), "{line}");
+        let left: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+        assert_eq!(left, json!({ "error": line }));
+        self.told(line)
+    }
+
+    fn told(&self, text: &str) -> String {
+        let address = self.stage.github.urls().server_url.trim_start_matches("http://").to_owned();
+        let root = self.workspace().root().to_str().unwrap().to_owned();
+        text.replace(&address, "[github]").replace(&root, "[dir]")
+    }
+}
+
+#[test]
+fn one_run_answers_all_tests() {
+    let scene = Scene::new(FINE);
+    let (told, rows) = scene.batch(0);
+    assert_eq!(told, "");
+    let answers: Vec<(&str, &str)> =
+        rows.iter().map(|row| (row["id"].as_str().unwrap(), content(row))).collect();
+    assert_eq!(answers, [("a", "message a"), ("b-1", "message b"), ("c d", "message c")]);
+    let keys: Vec<&String> = rows[0].as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["id", "output", "token_usage", "duration_ms"]);
+    assert_eq!(scene.stage.starts(), 1);
+    scene.stage.paid_once(3);
+    // Not where AgentV happens to run the command.
+    assert!(scene.workspace().path(".run-evals/exchange.git").is_dir());
+    assert!(!scene.workspace().path("evals/.run-evals").exists());
+}
+
+#[test]
+fn a_test_that_failed_is_told_by_its_own_call() {
+    let scene = Scene::new(ONE_FAILS);
+    let (told, rows) = scene.batch(5);
+    assert_snapshot!(told, @"1 of 2 tests have no answer, first `fails`: the call failed (bad_request, HTTP 400): `messages` has no user message");
+    assert_eq!(rows.len(), 2, "a failure is a row, never a hole");
+    assert_eq!(content(&rows[0]), "message a");
+    assert!(rows[1]["text"].as_str().unwrap().starts_with("Error: "), "{}", rows[1]);
+    assert_eq!(rows[1]["error"]["status"], 400);
+    // AgentV takes the batch for none, and asks for each; so often as it likes.
+    for _ in 0..2 {
+        let (told, answer) = scene.test("a", 0);
+        assert_eq!((told.as_str(), content(&answer)), ("", "message a"));
+    }
+    for _ in 0..2 {
+        let line = scene.failure("fails", 5);
+        assert_eq!(line, "the call failed (bad_request, HTTP 400): `messages` has no user message");
+    }
+    assert_eq!(scene.stage.starts(), 1);
+    scene.stage.paid_once(1);
+}
+
+#[test]
+fn the_id_of_a_test_may_come_as_an_option() {
+    let scene = Scene::new(ONE_FAILS);
+    scene.batch(5);
+    let (output, file) = scene.call("elsewhere.json", &["--id", "a"]);
+    output.expect(0);
+    let answer: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    assert_eq!(content(&answer), "message a");
+    let (output, _) = scene.call("elsewhere.json", &[]);
+    assert_snapshot!(scene.told(&output.expect(2).stderr), @"cannot tell for which test AgentV wants `elsewhere.json` (hint: add `--id {EVAL_ID}` to the command)");
+    let (output, _) = scene.call("elsewhere.txt", &[]);
+    assert_snapshot!(scene.told(&output.expect(2).stderr), @"`--output-file elsewhere.txt` is neither AgentV's `.jsonl` of a batch nor its `.json` of a test (hint: write `--output-file {OUTPUT_FILE}`, and nothing around it)");
+}
+
+#[test]
+fn a_batch_that_fails_as_a_whole_is_told_to_every_test() {
+    let scene = Scene::on(Stage::new().env("GH_ENTERPRISE_TOKEN", "github_pat_wrong"), FINE);
+    let (told, rows) = scene.batch(1);
+    assert!(rows.is_empty());
+    assert_snapshot!(told, @"cannot read the repository `acme/runner`: GitHub answered 401: Bad credentials (hint: the token is wrong, has expired or was revoked: make a new one; on GitHub Enterprise Server it must be a token of that server)");
+    let before = scene.stage.github.requests().len();
+    for test in ["a", "b-1", "c d"] {
+        assert_eq!(format!("{}\n", scene.failure(test, 1)), told);
+    }
+    assert_eq!(scene.stage.github.requests().len(), before, "nothing is tried again");
+}
+
+#[test]
+fn in_a_step_on_github_nothing_is_masked_into_the_results() {
+    let secret = "sk-known-to-the-step-0123456789";
+    let stage = Stage::new().env("GITHUB_ACTIONS", "true").env("OPENAI_API_KEY", secret);
+    let scene = Scene::on(stage.env("GH_ENTERPRISE_TOKEN", "github_pat_wrong"), FINE);
+    let (told, _) = scene.batch(1);
+    assert_eq!(told.lines().count(), 1, "{told}");
+    for hidden in [secret, "github_pat_wrong", "::"] {
+        assert!(!told.contains(hidden), "{told}");
+    }
+    assert_eq!(format!("{}\n", scene.failure("a", 1)), told);
+}
+
+#[test]
+fn a_run_that_fails_is_told_to_every_test() {
+    let scene = Scene::new(FINE);
+    scene.stage.github.put_file(crate::remote::stage::REPO, "targets.yaml", "targets: []\n");
+    let (told, rows) = scene.batch(5);
+    assert_eq!(rows.len(), 3);
+    assert!(
+        told.starts_with("3 of 3 tests have no answer, first `a`: no answer: the run ended with `failure`: "),
+        "{told}"
+    );
+    let line = scene.failure("c d", 5);
+    assert!(told.ends_with(&format!("{line}\n")), "{line}");
+    assert_eq!(scene.stage.starts(), 1);
+}
+
+#[test]
+fn a_suite_with_trials_has_no_batch() {
+    let scene = Scene::new(&format!("execution: {{ trials: {{ count: 3 }} }}\n{FINE}"));
+    // AgentV does not even ask for one.
+    assert_snapshot!(scene.failure("a", 3), @"AgentV asks for the test `a` without a batch before: it makes none without `provider_batching: true`, and none for a suite with `trials`; `run-evals adapter` is the command for those");
+    let (told, rows) = scene.batch(3);
+    assert!(rows.is_empty());
+    assert_snapshot!(told, @"`s` has `trials`, for which AgentV makes no batch: it asks for each test on its own (hint: `run-evals adapter` is the command for those)");
+    assert_eq!(scene.stage.starts(), 0);
+}
+
+#[test]
+fn a_test_that_the_suite_does_not_have_is_not_made_up() {
+    let scene = Scene::new(FINE);
+    scene.batch(0);
+    assert_snapshot!(scene.failure("other", 3), @"`s.eval.yaml` has no test `other`: AgentV runs another suite than its target's command names");
+}
+
+#[test]
+fn a_suite_that_has_changed_is_another_one() {
+    let scene = Scene::new(FINE);
+    scene.batch(0);
+    scene.workspace().write("evals/s.eval.yaml", format!("{FINE}  - {{ id: new, input: x, criteria: y }}\n"));
+    assert!(scene.failure("a", 3).contains("without a batch before"));
+    assert_eq!(scene.batch(0).1.len(), 4);
+    assert_eq!(scene.stage.starts(), 2);
+}
+
+#[test]
+fn a_call_for_one_test_waits_for_the_batch() {
+    let scene = Scene::on(Stage::with_llm(&["--latency-ms", "3000"]), FINE);
+    let file = scene.workspace().path("tmp/agentv-batch-1763369000000-x1y2z3a.jsonl");
+    let args = ["dispatch", "--agentv-batch", "s.eval.yaml", "--target", "cloud", "--output-file"];
+    let mut command = scene.workspace().command(&[&args[..], &[file.to_str().unwrap()]].concat());
+    let mut batch = command.current_dir(scene.workspace().path("evals")).spawn().unwrap();
+    Stage::until("the run", || scene.stage.starts() == 1);
+    let (_, answer) = scene.test("a", 0);
+    assert_eq!(content(&answer), "message a");
+    assert!(batch.wait().unwrap().success());
+    assert_eq!(scene.stage.starts(), 1);
+    scene.stage.paid_once(3);
+}
+
+#[test]
+fn a_batch_that_is_killed_tells_how_to_collect() {
+    let scene = Scene::on(Stage::with_llm(&["--latency-ms", "5000"]), FINE);
+    let file = scene.workspace().path("tmp/agentv-batch-1763369000000-x1y2z3a.jsonl");
+    let args = ["dispatch", "--agentv-batch", "s.eval.yaml", "--target", "cloud", "--output-file"];
+    let mut command = scene.workspace().command(&[&args[..], &[file.to_str().unwrap()]].concat());
+    let mut batch = command.current_dir(scene.workspace().path("evals")).spawn().unwrap();
+    let looks = || scene.stage.github.calls_of("GET /repos/{owner}/{repo}/actions/runs/{run_id}");
+    Stage::until("a look at the run", || looks() > 0);
+    batch.kill().unwrap();
+    batch.wait().unwrap();
+    let line = scene.failure("a", 5);
+    let id = line.split("collect ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    assert_snapshot!(line.replace(&id, "[batch]"), @"the batch was killed before its results were here; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects what it answers");
+    let exchange = scene.workspace().path(".run-evals/exchange.git");
+    let args = ["collect", &id, "--exchange", exchange.to_str().unwrap(), "--output", "out", "-q"];
+    scene.workspace().run(&args).expect(0);
+    assert_eq!(scene.workspace().rows("out/responses.jsonl").len(), 3);
+    scene.stage.paid_once(3);
+}
+
+#[test]
+fn the_command_line_is_checked() {
+    let scene = Scene::new(FINE);
+    let refused = |args: &[&str]| scene.workspace().run(&[&["dispatch"], args].concat()).expect(2).stderr;
+    assert_snapshot!(refused(&["--agentv-batch", "evals/s.eval.yaml"]), @"the following required arguments were not provided: --output-file <FILE> (hint: `run-evals dispatch --help` shows how)");
+    assert_snapshot!(refused(&["--agentv-batch", "--requests", "r.jsonl", "--output-file", "x.jsonl"]), @"the argument '--agentv-batch' cannot be used with '--requests <FILE>' (hint: `run-evals dispatch --help` shows how)");
+    assert_snapshot!(refused(&["evals/s.eval.yaml", "--output-file", "x.jsonl"]), @r"
+    error: the following required arguments were not provided:
+      --agentv-batch
+
+    Usage: run-evals dispatch [OPTIONS] <SUITE>
+           run-evals dispatch [OPTIONS] --requests <FILE>
+           run-evals dispatch [OPTIONS] --resume <BATCH>
+           run-evals dispatch [OPTIONS] --agentv-batch <SUITE> --output-file <FILE>
+
+    For more information, try '--help'.
+    ");
+}

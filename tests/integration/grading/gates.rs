@@ -1,0 +1,119 @@
+//! What the exit code says, every report says too.
+
+use serde_json::Value;
+
+use super::workspace;
+use crate::support::{Output, Workspace};
+
+const HALF: &str = "name: half
+tests:
+  - id: right
+    input: Jupiter
+    criteria: names it
+    assertions: [{ type: contains, value: Jupiter }]
+  - id: wrong
+    input: Pluto
+    criteria: names it
+    assertions: [{ type: contains, value: Saturn }]
+";
+
+const UNKNOWN: &str = "name: unknown
+tests:
+  - id: a
+    input: Jupiter
+    criteria: names it
+    assertions: [{ type: tool-trajectory, mode: exact }]
+";
+
+fn eval(workspace: &Workspace, more: &[&str]) -> Output {
+    let args = ["eval", "s.eval.yaml", "--output", "out", "--json", "r.json", "--markdown", "r.md", "-q"];
+    workspace.run(&[&args, more].concat())
+}
+
+#[test]
+fn exit_code_and_verdict_agree() {
+    let workspace = workspace(HALF);
+    for (more, code, word) in [
+        (&[][..], 0, "graded"),
+        (&["--threshold", "0.8"], 4, "failed"),
+        (&["--threshold", "0.8", "--min-pass-rate", "0.5"], 0, "passed"),
+        (&["--min-pass-rate", "0.6"], 4, "failed"),
+        (&["--threshold", "0.8", "--fail-on", "never"], 0, "graded"),
+        (&["--threshold", "0.8", "--fail-on", "incomplete"], 0, "graded"),
+    ] {
+        eval(&workspace, more).expect(code);
+        let verdict: Value = serde_json::from_str(&workspace.read("r.json")).unwrap();
+        assert_eq!(verdict["verdict"]["passed"], code == 0, "{more:?}");
+        let heading = workspace.read("r.md").lines().next().unwrap().to_owned();
+        assert!(heading.ends_with(&format!("<code>half</code>: {word}")), "{more:?}: {heading}");
+    }
+}
+
+#[test]
+fn a_gate_that_has_nothing_to_judge_lets_nothing_through() {
+    let workspace = workspace(UNKNOWN);
+    let ignoring = "--ignore-unknown-graders";
+    eval(&workspace, &[ignoring]).expect(0);
+    assert_eq!(serde_json::from_str::<Value>(&workspace.read("out/summary.json")).unwrap()["passed"], false);
+    assert!(
+        workspace.read("r.md").contains("<code>unknown</code>: not graded"),
+        "{}",
+        workspace.read("r.md")
+    );
+    for more in [&[ignoring, "--threshold", "0.5"][..], &[ignoring, "--min-pass-rate", "0"]] {
+        eval(&workspace, more).expect(5);
+    }
+    let told = eval(&workspace, &[ignoring, "--baseline", "base", "--bless"]).expect(5).stderr;
+    assert!(told.contains("these results have no scores"), "{told}");
+    assert!(!workspace.path("base").exists());
+}
+
+#[test]
+fn what_cannot_be_told_is_refused_before_anything_is_called() {
+    let workspace = workspace(HALF);
+    eval(&workspace, &[]).expect(0);
+    let before = workspace.read("out/scores.jsonl");
+    let refused = |more: &[&str]| eval(&workspace, more).expect(2).stderr;
+    insta::assert_snapshot!(refused(&["--baseline", "out"]), @r"
+    error: `--output` is the baseline: it would be overwritten, and compared with itself
+
+    hint: name another `--output`; `--bless` moves a baseline
+    ");
+    insta::assert_snapshot!(refused(&["--no-grade", "--agentv-run", "run"]), @r"
+    error: `--agentv-run` needs scores
+
+    hint: leave `--no-grade` out: a row of AgentV has a score
+    ");
+    insta::assert_snapshot!(refused(&["--fail-on", "regression"]), @r"
+    error: `--fail-on regression` needs a baseline
+
+    hint: name one with `--baseline`
+    ");
+    insta::assert_snapshot!(refused(&["--pr-comment"]), @r"
+    error: `--pr-comment` does not know the pull request
+
+    hint: name it: `--repo <owner>/<name> --pr <number>`
+    ");
+    assert_eq!(workspace.read("out/scores.jsonl"), before);
+}
+
+#[test]
+fn a_schema_that_cannot_be_decided_is_an_error_and_no_pass() {
+    let suite = r#"tests:
+  - id: a
+    input: '"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!"'
+    criteria: fits
+    assertions:
+      - { type: is-json, negate: true, schema: { type: string, pattern: "^(?=a)(a|aa)+(?!b)$" } }
+"#;
+    let workspace = workspace(suite);
+    eval(&workspace, &[]).expect(5);
+    assert_eq!(workspace.rows("out/scores.jsonl")[0]["status"], "error");
+}
+
+#[test]
+fn weights_that_add_up_to_no_number_are_refused() {
+    let heavy = HALF.replace("value: Jupiter }", "value: Jupiter, weight: 1.0e308 }");
+    let told = eval(&workspace(&heavy), &[]).expect(3).stderr;
+    assert!(told.contains("`weight`: expected a number from 0 to 1e12"), "{told}");
+}

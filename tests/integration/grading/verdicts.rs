@@ -1,0 +1,109 @@
+//! Thresholds, exit codes, and what is said at the end.
+
+use super::{scores, workspace};
+
+const HALF: &str = "tests:\n  - { id: good, input: yes, assertions: [{ type: contains, value: yes }] }\n  \
+                    - { id: bad, input: no, assertions: [{ type: contains, value: yes }] }\n";
+
+#[test]
+fn only_a_threshold_that_somebody_asked_for_fails_the_command() {
+    let plain = workspace(HALF);
+    plain.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(0);
+    plain.run(&["eval", "s.eval.yaml", "--output", "out", "-q", "--threshold", "0.5"]).expect(4);
+    plain.run(&["eval", "s.eval.yaml", "--output", "out", "-q", "--threshold", "0"]).expect(0);
+    workspace(&format!("execution: {{ threshold: 0.5 }}\n{HALF}"))
+        .run(&["eval", "s.eval.yaml", "-q"])
+        .expect(4);
+    let wrong = plain.run(&["eval", "s.eval.yaml", "--threshold", "80"]).expect(2);
+    assert!(wrong.stderr.contains("expected a score from 0 to 1, for example `0.8`"), "{}", wrong.stderr);
+}
+
+#[test]
+fn the_table_the_summary_and_the_outputs_tell_the_score() {
+    let workspace = workspace(HALF);
+    workspace.write("output", "");
+    let outputs = workspace.path("output");
+    let mut command =
+        workspace.command(&["eval", "s.eval.yaml", "--output", "out", "-q", "--threshold", "0.9"]);
+    command.env("GITHUB_ACTIONS", "true").env("GITHUB_OUTPUT", &outputs);
+    let done = command.output().unwrap();
+    assert_eq!(done.status.code(), Some(4));
+    let table = String::from_utf8(done.stdout).unwrap();
+    let cells: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(cells[..5], ["default", "0.50", "1", "of", "2"]);
+    let summary: serde_json::Value = serde_json::from_str(&workspace.read("out/summary.json")).unwrap();
+    assert_eq!(summary["passed"], false);
+    assert_eq!(summary["score"], 0.5);
+    assert_eq!(summary["threshold"], 0.9);
+    assert_eq!(summary["scores"], "out/scores.jsonl");
+    let target = &summary["targets"][0]["scores"];
+    assert_eq!([&target["passed"], &target["failed"], &target["errors"], &target["skipped"]], [1, 1, 0, 0]);
+    assert_eq!(target["mean"], 0.5);
+    let outputs = workspace.read("output");
+    assert!(outputs.contains("\nfalse\n") && outputs.contains("\n0.500000\n"), "{outputs}");
+}
+
+#[test]
+fn a_hole_goes_before_a_low_score() {
+    let workspace = workspace(HALF);
+    workspace.write("targets.yaml", "targets:\n  - { name: default, provider: mock, script: s.jsonl }\n");
+    workspace.write(
+        "s.jsonl",
+        "{\"id\":\"bad\",\"response\":\"no\"}\n{\"id\":\"good\",\"status\":400,\"error\":\"x\"}\n",
+    );
+    workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q", "--threshold", "0.5"]).expect(5);
+    assert_eq!(
+        scores(&workspace),
+        [("good".into(), "error".into(), 0.0), ("bad".into(), "failed".into(), 0.0)]
+    );
+    let row = &workspace.rows("out/scores.jsonl")[0];
+    assert_eq!(
+        (row["error"]["stage"].as_str(), row["error"]["kind"].as_str()),
+        (Some("call"), Some("bad_request"))
+    );
+}
+
+#[test]
+fn what_is_not_graded_has_no_scores() {
+    let workspace = workspace(HALF);
+    workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(0);
+    assert!(workspace.path("out/scores.jsonl").exists());
+    let output = workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q", "--no-grade"]).expect(0);
+    assert!(!workspace.path("out/scores.jsonl").exists(), "scores of other answers");
+    assert!(output.stdout.starts_with("target   answered"), "{}", output.stdout);
+    workspace.run(&["dispatch", "s.eval.yaml", "--output", "out2", "-q"]).expect(0);
+    assert!(!workspace.path("out2/scores.jsonl").exists());
+}
+
+#[test]
+fn an_unknown_grader_is_never_a_pass() {
+    let workspace =
+        workspace("tests:\n  - id: a\n    input: x\n    assertions:\n      - type: tool-trajectory\n");
+    let refused = workspace.run(&["eval", "s.eval.yaml", "--output", "out"]).expect(3);
+    insta::assert_snapshot!(refused.stderr, @r"
+    error: there is no grader `tool-trajectory`
+      --> s.eval.yaml:5:15
+       |
+     5 |       - type: tool-trajectory
+       |               ^^^^^^^^^^^^^^^
+
+    hint: it looks at what an agent does, which only `agentv eval` runs; `--ignore-unknown-graders` leaves it out
+    ");
+    assert!(!workspace.path("out").exists() && !workspace.path(".run-evals").exists());
+    workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q", "--ignore-unknown-graders"]).expect(0);
+    assert_eq!(scores(&workspace), [("a".into(), "skipped".into(), 0.0)]);
+    // What does not grade does not mind.
+    workspace.run(&["dispatch", "s.eval.yaml", "-q"]).expect(0);
+}
+
+#[test]
+fn every_replicate_has_a_row() {
+    let workspace = workspace(
+        "execution: { trials: { count: 3 } }\ntests: [{ id: a, input: yes, assertions: [{ type: contains, value: yes }] }]\n",
+    );
+    workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(0);
+    let rows = workspace.rows("out/scores.jsonl");
+    let ids: Vec<_> =
+        rows.iter().map(|row| (row["id"].as_str().unwrap(), row["replicate"].as_u64().unwrap())).collect();
+    assert_eq!(ids, [("a", 1), ("a#2", 2), ("a#3", 3)]);
+}

@@ -59,7 +59,7 @@ fn what_agentv_leaves_out_is_an_error() {
 
     hint: the pattern is JavaScript's, as in AgentV
 
-    error: `threshold`: expected a number, 0 or more, found -1
+    error: `threshold`: expected a number from 0 to 1e12, found -1
       --> s.yaml:9:37
        |
      9 |       - { type: latency, threshold: -1 }
@@ -153,7 +153,7 @@ fn common_keys_have_limits() {
         "      - { type: is-json, weight: -1 }\n      - { type: is-json, required: 2 }\n      - { type: is-json, min_score: 0 }\n      \
          - { type: is-json, negate: yes please }\n      - { type: is-json, schema: { type: nonsense } }\n"
     ), @r#"
-    `weight`: expected a number, 0 or more, found -1
+    `weight`: expected a number from 0 to 1e12, found -1
       --> s.yaml:5:34
        |
      5 |       - { type: is-json, weight: -1 }

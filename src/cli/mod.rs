@@ -23,7 +23,6 @@ mod publish;
 mod remote;
 mod replay;
 mod report;
-mod report_args;
 mod resume;
 mod run;
 mod run_remote;

@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 
 use super::actions::{self, Annotation};
 use super::agentv_run;
-use super::args::{Format, GithubArgs};
+use super::args::{FailOn, Format, GithubArgs, ReportArgs};
 use super::baseline::{self, Baseline};
 use super::display::{self, Display};
 use super::github;
 use super::output::write_file;
-use super::report_args::{FailOn, ReportArgs};
 use crate::config::Env;
 use crate::github::CommentPut;
 use crate::model::{Evaluation, Exit, Failure, ProblemKind, ScoreStatus, Trial};

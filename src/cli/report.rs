@@ -1,8 +1,8 @@
 //! `report`: what the results in a directory come to.
 
+use super::args::ReportCommandArgs;
 use super::display::Display;
 use super::publish::{self, Publication};
-use super::report_args::ReportCommandArgs;
 use super::{actions, inputs};
 use crate::model::Exit;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::args::{Format, GithubArgs};
+use super::{Format, GithubArgs};
 
 /// `report`.
 #[derive(Debug, Args)]
@@ -70,7 +70,7 @@ pub struct ReportArgs {
 
 impl ReportArgs {
     /// Whether anything is asked for.
-    pub(super) fn is_asked(&self) -> bool {
+    pub(in crate::cli) fn is_asked(&self) -> bool {
         let Self { baseline, bless, fail_on, min_pass_rate, alpha: _, html, junit, markdown, json, .. } =
             self;
         let Self { agentv_run, pr_comment, repo: _, pr: _, .. } = self;
@@ -84,7 +84,7 @@ impl ReportArgs {
     }
 
     /// The same for `eval`, which fails on low scores only where the suite or the command line asks for a threshold.
-    pub(super) fn of_eval(&self, has_threshold: bool) -> Self {
+    pub(in crate::cli) fn of_eval(&self, has_threshold: bool) -> Self {
         let mut args = self.clone();
         if args.fail_on.is_empty() {
             args.fail_on.push(FailOn::Incomplete);

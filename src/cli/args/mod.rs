@@ -1,0 +1,95 @@
+//! The options, each defined once: those of a command in the file of its name. The action's inputs are turned into these by `action`.
+
+mod adapter;
+mod bundle;
+mod collect;
+mod dispatch;
+mod eval;
+mod report;
+mod run;
+mod shared;
+mod targets;
+
+pub(super) use adapter::AdapterArgs;
+pub(super) use bundle::{BundleArgs, BundleCommand};
+pub(super) use collect::CollectArgs;
+pub(super) use dispatch::DispatchArgs;
+pub(super) use eval::{EvalArgs, GradingArgs};
+pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
+pub(super) use run::RunArgs;
+pub(super) use shared::{BatchArgs, Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs};
+pub(super) use targets::{CheckArgs, TargetsCommand};
+
+use clap::{Args, Parser, Subcommand};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  fine
+  1  failure
+  2  wrong usage
+  3  invalid configuration or input file
+  4  finished, below the threshold or worse than the baseline
+  5  finished, but incomplete: some requests have no answer
+  6  busy: somebody else runs it";
+
+/// GitHub Actions as the compute backend of LLM evaluations.
+#[derive(Debug, Parser)]
+#[command(name = "run-evals", version, about, after_help = EXIT_CODES, propagate_version = true)]
+pub struct Cli {
+    /// For all commands.
+    #[command(flatten)]
+    pub global: GlobalArgs,
+    /// The command.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+impl Cli {
+    /// Whether AgentV has called the command: what it prints becomes part of a result, in which there is room for one line.
+    pub fn is_for_agentv(&self) -> bool {
+        match &self.command {
+            Command::Adapter(_) => true,
+            Command::Dispatch(args) => args.agentv_batch,
+            Command::Eval(_)
+            | Command::Collect(_)
+            | Command::Run(_)
+            | Command::Report(_)
+            | Command::Bundle(_)
+            | Command::Targets(_) => false,
+        }
+    }
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Messages")]
+pub struct GlobalArgs {
+    /// Tell more on stderr; twice for everything
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Show no progress and no warnings
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a suite: plan, call, collect, grade
+    Eval(Box<EvalArgs>),
+    /// Turn a suite or a requests file into responses
+    Dispatch(DispatchArgs),
+    /// Collect the responses of a batch that is running or finished
+    Collect(CollectArgs),
+    /// The runner role: call one shard of a batch
+    Run(RunArgs),
+    /// Tell what the results of an evaluation come to, and compare them with a baseline
+    Report(ReportCommandArgs),
+    /// Compile a suite and all it refers to into a directory that runs anywhere
+    Bundle(BundleArgs),
+    /// Answer one call of AgentV; calls that come together leave as one batch
+    Adapter(AdapterArgs),
+    /// Check a targets file, or print its schema
+    #[command(subcommand)]
+    Targets(TargetsCommand),
+}

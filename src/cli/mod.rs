@@ -28,6 +28,7 @@ mod run;
 mod run_remote;
 mod session;
 mod signals;
+mod sync;
 mod targets;
 mod verify_run;
 
@@ -64,6 +65,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Run(args) => run::run(args, &display).await,
         Command::Report(args) => report::report(args, &display).await,
         Command::Bundle(args) => bundle::bundle(args, &display).await,
+        Command::Sync(args) => sync::sync(&args, &display),
         Command::Adapter(args) => Box::pin(adapter::adapter(args, &display)).await,
         Command::Targets(command) => targets::targets(command, &display).await,
     }

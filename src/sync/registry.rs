@@ -135,11 +135,18 @@ impl<'e> Reader<'e> {
     fn projects(&mut self, document: &Document, path: &Path) -> Result<(), Failure> {
         for (project, span) in agentv::projects(document, path, self)? {
             // The same thing in both files is one thing.
-            let twin = self.found.iter().find(|(known, _)| known.id == project.id && known.registry != project.registry);
+            let twin = self
+                .found
+                .iter()
+                .find(|(known, _)| known.id == project.id && known.registry != project.registry);
             match twin {
                 Some((known, _)) if known.path == project.path => {}
                 Some((known, _)) => {
-                    let message = format!("`{}` also stands in `{}`, which counts", project.id, known.registry.display());
+                    let message = format!(
+                        "`{}` also stands in `{}`, which counts",
+                        project.id,
+                        known.registry.display()
+                    );
                     self.problems.warning(&span, message, None);
                 }
                 None => self.add(project, &span),
@@ -152,13 +159,20 @@ impl<'e> Reader<'e> {
         for (known, before) in &self.found {
             let line = before.line;
             if known.id == benchmark.id {
-                let message = format!("two benchmarks have the id `{}`, the first on line {line}", benchmark.id);
+                let message =
+                    format!("two benchmarks have the id `{}`, the first on line {line}", benchmark.id);
                 self.problems.error_with_hint(span, message, "give each an id of its own");
             } else if known.path == benchmark.path {
-                let message = format!("`{}` and `{}` have the same path, `{}`", known.id, benchmark.id, benchmark.path.display());
+                let message = format!(
+                    "`{}` and `{}` have the same path, `{}`",
+                    known.id,
+                    benchmark.id,
+                    benchmark.path.display()
+                );
                 self.problems.error_with_hint(span, message, "give each a directory of its own");
             } else if known.path.starts_with(&benchmark.path) || benchmark.path.starts_with(&known.path) {
-                let message = format!("the paths of `{}` and `{}` lie one in the other", known.id, benchmark.id);
+                let message =
+                    format!("the paths of `{}` and `{}` lie one in the other", known.id, benchmark.id);
                 self.problems.error_with_hint(span, message, "give each a directory of its own");
             }
         }
@@ -179,7 +193,8 @@ fn agentv_home(env: &Env) -> Result<PathBuf, Failure> {
         return std::path::absolute(&home).map_err(|error| cannot_read(&home, &error));
     }
     let home = env.get("HOME").ok_or_else(|| {
-        Failure::config("there is no `HOME`, in which `.agentv` would be").hint("set `AGENTV_HOME`, or name a file with `--registry`")
+        Failure::config("there is no `HOME`, in which `.agentv` would be")
+            .hint("set `AGENTV_HOME`, or name a file with `--registry`")
     })?;
     Ok(Path::new(home).join(".agentv"))
 }
@@ -223,6 +238,6 @@ fn has_key(document: &Document, name: &str) -> bool {
 }
 
 fn cannot_read(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::config(format!("cannot read the registry `{}`: {error}", path.display())).hint("`--registry FILE` names another")
+    Failure::config(format!("cannot read the registry `{}`: {error}", path.display()))
+        .hint("`--registry FILE` names another")
 }
-

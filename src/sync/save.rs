@@ -7,7 +7,12 @@ use crate::git::Place;
 
 /// Keeps the commits, the changes and the files in the way of a replica as a commit, and gives the name that it can be found by;
 /// nothing where there is nothing to keep.
-pub(super) fn save(place: &Place, view: &View, commit: &str, is_dirty: bool) -> anyhow::Result<Option<String>> {
+pub(super) fn save(
+    place: &Place,
+    view: &View,
+    commit: &str,
+    is_dirty: bool,
+) -> anyhow::Result<Option<String>> {
     let in_the_way = in_the_way(place, view, commit)?;
     if !in_the_way.is_empty() {
         let files: Vec<&str> = in_the_way.iter().map(String::as_str).collect();

@@ -60,7 +60,9 @@ impl Workshop {
             rest.is_some_and(|rest| rest.len() == 8 && rest.bytes().all(|byte| byte.is_ascii_hexdigit()))
         };
         let mut found = Vec::new();
-        for entry in fs::read_dir(&parent).with_context(|| format!("cannot look into `{}`", parent.display()))? {
+        for entry in
+            fs::read_dir(&parent).with_context(|| format!("cannot look into `{}`", parent.display()))?
+        {
             let entry = entry?;
             if entry.file_name().to_str().is_some_and(is_ours) && entry.file_type()?.is_dir() {
                 found.push(Self { dir: entry.path() });
@@ -124,11 +126,16 @@ pub(super) fn replicate(clone: &Path, to: &Path) -> anyhow::Result<()> {
 fn is_object(name: &Path) -> bool {
     let mut parts = name.components().map(|part| part.as_os_str());
     match parts.next() {
-        Some(first) if first == "objects" || first == "lfs" => parts.next().is_some_and(|next| next != "info"),
+        Some(first) if first == "objects" || first == "lfs" => {
+            parts.next().is_some_and(|next| next != "info")
+        }
         Some(first) if first == "modules" => {
             let parts: Vec<_> = parts.collect();
             let at = parts.iter().position(|part| *part == "objects");
-            at.is_some_and(|at| parts.get(at + 1).is_some_and(|next| *next != "info") && !parts.iter().any(|part| *part == "logs"))
+            at.is_some_and(|at| {
+                parts.get(at + 1).is_some_and(|next| *next != "info")
+                    && !parts.iter().any(|part| *part == "logs")
+            })
         }
         _ => false,
     }

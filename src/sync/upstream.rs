@@ -49,9 +49,11 @@ impl Upstream {
             full if full.starts_with("refs/tags/") => (String::new(), full.clone()),
             short => (format!("refs/heads/{short}"), format!("refs/tags/{short}")),
         };
-        let listed = reach.list(nowhere.path(), &[&branch, &tag, &format!("{tag}^{{}}")].map(String::as_str))?;
+        let listed =
+            reach.list(nowhere.path(), &[&branch, &tag, &format!("{tag}^{{}}")].map(String::as_str))?;
         let found = |wanted: &str| {
-            let line = listed.lines().find_map(|line| line.split_once('\t').filter(|(_, name)| *name == wanted));
+            let line =
+                listed.lines().find_map(|line| line.split_once('\t').filter(|(_, name)| *name == wanted));
             line.map(|(id, _)| id.to_owned())
         };
         if let Some(commit) = found(&branch) {
@@ -68,7 +70,8 @@ impl Upstream {
     fn default_branch(reach: &Reach, nowhere: &Path) -> anyhow::Result<Self> {
         let listed = reach.list(nowhere, &["HEAD"])?;
         let name = listed.lines().find_map(|line| line.strip_prefix("ref: ")?.strip_suffix("\tHEAD"));
-        let commit = listed.lines().find_map(|line| line.strip_suffix("\tHEAD").filter(|id| !id.starts_with("ref:")));
+        let commit =
+            listed.lines().find_map(|line| line.strip_suffix("\tHEAD").filter(|id| !id.starts_with("ref:")));
         match (name, commit) {
             (Some(name), Some(commit)) => Ok(Self { name: name.to_owned(), commit: commit.to_owned() }),
             _ => {
@@ -112,7 +115,12 @@ impl Upstream {
         for how in tries {
             match self.fetch(view, reach, how.as_deref()) {
                 // The other side says so where no commit is as young as the one that is here.
-                Err(error) if how.as_deref().is_some_and(|how| how.starts_with("--shallow-since")) && is_no_commit(&error) => continue,
+                Err(error)
+                    if how.as_deref().is_some_and(|how| how.starts_with("--shallow-since"))
+                        && is_no_commit(&error) =>
+                {
+                    continue;
+                }
                 fetched => fetched?,
             }
             self.commit = view.place.ask("rev-parse", &["--verify", &format!("{FETCHED}^{{commit}}")])?;
@@ -141,7 +149,8 @@ impl Upstream {
 
 /// Whether a `ref` is a commit.
 pub(super) fn is_commit(reference: &str) -> bool {
-    matches!(reference.len(), 40 | 64) && reference.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    matches!(reference.len(), 40 | 64)
+        && reference.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 fn count(view: &View, from: &str, to: &str) -> anyhow::Result<u64> {
@@ -152,8 +161,13 @@ fn count(view: &View, from: &str, to: &str) -> anyhow::Result<u64> {
 fn is_no_commit(error: &anyhow::Error) -> bool {
     let git = error.downcast_ref::<crate::git::GitError>();
     git.is_some_and(|error| {
-        ["no commits selected for shallow", "error processing shallow info", "expected shallow", "the remote end hung up"]
-            .iter()
-            .any(|words| error.stderr.contains(words))
+        [
+            "no commits selected for shallow",
+            "error processing shallow info",
+            "expected shallow",
+            "the remote end hung up",
+        ]
+        .iter()
+        .any(|words| error.stderr.contains(words))
     })
 }

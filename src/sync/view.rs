@@ -70,7 +70,8 @@ pub(super) fn look(benchmark: &Benchmark, path: &Path) -> anyhow::Result<Found> 
     match fs::symlink_metadata(&git_dir) {
         Ok(meta) if meta.is_dir() => {}
         Ok(_) => {
-            let reason = format!("`{shown}` is a work tree whose repository lies elsewhere (`.git` is no directory)");
+            let reason =
+                format!("`{shown}` is a work tree whose repository lies elsewhere (`.git` is no directory)");
             return Err(Failure::new(Kind::Place, reason).fix(aside()).into());
         }
         Err(_) if entries.next().is_none() => return Ok(Found::Nothing),
@@ -93,14 +94,18 @@ impl View {
     pub(super) fn open(work_tree: &Path) -> anyhow::Result<Self> {
         let git_dir = work_tree.join(".git");
         let all = config_file(&git_dir.join("config"))?;
-        let value = |key: &str| all.iter().rev().find(|(known, _)| known == key).map(|(_, value)| value.clone());
+        let value =
+            |key: &str| all.iter().rev().find(|(known, _)| known == key).map(|(_, value)| value.clone());
         if value("extensions.refstorage").is_some_and(|kind| kind != "files") {
-            let reason = "the clone keeps its references in a form that is not supported (`extensions.refStorage`)";
+            let reason =
+                "the clone keeps its references in a form that is not supported (`extensions.refStorage`)";
             return Err(Failure::new(Kind::Place, reason).into());
         }
         // These commands only read; no setting of the clone makes them start anything.
         let clone = Place::new(&git_dir, work_tree);
-        let head = clone.ask("rev-parse", &["--verify", "--end-of-options", "HEAD^{commit}"]).context("it has no commit")?;
+        let head = clone
+            .ask("rev-parse", &["--verify", "--end-of-options", "HEAD^{commit}"])
+            .context("it has no commit")?;
         let branch = clone.ask("symbolic-ref", &["--quiet", "HEAD"]).ok();
         let branch = branch.and_then(|name| name.strip_prefix("refs/heads/").map(ToOwned::to_owned));
         let temporary = tempfile::tempdir().context("cannot make a temporary directory")?;
@@ -149,7 +154,8 @@ impl View {
 
     /// The files that differ from the commit, staged or not. New files are no change.
     pub(super) fn changed(&self) -> anyhow::Result<Vec<String>> {
-        let args = ["--porcelain=v1", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=dirty"];
+        let args =
+            ["--porcelain=v1", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=dirty"];
         let listed = self.place.run("status", &args)?;
         let listed = String::from_utf8_lossy(&listed).into_owned();
         Ok(listed.split('\0').filter_map(|line| line.get(3..)).map(ToOwned::to_owned).collect())
@@ -169,7 +175,10 @@ impl View {
             Some(record) => Ok(record.commit != self.head),
             None => {
                 let clone = Place::new(&self.git_dir, self.place.work_tree());
-                let known = clone.ask("for-each-ref", &["--contains", &self.head, "--format=%(refname)", "refs/remotes/origin/", "refs/tags/"])?;
+                let known = clone.ask(
+                    "for-each-ref",
+                    &["--contains", &self.head, "--format=%(refname)", "refs/remotes/origin/", "refs/tags/"],
+                )?;
                 Ok(known.is_empty())
             }
         }
@@ -188,7 +197,8 @@ impl View {
 
 /// Names some of the files.
 pub(super) fn named(files: &[String]) -> String {
-    let shown: Vec<String> = files.iter().take(NAMED).map(|file| format!("`{}`", crate::model::printable(file))).collect();
+    let shown: Vec<String> =
+        files.iter().take(NAMED).map(|file| format!("`{}`", crate::model::printable(file))).collect();
     let more = files.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{more}", shown.join(", "))
@@ -199,7 +209,9 @@ pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     match fs::copy(from, to) {
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(anyhow::Error::new(error).context(format!("cannot copy `{}`", from.display()))),
+        Err(error) => {
+            return Err(anyhow::Error::new(error).context(format!("cannot copy `{}`", from.display())));
+        }
     }
     // One that may not be written to is none that git would write.
     if let Ok(file) = fs::File::options().append(true).open(to) {
@@ -213,5 +225,9 @@ fn alternate(path: &Path) -> anyhow::Result<String> {
     let text = path.to_str().context("its path is not UTF-8")?;
     anyhow::ensure!(!text.contains('\n'), "its path has a line break");
     let is_odd = text.starts_with(['"', '#']);
-    Ok(if is_odd { format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")) } else { text.to_owned() })
+    Ok(if is_odd {
+        format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+    } else {
+        text.to_owned()
+    })
 }

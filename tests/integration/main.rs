@@ -24,4 +24,5 @@ mod runner_in_actions;
 mod secrets;
 mod several_targets;
 mod support;
+mod sync;
 mod targets;

@@ -8,6 +8,7 @@ mod eval;
 mod report;
 mod run;
 mod shared;
+mod sync;
 mod targets;
 
 pub(super) use adapter::AdapterArgs;
@@ -17,7 +18,10 @@ pub(super) use dispatch::DispatchArgs;
 pub(super) use eval::{EvalArgs, GradingArgs};
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
 pub(super) use run::RunArgs;
-pub(super) use shared::{BatchArgs, Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs};
+pub(super) use shared::{
+    BatchArgs, Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs,
+};
+pub(super) use sync::SyncArgs;
 pub(super) use targets::{CheckArgs, TargetsCommand};
 
 use clap::{Args, Parser, Subcommand};
@@ -55,6 +59,7 @@ impl Cli {
             | Command::Run(_)
             | Command::Report(_)
             | Command::Bundle(_)
+            | Command::Sync(_)
             | Command::Targets(_) => false,
         }
     }
@@ -87,6 +92,8 @@ pub enum Command {
     Report(ReportCommandArgs),
     /// Compile a suite and all it refers to into a directory that runs anywhere
     Bundle(BundleArgs),
+    /// Bring benchmarks that come from git up to date
+    Sync(SyncArgs),
     /// Answer one call of AgentV; calls that come together leave as one batch
     Adapter(AdapterArgs),
     /// Check a targets file, or print its schema

@@ -27,7 +27,8 @@ pub(super) fn check(url: &str) -> Result<(), (String, String)> {
     let kind = kind(url)
         .ok_or_else(|| (format!("`url`: `{shown}` is no address that is allowed"), legal.to_owned()))?;
     if kind == Kind::Web {
-        let parsed = Url::parse(url).ok().filter(|url| url.has_host());
+        let has_host = !url.contains(":///");
+        let parsed = Url::parse(url).ok().filter(|url| has_host && url.has_host());
         let parsed = parsed.ok_or_else(|| (format!("`url`: `{shown}` is no address"), legal.to_owned()))?;
         if !parsed.username().is_empty() || parsed.password().is_some() {
             let hint = "leave the user and the password out: git's credential helpers and `GITHUB_TOKEN` authenticate";

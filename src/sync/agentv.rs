@@ -68,5 +68,6 @@ fn read(node: &Node, path: &Path, reader: &mut Reader<'_>) -> Option<Benchmark> 
         source,
         added_at: owned(added_at),
         registry: path.to_path_buf(),
+        named: None,
     })
 }

@@ -32,6 +32,7 @@ pub(super) fn read(node: &Node, registry: &Path, reader: &mut Reader<'_>) -> Opt
         source,
         added_at,
         registry: registry.to_path_buf(),
+        named: None,
     };
     is_sound.then_some(benchmark)
 }
@@ -145,7 +146,7 @@ fn filled(key: &str, text: &str, at: &Node, reader: &mut Reader<'_>) -> Option<S
             is_sound = false;
         } else if variable.value(reader.env).is_none() {
             let message = format!("`{key}`: the variable `{name}` is not set");
-            let hint = format!("set it, or give a default: `${{{{ {name}:-main }}}}`");
+            let hint = format!("set it, or give a default: `${{{{ {name}:-… }}}}`");
             reader.problems.error_with_hint(&at.span, message, hint);
             is_sound = false;
         }

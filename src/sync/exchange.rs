@@ -70,8 +70,8 @@ pub(super) fn retire(workshop: &Workshop, note: &Note, clone: &Path) -> anyhow::
         return Ok(None);
     }
     let (parent, name) = place(clone)?;
-    let keep =
-        parent.join(format!("{name}.before-sync-{}", jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S")));
+    let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
+    let keep = parent.join(format!("{name}.before-sync-{now}-{:04x}", fastrand::u16(..)));
     fs::rename(&old, &keep).with_context(|| format!("cannot keep `{}`", keep.display()))?;
     workshop.remove();
     Ok(Some(keep))

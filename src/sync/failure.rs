@@ -143,19 +143,19 @@ fn of_git(error: &GitError, benchmark: &Benchmark) -> Failure {
         };
         return Failure::new(Kind::Auth, format!("`{url}` does not let us in")).fix(hint);
     }
-    if says(&[
-        "not found",
-        "returned error: 404",
-        "does not exist",
-        "does not appear to be a git repository",
-        "returned error: 30",
-    ]) {
+    if says(&["not found", "returned error: 404", "does not exist", "does not appear to be a git repository"])
+    {
         let fix = "check `source.url`, and that the token or the credential helper may read it";
         return Failure::new(
             Kind::NotFound,
             format!("there is no repository at `{url}` that can be seen from here"),
         )
         .fix(fix);
+    }
+    if says(&["returned error: 30"]) {
+        let reason = format!("`{url}` sends us elsewhere, and a token does not go along");
+        return Failure::new(Kind::NotFound, reason)
+            .fix("name the repository in `source.url` as it is called now");
     }
     if error.is_passing()
         || says(&[
@@ -166,7 +166,7 @@ fn of_git(error: &GitError, benchmark: &Benchmark) -> Failure {
         ])
     {
         return Failure::new(Kind::Unreachable, format!("`{url}` cannot be reached: {words}"))
-            .fix(format!("run-evals sync {}", benchmark.id));
+            .fix(benchmark.command());
     }
     if says(&["Permission denied", "Operation not permitted", "Read-only file system"]) {
         return permission(words, &benchmark.path);

@@ -12,7 +12,7 @@ use super::registry::Benchmark;
 use super::step::Step;
 use super::update::Options;
 use super::upstream::Upstream;
-use super::view::View;
+use super::view::{View, named};
 use super::{config, save};
 use crate::git::{GitError, LFS_FILTER, Place, Reach};
 
@@ -169,14 +169,12 @@ impl Filling<'_> {
             None => vec!["-v", "--reset", "-u", commit],
             Some(_) if self.options.reset => vec!["-v", "--reset", "-u", commit],
             Some(view) => {
+                self.check_way(place, view)?;
                 place.holds("update-index", &["-q", "--refresh"])?;
                 vec!["-v", "-m", "-u", &view.head, commit]
             }
         };
-        match place.transfer(self.reach, "read-tree", &args, None, &told) {
-            Ok(_) => {}
-            Err(error) => return Err(self.in_the_way(error)),
-        }
+        place.transfer(self.reach, "read-tree", &args, None, &told)?;
         place.holds("update-index", &["-q", "--refresh"]).map(drop)
     }
 
@@ -198,23 +196,21 @@ impl Filling<'_> {
 
     /// Submodules and large files: fetched where asked for, told of where not.
     fn extras(&self, place: &Place, tree: &Path, with_lfs: bool, filled: &mut Filled) -> anyhow::Result<()> {
-        let id = &self.benchmark.id;
+        let sync = self.benchmark.command();
         if tree.join(".gitmodules").is_file() {
-            if self.options.submodules {
+            if self.options.submodules || place.git_dir().join("modules").is_dir() {
                 let args = ["update", "--init", "--recursive", "--depth", "1"];
                 place.transfer(self.reach, "submodule", &args, None, &|_| {})?;
             } else {
-                filled.notes.push(format!(
-                    "it has submodules, which are not fetched; `run-evals sync {id} --submodules` does"
-                ));
+                filled
+                    .notes
+                    .push(format!("it has submodules, which are not fetched; `{sync} --submodules` does"));
             }
         }
         if with_lfs {
             place.transfer(self.reach, "lfs", &["pull", "origin"], None, &|_| {})?;
         } else if uses_lfs(place, tree)? {
-            filled.notes.push(format!(
-                "large files are pointers of git-lfs; `run-evals sync {id} --lfs` fetches them"
-            ));
+            filled.notes.push(format!("large files are pointers of git-lfs; `{sync} --lfs` fetches them"));
         }
         Ok(())
     }
@@ -239,23 +235,16 @@ impl Filling<'_> {
         Failure::new(Kind::UnknownRef, reason).fix(fix).into()
     }
 
-    /// Files of the user's that the commit would write over.
-    fn in_the_way(&self, error: anyhow::Error) -> anyhow::Error {
-        let Some(git) = error.downcast_ref::<GitError>() else { return error };
-        let is_in_the_way = ["would be overwritten", "would be removed", "would lose untracked files"]
-            .iter()
-            .any(|words| git.stderr.contains(words));
-        if !is_in_the_way {
-            return error;
-        }
-        let file = git.stderr.split('\'').nth(1).unwrap_or("a file");
+    /// Refuses to write over files of the user's. Git itself would, over those that are ignored.
+    fn check_way(&self, place: &Place, view: &View) -> anyhow::Result<()> {
+        let files = save::in_the_way(place, view, &self.upstream.commit)?;
+        let Some(file) = files.first() else { return Ok(()) };
         let path = self.benchmark.path.join(file);
-        let reason = format!(
-            "`{}` is yours, and the new commit has a file of that name",
-            crate::model::printable(file)
-        );
-        let fix = format!("mv {0} {0}.mine && run-evals sync {1}", quoted(&path), self.benchmark.id);
-        Failure::new(Kind::LocalChanges, reason).fix(fix).into()
+        let (what, have) =
+            if files.len() == 1 { ("is", "a file of that name") } else { ("are", "files of those names") };
+        let reason = format!("{} {what} yours, and the new commit has {have}", named(&files));
+        let fix = format!("mv {0} {0}.mine && {1}", quoted(&path), self.benchmark.command());
+        Err(Failure::new(Kind::LocalChanges, reason).fix(fix).into())
     }
 }
 

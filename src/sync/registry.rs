@@ -4,6 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::Serialize;
 
+use super::failure::quoted;
 use super::{address, agentv, entry};
 use crate::config::{Document, Env, Problems, Source as File, Span};
 use crate::model::Failure;
@@ -30,6 +31,19 @@ pub struct Benchmark {
     pub added_at: Option<String>,
     /// The file that names it.
     pub registry: PathBuf,
+    /// The registry, where it is not the one that is found by itself.
+    #[serde(skip)]
+    pub(super) named: Option<PathBuf>,
+}
+
+impl Benchmark {
+    /// The command that syncs it.
+    pub fn command(&self) -> String {
+        match &self.named {
+            Some(registry) => format!("run-evals sync {} --registry {}", self.id, quoted(registry)),
+            None => format!("run-evals sync {}", self.id),
+        }
+    }
 }
 
 /// Where a benchmark comes from, with the variables filled in.
@@ -74,7 +88,7 @@ impl Registry {
         if foreign.exists() {
             reader.read_foreign(&foreign)?;
         }
-        reader.finish(own)
+        reader.finish(own, None)
     }
 
     /// Reads one file, of either kind.
@@ -82,7 +96,8 @@ impl Registry {
         let path = std::path::absolute(path).map_err(|error| cannot_read(path, &error))?;
         let mut reader = Reader::new(env);
         reader.read(&path)?;
-        reader.finish(path)
+        let named = path.clone();
+        reader.finish(path, Some(&named))
     }
 
     /// The benchmark of this name.
@@ -179,9 +194,13 @@ impl<'e> Reader<'e> {
         self.found.push((benchmark, span.clone()));
     }
 
-    fn finish(self, path: PathBuf) -> Result<(Registry, Vec<String>), Failure> {
+    fn finish(self, path: PathBuf, named: Option<&Path>) -> Result<(Registry, Vec<String>), Failure> {
         let warnings = self.problems.finish()?;
-        let benchmarks = self.found.into_iter().map(|(benchmark, _)| benchmark).collect();
+        let benchmarks = self
+            .found
+            .into_iter()
+            .map(|(benchmark, _)| Benchmark { named: named.map(Path::to_path_buf), ..benchmark });
+        let benchmarks = benchmarks.collect();
         Ok((Registry { path, benchmarks }, warnings))
     }
 }

@@ -125,8 +125,9 @@ pub(super) fn check_address(
 ) -> Result<(), Failure> {
     if address::is_local(&source.url) && !options.allow_local {
         let reason = format!("`{}` is a directory of this machine", source.url);
-        return Err(Failure::new(Kind::LocalAddress, reason)
-            .fix(format!("run-evals sync {} --allow-local", benchmark.id)));
+        return Err(
+            Failure::new(Kind::LocalAddress, reason).fix(format!("{} --allow-local", benchmark.command()))
+        );
     }
     Ok(())
 }
@@ -287,7 +288,12 @@ impl Sync<'_> {
     /// Whether submodules or large files were asked for that are not there.
     fn wants_more(&self, view: &View) -> anyhow::Result<bool> {
         let tree = view.place.work_tree();
-        let submodules = self.options.submodules && tree.join(".gitmodules").is_file();
+        let submodules = self.options.submodules && {
+            let listed = view.place.ask("ls-files", &["--stage", "-z"])?;
+            let links = listed.split('\0').filter(|line| line.starts_with("160000 "));
+            let mut paths = links.filter_map(|line| line.split_once('\t')).map(|(_, path)| path);
+            paths.any(|path| !tree.join(path).join(".git").exists())
+        };
         Ok(submodules || self.options.lfs && !view.has_lfs && uses_lfs(&view.place, tree)?)
     }
 
@@ -323,9 +329,14 @@ impl Sync<'_> {
         };
         let mut notes = filled.notes;
         match (from, workshop.note()) {
-            (Some(_), Some(note)) => {
-                notes.extend(retire(&workshop, &note, self.path)?.map(|kept| kept_note(&kept)))
-            }
+            (Some(_), Some(note)) => match retire(&workshop, &note, self.path) {
+                Ok(kept) => notes.extend(kept.map(|kept| kept_note(&kept))),
+                // The benchmark is what it should be; the next sync tries again.
+                Err(error) => notes.push(format!(
+                    "what was there before is still in `{}`: {error:#}",
+                    workshop.dir.display()
+                )),
+            },
             _ => workshop.remove(),
         }
         Ok(Synced {
@@ -359,7 +370,7 @@ impl Sync<'_> {
 
     fn reset(&self) -> String {
         let local = if self.options.allow_local { " --allow-local" } else { "" };
-        format!("run-evals sync {} --reset{local}", self.benchmark.id)
+        format!("{} --reset{local}", self.benchmark.command())
     }
 }
 

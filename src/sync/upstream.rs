@@ -63,7 +63,10 @@ impl Upstream {
             return Ok(Self { name: tag, commit });
         }
         let reason = format!("`{reference}` is no branch and no tag of `{}`", source.url);
-        let fix = format!("change `source.ref` of `{}` in `{}`", benchmark.id, benchmark.registry.display());
+        let is_short = reference.len() >= 7 && reference.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let whole = if is_short { "; a commit needs all of its digits, in lower case" } else { "" };
+        let (id, registry) = (&benchmark.id, benchmark.registry.display());
+        let fix = format!("change `source.ref` of `{id}` in `{registry}`{whole}");
         Err(Failure::new(Kind::UnknownRef, reason).fix(fix).into())
     }
 

@@ -56,7 +56,7 @@ pub(super) enum Found {
 pub(super) fn look(benchmark: &Benchmark, path: &Path) -> anyhow::Result<Found> {
     let refuse = |reason: String, fix: String| Err(Failure::new(Kind::NoClone, reason).fix(fix).into());
     let shown = path.display();
-    let aside = || format!("mv {0} {0}.old && run-evals sync {1}", quoted(path), benchmark.id);
+    let aside = || format!("mv {0} {0}.old && {1}", quoted(path), benchmark.command());
     let meta = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Nothing),
         meta => meta.with_context(|| format!("cannot look at `{shown}`"))?,

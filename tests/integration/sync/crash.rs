@@ -168,3 +168,21 @@ fn what_comes_into_the_clone_at_the_last_moment_is_kept() {
     assert_eq!(std::fs::read_to_string(std::path::Path::new(kept).join("README.md")).unwrap(), "late\n");
     assert_eq!(seen(&bench.clone()).status, "");
 }
+
+#[test]
+fn where_directories_cannot_be_exchanged_the_gap_between_two_renames_is_mended() {
+    let bench = Bench::new();
+    bench.synced(&[]);
+    let before = bench.seen();
+    for look in [&["sync", "--status", "--allow-local"][..], &["sync", "one", "--allow-local"]] {
+        // Killed after the first of the two.
+        let workshop = bench.workspace.path("clones/.one.sync-0123abcd");
+        std::fs::create_dir_all(workshop.join("tree/.git")).unwrap();
+        let replica = std::os::unix::fs::MetadataExt::ino(&workshop.join("tree").metadata().unwrap());
+        let note = serde_json::json!({"replica": replica, "head": null, "reset": false});
+        std::fs::write(workshop.join("run-evals.json"), note.to_string()).unwrap();
+        std::fs::rename(bench.clone(), workshop.join("old")).unwrap();
+        bench.workspace.run(look).expect(0);
+        assert_eq!(bench.seen(), before);
+    }
+}

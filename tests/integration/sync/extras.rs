@@ -20,8 +20,12 @@ fn submodules_are_fetched_where_asked_for() {
     assert_eq!(bench.synced(&["--submodules"])["notes"], serde_json::Value::Null);
     assert_eq!(std::fs::read_to_string(bench.clone().join("parts/sub/README.md")).unwrap(), "one\n");
     assert_eq!(git(&bench.clone(), &["status", "--porcelain"]), "");
+    assert_eq!(bench.synced(&["--submodules"])["change"], "unchanged");
+    // Once fetched, they go along.
+    git(&sub, &["commit", "-q", "--allow-empty", "-m", "more"]);
+    git(&bench.upstream().join("parts/sub"), &["pull", "-q"]);
     bench.commit("README.md", "two\n");
-    bench.synced(&["--submodules"]);
+    assert_eq!(bench.synced(&[])["change"], "updated");
     assert_eq!(git(&bench.clone(), &["status", "--porcelain"]), "");
     assert_eq!(
         git(&bench.clone().join("parts/sub"), &["rev-parse", "HEAD"]),

@@ -161,6 +161,9 @@ pub(super) fn whole(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
 fn files(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     use std::os::unix::fs::PermissionsExt as _;
     let mut found = BTreeMap::new();
+    if !dir.exists() {
+        return found;
+    }
     for entry in walkdir::WalkDir::new(dir).min_depth(1) {
         let entry = entry.unwrap();
         let name = entry.path().strip_prefix(dir).unwrap().to_owned();

@@ -123,7 +123,7 @@ fn a_branch_that_is_gone() {
 fn a_commit_that_nobody_has() {
     let bench = Bench::new();
     bench.synced(&[]);
-    bench.register(&format!("url: {}, ref: {}", bench.upstream().display(), "1".repeat(40)));
+    bench.register(&format!("url: {}, ref: '{}'", bench.upstream().display(), "1".repeat(40)));
     insta::assert_snapshot!(bench.refused(&["-q"]), @r"
     error: one: `[dir]/upstream` has no `1111111111111111111111111111111111111111`, or does not give it away
 

@@ -28,12 +28,42 @@ fn every_mistake_is_drawn_at_once() {
     hint: letters, digits, `.`, `_` and `-`, at most 100, a letter or digit first
 
     error: `ref`: `a..b` cannot be a name in git
-      --> r.yaml:7:39
+      --> r.yaml:7:38
        |
      7 |     source: { url: https://h/r, ref: a..b }
        |                                      ^^^^
 
     hint: a branch or a tag by its name (`main`, `v1.2`), or a commit by its 40 digits
+
+    error: `url`: the variable `NOT_SET` is not set
+       --> r.yaml:10:20
+        |
+     10 |     source: { url: 'https://h/${{ NOT_SET }}', ref: '${{ REF:--x }}' }
+        |                    ^^^^^^^^^^^^^^^^^^^^^^^^^^
+
+    hint: set it, or give a default: `${{ NOT_SET:-… }}`
+
+    error: `ref`: the value is empty, begins with `-` or has control characters
+       --> r.yaml:10:53
+        |
+     10 |     source: { url: 'https://h/${{ NOT_SET }}', ref: '${{ REF:--x }}' }
+        |                                                     ^^^^^^^^^^^^^^^^^
+
+    error: `url`: `MY_TOKEN` holds a secret, which would stand in logs and in the clone
+       --> r.yaml:13:20
+        |
+     13 |     source: { url: 'https://h/${{ MY_TOKEN }}', ref: 7 }
+        |                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+
+    hint: git's credential helpers and `GITHUB_TOKEN` authenticate without it standing anywhere
+
+    error: `ref`: expected a string, found a number
+       --> r.yaml:13:54
+        |
+     13 |     source: { url: 'https://h/${{ MY_TOKEN }}', ref: 7 }
+        |                                                      ^
+
+    hint: put it in quotes, so that it stays as it is written
     ");
 }
 
@@ -46,11 +76,11 @@ fn two_of_the_same_are_refused() {
     assert_eq!(
         first,
         [
-            "error: `path`: `[dir]` is no place for one benchmark",
             "error: two benchmarks have the id `a`, the first on line 2",
             "error: `a` and `b` have the same path, `[dir]/x/a`",
             "error: the paths of `a` and `c` lie one in the other",
             "error: the paths of `b` and `c` lie one in the other",
+            "error: `path`: `[dir]` is no place for one benchmark",
         ]
     );
 }

@@ -4,7 +4,7 @@
 //! helpers). So it is looked at and changed through a git directory whose configuration was written here.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;

@@ -54,7 +54,7 @@ pub(super) fn hand_over(
             ));
         }
         (None, Some(tag)) => {
-            missing.push(("remote.origin.fetch".to_owned(), format!("+refs/tags/{tag}:refs/tags/{tag}")))
+            missing.push(("remote.origin.fetch".to_owned(), format!("+refs/tags/{tag}:refs/tags/{tag}")));
         }
         (None, None) => {}
     }

@@ -163,7 +163,8 @@ fn filled(key: &str, text: &str, at: &Node, reader: &mut Reader<'_>) -> Option<S
 /// What git takes for the name of a branch or tag, or for a commit.
 fn is_reference(name: &str) -> bool {
     let bad = |c: char| c.is_whitespace() || c.is_control() || "~^:?*[\\".contains(c);
-    let bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
+    let bad_part =
+        |part: &str| part.is_empty() || part.starts_with('.') || part.strip_suffix(".lock").is_some();
     !name.contains(bad)
         && !name.split('/').any(bad_part)
         && !["..", "@{"].iter().any(|text| name.contains(text))

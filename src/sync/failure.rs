@@ -95,7 +95,7 @@ impl Failure {
             Some(std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem) => {
                 permission(reason, &benchmark.path)
             }
-            Some(std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded) => disk_full(reason),
+            Some(std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded) => disk_full(&reason),
             Some(std::io::ErrorKind::CrossesDevices | std::io::ErrorKind::ResourceBusy) => {
                 mount_point(benchmark)
             }
@@ -117,7 +117,7 @@ fn of_git(error: &GitError, benchmark: &Benchmark) -> Failure {
             .unwrap_or(&error.stderr),
     );
     if says(&["No space left on device", "Disk quota exceeded"]) {
-        return disk_full(words);
+        return disk_full(&words);
     }
     if says(&["transport 'file' not allowed", "transport 'ext' not allowed", "not allowed"])
         && says(&["transport '"])
@@ -180,7 +180,7 @@ fn permission(reason: String, path: &Path) -> Failure {
     Failure::new(Kind::Permission, reason).fix(fix)
 }
 
-fn disk_full(reason: String) -> Failure {
+fn disk_full(reason: &str) -> Failure {
     Failure::new(Kind::DiskFull, format!("the disk is full: {reason}"))
         .fix("make room; for a moment a benchmark lies there twice")
 }

@@ -56,7 +56,7 @@ impl Filling<'_> {
         let git_dir = tree.join(".git");
         let commit = &self.upstream.commit;
         let with_lfs = self.options.lfs || from.is_some_and(|view| view.has_lfs);
-        let place = self.place(&git_dir, tree, from, with_lfs);
+        let place = place(&git_dir, tree, from, with_lfs);
         if self.options.lfs && !place.holds("lfs", &["version"])? {
             let failure = Failure::new(Kind::Missing, "`--lfs` needs git-lfs, which is not installed");
             return Err(failure
@@ -94,13 +94,6 @@ impl Filling<'_> {
         Record { reference: self.reference.map(ToOwned::to_owned), branch, commit: commit.clone() }
             .write(&git_dir)?;
         Ok(filled)
-    }
-
-    fn place(&self, git_dir: &Path, tree: &Path, from: Option<&View>, with_lfs: bool) -> Place {
-        let settings = from.map(|view| view.settings.clone()).unwrap_or_default();
-        let settings = settings.into_iter().filter(|(key, _)| !key.starts_with("extensions."));
-        let lfs = LFS_FILTER.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        Place::new(git_dir, tree).with(settings).with(lfs.into_iter().filter(|_| with_lfs))
     }
 
     /// Receives the commit, its folders and all of its files.
@@ -246,6 +239,14 @@ impl Filling<'_> {
         let fix = format!("mv {0} {0}.mine && {1}", quoted(&path), self.benchmark.command());
         Err(Failure::new(Kind::LocalChanges, reason).fix(fix).into())
     }
+}
+
+/// The replica, with those settings of the clone that start nothing.
+fn place(git_dir: &Path, tree: &Path, from: Option<&View>, with_lfs: bool) -> Place {
+    let settings = from.map(|view| view.settings.clone()).unwrap_or_default();
+    let settings = settings.into_iter().filter(|(key, _)| !key.starts_with("extensions."));
+    let lfs = LFS_FILTER.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Place::new(git_dir, tree).with(settings).with(lfs.into_iter().filter(|_| with_lfs))
 }
 
 /// Whether a `.gitattributes` of the commit names git-lfs.

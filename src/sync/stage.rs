@@ -127,7 +127,7 @@ pub(super) fn replicate(clone: &Path, to: &Path) -> anyhow::Result<()> {
 
 /// Whether a file of a git directory is one that is never written again.
 fn is_object(name: &Path) -> bool {
-    let mut parts = name.components().map(|part| part.as_os_str());
+    let mut parts = name.components().map(std::path::Component::as_os_str);
     match parts.next() {
         Some(first) if first == "objects" || first == "lfs" => {
             parts.next().is_some_and(|next| next != "info")

@@ -211,7 +211,7 @@ impl Sync<'_> {
         let reset = self.reset();
         if !view.origin.as_deref().is_some_and(|origin| address::same(origin, &self.source.url)) {
             let origin =
-                view.origin.as_deref().map(address::without_userinfo).unwrap_or_else(|| "nothing".to_owned());
+                view.origin.as_deref().map_or_else(|| "nothing".to_owned(), address::without_userinfo);
             let reason = format!(
                 "`{shown}` is a clone of `{}`, not of `{}`",
                 crate::model::printable(&origin),

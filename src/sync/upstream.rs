@@ -75,13 +75,11 @@ impl Upstream {
         let name = listed.lines().find_map(|line| line.strip_prefix("ref: ")?.strip_suffix("\tHEAD"));
         let commit =
             listed.lines().find_map(|line| line.strip_suffix("\tHEAD").filter(|id| !id.starts_with("ref:")));
-        match (name, commit) {
-            (Some(name), Some(commit)) => Ok(Self { name: name.to_owned(), commit: commit.to_owned() }),
-            _ => {
-                let reason = format!("`{}` has no default branch with a commit", reach.url());
-                Err(Failure::new(Kind::UnknownRef, reason).fix("name a branch with `source.ref`").into())
-            }
+        if let (Some(name), Some(commit)) = (name, commit) {
+            return Ok(Self { name: name.to_owned(), commit: commit.to_owned() });
         }
+        let reason = format!("`{}` has no default branch with a commit", reach.url());
+        Err(Failure::new(Kind::UnknownRef, reason).fix("name a branch with `source.ref`").into())
     }
 
     /// The branch, if it is one.

@@ -171,17 +171,12 @@ impl View {
 
     /// Whether HEAD is where the last sync left it; for a clone that was made otherwise, whether `origin` had it.
     pub(super) fn has_own_commits(&self) -> anyhow::Result<bool> {
-        match &self.record {
-            Some(record) => Ok(record.commit != self.head),
-            None => {
-                let clone = Place::new(&self.git_dir, self.place.work_tree());
-                let known = clone.ask(
-                    "for-each-ref",
-                    &["--contains", &self.head, "--format=%(refname)", "refs/remotes/origin/", "refs/tags/"],
-                )?;
-                Ok(known.is_empty())
-            }
+        if let Some(record) = &self.record {
+            return Ok(record.commit != self.head);
         }
+        let clone = Place::new(&self.git_dir, self.place.work_tree());
+        let args = ["--contains", &self.head, "--format=%(refname)", "refs/remotes/origin/", "refs/tags/"];
+        Ok(clone.ask("for-each-ref", &args)?.is_empty())
     }
 
     /// `sha1` or `sha256`.

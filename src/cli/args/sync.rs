@@ -26,7 +26,7 @@ pub struct SyncArgs {
     /// Make it what the source says, whatever was changed here; the changes are kept under refs/before-reset
     #[arg(long)]
     pub reset: bool,
-    /// The registry [default: benchmarks.yaml and AgentV's config.yaml in AGENTV_HOME or ~/.agentv]
+    /// The registry [default: benchmarks.yaml and AgentV's config.yaml in `AGENTV_HOME` or ~/.agentv]
     #[arg(long, value_name = "FILE")]
     pub registry: Option<PathBuf>,
     /// How many benchmarks at once

@@ -55,18 +55,15 @@ fn a_killed_sync_leaves_the_old_state_or_the_new_one() {
         std::thread::sleep(moment);
         child.kill().unwrap();
         child.wait().unwrap();
-        if !bench.clone().exists() {
-            assert!(before.is_none(), "kill {kill} after {moment:?} (seed {SEED:#x}): it is gone");
-            absent += 1;
-        } else {
+        if bench.clone().exists() {
             let now = bench.seen();
             let is_old = before.as_ref() == Some(&now);
-            assert!(
-                is_old || now == after,
-                "kill {kill} after {moment:?} (seed {SEED:#x}): neither old nor new: {:?}",
-                now.status
-            );
+            let when = format!("kill {kill} after {moment:?} (seed {SEED:#x})");
+            assert!(is_old || now == after, "{when}: neither old nor new: {:?}", now.status);
             *if is_old { &mut old } else { &mut new } += 1;
+        } else {
+            assert!(before.is_none(), "kill {kill} after {moment:?} (seed {SEED:#x}): it is gone");
+            absent += 1;
         }
         bench.workspace.run(&["sync", "--status", "--allow-local"]).expect(0);
         bench.sync(&[]).expect(0);

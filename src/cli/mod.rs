@@ -28,7 +28,9 @@ mod run;
 mod run_remote;
 mod session;
 mod signals;
+mod sweep;
 mod targets;
+mod trigger;
 mod verify_run;
 
 pub use actions::{Annotation, annotate};
@@ -64,6 +66,8 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Run(args) => run::run(args, &display).await,
         Command::Report(args) => report::report(args, &display).await,
         Command::Bundle(args) => bundle::bundle(args, &display).await,
+        Command::Trigger(args) => Box::pin(trigger::trigger(args, &display)).await,
+        Command::Sweep(args) => Box::pin(sweep::sweep(args, &display)).await,
         Command::Adapter(args) => Box::pin(adapter::adapter(args, &display)).await,
         Command::Targets(command) => targets::targets(command, &display).await,
     }

@@ -20,6 +20,8 @@ pub(super) enum About {
     Repository,
     Workflow,
     File,
+    History,
+    Pulls,
     Dispatch,
     Runs,
     Run,

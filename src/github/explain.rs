@@ -15,6 +15,7 @@ const ACTIONS_READ: Permission = Permission { name: "Actions", key: "actions", l
 const ACTIONS_WRITE: Permission = Permission { name: "Actions", key: "actions", level: "write" };
 const CONTENTS_READ: Permission = Permission { name: "Contents", key: "contents", level: "read" };
 const COMMENTS_WRITE: Permission = Permission { name: "Pull requests", key: "pull-requests", level: "write" };
+const PULLS_READ: Permission = Permission { name: "Pull requests", key: "pull-requests", level: "read" };
 const METADATA_READ: Permission = Permission { name: "Metadata", key: "contents", level: "read" };
 
 const OLD_WORKFLOW: &str =
@@ -84,6 +85,8 @@ fn tried(Refusal { about, repo, subject, .. }: &Refusal) -> String {
         About::Repository => format!("read the repository `{repo}`"),
         About::Workflow => format!("read the workflow `{subject}` of `{repo}`"),
         About::File => format!("read `{subject}` of `{repo}`"),
+        About::History => format!("read the commits `{subject}` of `{repo}`"),
+        About::Pulls => format!("list the {subject} pull requests of `{repo}`"),
         About::Dispatch => format!("start the workflow `{subject}` of `{repo}`"),
         About::Runs => format!("list the runs of `{subject}` in `{repo}`"),
         About::Run => format!("read the run {subject} of `{repo}`"),
@@ -188,7 +191,11 @@ fn not_found(refusal: &Refusal) -> String {
                 granting(refusal)
             )
         }
-        About::File | About::Artifacts | About::Download | About::InstallationToken => {
+        About::History => format!(
+            "check the commit; GitHub also says this of what the token may not see: {}",
+            granting(refusal)
+        ),
+        About::Pulls | About::File | About::Artifacts | About::Download | About::InstallationToken => {
             format!("it does not exist, or the token may not see it: {}", granting(refusal))
         }
     }
@@ -263,7 +270,8 @@ fn permission(about: About) -> Permission {
     match about {
         About::Dispatch | About::Cancel => ACTIONS_WRITE,
         About::Comment => COMMENTS_WRITE,
-        About::File => CONTENTS_READ,
+        About::File | About::History => CONTENTS_READ,
+        About::Pulls => PULLS_READ,
         About::Repository | About::Installation | About::InstallationToken => METADATA_READ,
         About::Workflow
         | About::Runs

@@ -7,8 +7,11 @@ mod dispatch;
 mod eval;
 mod report;
 mod run;
+mod service;
 mod shared;
+mod sweep;
 mod targets;
+mod trigger;
 
 pub(super) use adapter::AdapterArgs;
 pub(super) use bundle::{BundleArgs, BundleCommand};
@@ -18,7 +21,10 @@ pub(super) use eval::{EvalArgs, GradingArgs};
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
 pub(super) use run::RunArgs;
 pub(super) use shared::{BatchArgs, Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs};
+pub(super) use service::ServiceArgs;
+pub(super) use sweep::SweepArgs;
 pub(super) use targets::{CheckArgs, TargetsCommand};
+pub(super) use trigger::TriggerArgs;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -55,6 +61,8 @@ impl Cli {
             | Command::Run(_)
             | Command::Report(_)
             | Command::Bundle(_)
+            | Command::Trigger(_)
+            | Command::Sweep(_)
             | Command::Targets(_) => false,
         }
     }
@@ -87,6 +95,10 @@ pub enum Command {
     Report(ReportCommandArgs),
     /// Compile a suite and all it refers to into a directory that runs anywhere
     Bundle(BundleArgs),
+    /// Ask the service to evaluate a skill, or all whose version rose in a push
+    Trigger(TriggerArgs),
+    /// Ask the service again for the evaluations that are missing
+    Sweep(SweepArgs),
     /// Answer one call of AgentV; calls that come together leave as one batch
     Adapter(AdapterArgs),
     /// Check a targets file, or print its schema

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::config::skill_version;
+use stand_in::skill_version;
 
 /// A version. A PATCH changes words; MINOR and MAJOR change what a prompt does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,5 +76,14 @@ mod tests {
         assert!(rises("1.0.0", "1.1.0") && rises("1.9.9", "2.0.0") && rises("1.9.0", "1.10.0"));
         assert!(!rises("1.0.0", "1.0.9") && !rises("1.1.0", "1.0.5") && !rises("2.0.0", "1.9.0"));
         assert!(version("0.0.1").rose_above(None));
+    }
+}
+
+mod stand_in {
+    pub(super) fn skill_version(text: &str) -> Option<String> {
+        let body = text.strip_prefix("---\n")?;
+        let front = body.split("\n---").next()?;
+        let line = front.lines().find_map(|line| line.strip_prefix("version:"))?;
+        Some(line.trim().trim_matches(['"', '\'']).to_owned())
     }
 }

@@ -20,8 +20,10 @@ pub(super) use dispatch::DispatchArgs;
 pub(super) use eval::{EvalArgs, GradingArgs};
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
 pub(super) use run::RunArgs;
-pub(super) use shared::{BatchArgs, Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs};
 pub(super) use service::ServiceArgs;
+pub(super) use shared::{
+    BatchArgs, Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs,
+};
 pub(super) use sweep::SweepArgs;
 pub(super) use targets::{CheckArgs, TargetsCommand};
 pub(super) use trigger::TriggerArgs;

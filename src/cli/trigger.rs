@@ -13,9 +13,9 @@ use crate::trigger::{
 };
 
 /// Where the token of the service stands.
-const SERVICE_TOKEN: &str = "RUN_EVALS_SERVICE_TOKEN";
+const SERVICE_TOKEN: &str = "RUN_EVALS_SERVE_TOKEN";
 /// Where the certificates of the service's CA may stand.
-const SERVICE_CA: &str = "RUN_EVALS_SERVICE_CA";
+const SERVICE_CA: &str = "RUN_EVALS_SERVE_CA";
 
 pub(super) async fn trigger(args: TriggerArgs, display: &Display) -> anyhow::Result<Exit> {
     let env = inputs::process_environment();
@@ -76,13 +76,13 @@ pub(super) fn tell(told: &Told<'_>, format: Format) -> anyhow::Result<Exit> {
 
 /// The service that the command line and the environment describe.
 pub(super) fn service(args: &ServiceArgs, env: &Env) -> anyhow::Result<Service> {
-    let token = match &args.service_token_file {
-        Some(path) => Secret::new(&read(path, "the service's token", "--service-token-file")?),
+    let token = match &args.auth_token_file {
+        Some(path) => Secret::new(&read(path, "the service's token", "--auth-token-file")?),
         None => {
             let value = env.get(SERVICE_TOKEN).filter(|value| !value.trim().is_empty());
             Secret::new(value.ok_or_else(|| {
                 Failure::new(Exit::Usage, "no token for the service").hint(format!(
-                    "put it into the variable `{SERVICE_TOKEN}`, or name a file with `--service-token-file`"
+                    "put it into the variable `{SERVICE_TOKEN}`, or name a file with `--auth-token-file`"
                 ))
             })?)
         }

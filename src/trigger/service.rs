@@ -144,7 +144,7 @@ impl Service {
             let certificates = Certificate::from_pem_bundle(pem).ok().filter(|all| !all.is_empty());
             let certificates = certificates.ok_or_else(|| {
                 Failure::config("the certificates of the service's CA are not in PEM format")
-                    .hint("they begin with `-----BEGIN CERTIFICATE-----`; `--ca-file` or the variable `RUN_EVALS_SERVICE_CA` has them")
+                    .hint("they begin with `-----BEGIN CERTIFICATE-----`; `--ca-file` or the variable `RUN_EVALS_SERVE_CA` has them")
             })?;
             builder = builder.tls_certs_only(certificates);
         }
@@ -297,12 +297,12 @@ impl Service {
 }
 
 const UNREACHABLE: &str = "check the address, the network and the proxy variables; a certificate of your own CA is trusted with `--ca-file` or the \
-                           variable `RUN_EVALS_SERVICE_CA`";
+                           variable `RUN_EVALS_SERVE_CA`";
 
 /// The way out of a refusal.
 pub(super) fn hint(status: u16) -> Option<&'static str> {
     Some(match status {
-        401 => "the token is none of the service's: compare `RUN_EVALS_SERVICE_TOKEN` with what it was started with",
+        401 => "the token is none of the service's: compare `RUN_EVALS_SERVE_TOKEN` with what it was started with",
         403 => "the service takes requests from certain addresses only: add that of this machine to its list",
         404 => "the default branch of the library has no such component, or the address is not that of the service",
         413 | 400 => "the address may not be that of a `run-evals serve` of this version",
@@ -331,7 +331,7 @@ fn parse_url(text: &str) -> Result<Url, Failure> {
         return Err(wrong("is not an `https` URL"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong("must not have credentials: the token comes as the variable `RUN_EVALS_SERVICE_TOKEN`"));
+        return Err(wrong("must not have credentials: the token comes as the variable `RUN_EVALS_SERVE_TOKEN`"));
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(wrong("must not have a query or a fragment"));
@@ -376,7 +376,7 @@ mod tests {
         for plain in ["http://10.0.0.1", "http://localhost.example.org", "http://127.0.0.1.nip.io", "http://0.0.0.0", "http://[::]"] {
             assert!(refused(plain).contains("must be `https`"), "{plain}");
         }
-        insta::assert_snapshot!(refused("https://u:p@e.example.org"), @"the address of the service must not have credentials: the token comes as the variable `RUN_EVALS_SERVICE_TOKEN`");
+        insta::assert_snapshot!(refused("https://u:p@e.example.org"), @"the address of the service must not have credentials: the token comes as the variable `RUN_EVALS_SERVE_TOKEN`");
         insta::assert_snapshot!(refused("https://e.example.org/?x=1"), @"the address of the service must not have a query or a fragment");
         insta::assert_snapshot!(refused("ftp://e.example.org"), @"the address of the service is not an `https` URL");
         insta::assert_snapshot!(refused("evaluator"), @"the address of the service is not a URL");

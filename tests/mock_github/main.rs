@@ -1,7 +1,7 @@
 //! A simulated GitHub, for tests: stateful, over HTTP, with real git repositories, and workflows that really run.
 //!
 //! `world` is what it knows. The REST API is `api` (what holds for all requests) and `repos`, `workflows`, `runs`, `artifacts`,
-//! `issues`, `account`, held against GitHub's own description by `openapi`. `git_http` is git, `results_service` the artifacts of jobs,
+//! `history`, `issues`, `account`, held against GitHub's own description by `openapi`. `git_http` is git, `results_service` the artifacts of jobs,
 //! `executor` runs what was dispatched, `faults` is what goes wrong on purpose, and `control`, which speaks `wire`, is for the tests.
 
 mod account;
@@ -14,6 +14,7 @@ mod expression;
 mod faults;
 mod git;
 mod git_http;
+mod history;
 mod issues;
 mod limits;
 mod openapi;
@@ -130,6 +131,7 @@ fn main_routes(world: &Arc<World>) -> Router {
         .merge(workflows::routes())
         .merge(runs::routes())
         .merge(artifacts::routes())
+        .merge(history::routes())
         .merge(issues::routes())
         .merge(account::routes());
     let graphql = Router::new().route("/graphql", post(account::graphql));

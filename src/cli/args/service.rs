@@ -14,10 +14,10 @@ pub struct ServiceArgs {
     /// Where the service is; `http` only on this machine
     #[arg(long, value_name = "URL")]
     pub url: String,
-    /// A file with the service's token [default: the variable `RUN_EVALS_SERVICE_TOKEN`]
+    /// A file with the service's token [default: the variable `RUN_EVALS_SERVE_TOKEN`]
     #[arg(long, value_name = "FILE")]
-    pub service_token_file: Option<PathBuf>,
-    /// The certificates to trust instead of the system's, in PEM format [default: the variable `RUN_EVALS_SERVICE_CA`]
+    pub auth_token_file: Option<PathBuf>,
+    /// The certificates to trust instead of the system's, in PEM format [default: the variable `RUN_EVALS_SERVE_CA`]
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
     /// How long the service may take for an answer

@@ -9,7 +9,7 @@ use run_evals::config::Document;
 use serde_json::Value;
 
 /// The commands that a step can name as its `mode`.
-const MODES: [&str; 6] = ["eval", "dispatch", "collect", "run", "report", "bundle"];
+const MODES: [&str; 8] = ["eval", "dispatch", "collect", "run", "report", "bundle", "trigger", "sweep"];
 /// Commands that are no mode, and why.
 const NO_MODES: [(&str, &str); 2] = [
     ("adapter", "AgentV starts it"),
@@ -18,13 +18,14 @@ const NO_MODES: [(&str, &str); 2] = [
 /// Inputs that are no option.
 const OWN_INPUTS: [&str; 2] = ["mode", "token"];
 /// Options that are no input, and why.
-const NO_INPUTS: [(&str, &str); 7] = [
+const NO_INPUTS: [(&str, &str); 8] = [
     ("help", "a step has nobody to read it"),
     ("version", "the release of the action says it"),
     ("token-file", "the input `token` comes without a file"),
     ("agentv-batch", "AgentV calls it, which a step starts itself"),
     ("output-file", "AgentV names it"),
     ("id", "AgentV names it"),
+    ("auth-token-file", "a secret comes as the variable `RUN_EVALS_SERVE_TOKEN`"),
     (
         "app-key-file",
         "a secret comes as the variable `RUN_EVALS_APP_KEY`, never through a file of the workspace",
@@ -86,7 +87,7 @@ fn the_defaults_are_those_of_the_command_line() {
 #[test]
 fn the_mode_lists_every_command() {
     let told = description(&inputs()["mode"]);
-    assert_eq!(told, "The command: eval, dispatch, collect, run, report or bundle.");
+    assert_eq!(told, "The command: eval, dispatch, collect, run, report, bundle, trigger or sweep.");
     let mut root = Cli::command();
     root.build();
     let commands: Vec<_> =
@@ -99,7 +100,7 @@ fn the_mode_lists_every_command() {
 fn the_outputs_are_the_promised_ones() {
     let action = action();
     let outputs: Vec<_> = action["outputs"].as_object().unwrap().keys().collect();
-    let promised = "batch-id run-id run-url results-branch results-path answered failed cost-usd passed score bundle-path bundle-sha256";
+    let promised = "batch-id run-id run-url results-branch results-path answered failed cost-usd passed score job-id fired bundle-path bundle-sha256";
     assert_eq!(outputs, promised.split(' ').collect::<Vec<_>>());
 }
 

@@ -25,3 +25,4 @@ mod secrets;
 mod several_targets;
 mod support;
 mod targets;
+mod trigger;

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use tokio::task::JoinSet;
 
 use super::range::{Range, Was, prompt_path};
-use super::version::Version;
+use crate::config::skill_version;
 use crate::github::{ApiError, Client, CommitQuery};
-use crate::model::{CommitSha, Exit, Failure, SkillName};
+use crate::model::{CommitSha, Exit, Failure, SemVersion, SkillName};
 
 /// So many components are looked at at once.
 const AT_ONCE: usize = 8;
@@ -20,9 +20,9 @@ pub struct Bump {
     /// Which.
     pub skill: SkillName,
     /// Its version before the range; nothing where it is new.
-    pub from: Option<Version>,
+    pub from: Option<SemVersion>,
     /// Its version at the end of the range.
-    pub to: Version,
+    pub to: SemVersion,
     /// The commit since which MAJOR.MINOR is what it is at the end.
     pub commit: CommitSha,
 }
@@ -85,18 +85,18 @@ async fn look(
 ) -> Result<Seen, ApiError> {
     let path = prompt_path(&skill);
     let Some(prompt) = client.file(repo, &path, &range.head).await? else { return Ok(Seen::DidNot) };
-    let Some(to) = Version::of(&prompt) else {
+    let Some(to) = version_of(&prompt) else {
         return Ok(Seen::Unreadable(format!(
             "`{path}` has no `version: MAJOR.MINOR.PATCH` in its front matter: it is not evaluated"
         )));
     };
     let from = match (&range.base, was) {
         (Some(base), Was::There) => {
-            client.file(repo, &path, base).await?.and_then(|prompt| Version::of(&prompt))
+            client.file(repo, &path, base).await?.and_then(|prompt| version_of(&prompt))
         }
         _ => None,
     };
-    if !to.rose_above(from) {
+    if !to.rose_by_major_or_minor(from.as_ref()) {
         return Ok(Seen::DidNot);
     }
     let Some(commit) = raised_by(client, repo, range, &path, to).await? else {
@@ -116,7 +116,7 @@ async fn raised_by(
     repo: &str,
     range: &Range,
     path: &str,
-    to: Version,
+    to: SemVersion,
 ) -> Result<Option<String>, ApiError> {
     if range.inside.as_ref().is_some_and(|inside| inside.len() == 1) {
         return Ok(Some(range.head.clone()));
@@ -137,12 +137,22 @@ async fn raised_by(
     let mut raised = None;
     for sha in inside {
         let prompt = client.file(repo, path, &sha).await?;
-        let version = prompt.and_then(|prompt| Version::of(&prompt));
-        if version.map(Version::line) != Some(to.line()) {
+        let version = prompt.and_then(|prompt| version_of(&prompt));
+        if version.map(line) != Some(line(to)) {
             // A merge that took neither side as it was has no other commit to name.
             return Ok(Some(raised.unwrap_or_else(|| range.head.clone())));
         }
         raised = Some(sha);
     }
     Ok(raised.filter(|_| is_all))
+}
+
+/// The version that a `prompt.md` has.
+fn version_of(prompt_md: &[u8]) -> Option<SemVersion> {
+    skill_version(std::str::from_utf8(prompt_md).ok()?)
+}
+
+/// What an evaluation depends on.
+fn line(version: SemVersion) -> (u64, u64) {
+    (version.major, version.minor)
 }

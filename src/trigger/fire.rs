@@ -2,8 +2,7 @@
 
 use super::bumps::Bump;
 use super::service::{Answer, CurrentJob, Order, Service, hint, silence};
-use super::version::Version;
-use crate::model::{Exit, Replicates, ShaPrefix, SkillName};
+use crate::model::{Exit, Replicates, SemVersion, ShaPrefix, SkillName};
 
 /// An evaluation that was asked for, or that need not be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,9 +10,9 @@ pub struct Shot {
     /// Which skill.
     pub skill: SkillName,
     /// The version before, where there was a range to look at and one before it.
-    pub from: Option<Version>,
+    pub from: Option<SemVersion>,
     /// The version, where it was looked at.
-    pub to: Option<Version>,
+    pub to: Option<SemVersion>,
     /// At which commit.
     pub git_sha: Option<ShaPrefix>,
     /// What became of it.

@@ -11,7 +11,6 @@ mod range;
 mod service;
 mod sweep;
 mod told;
-mod version;
 
 pub use bumps::{Bump, Found, find_bumps};
 pub use event::PushEvent;
@@ -20,4 +19,3 @@ pub use range::{Range, pushed, recent};
 pub use service::{Answer, CurrentJob, Job, Order, Service, ServiceOptions};
 pub use sweep::{Patrol, sweep};
 pub use told::{Told, render_json, render_markdown, render_text};
-pub use version::Version;

@@ -305,10 +305,11 @@ pub(super) fn hint(status: u16) -> Option<&'static str> {
         401 => "the token is none of the service's: compare `RUN_EVALS_SERVE_TOKEN` with what it was started with",
         403 => "the service takes requests from certain addresses only: add that of this machine to its list",
         404 => "the default branch of the library has no such component, or the address is not that of the service",
-        413 | 400 => "the address may not be that of a `run-evals serve` of this version",
+        200..=299 | 400 | 413 => "the address may not be that of a `run-evals serve` of this version",
         422 => "the commit must be on the default branch of the library",
         429 => "too many attempts with a wrong token: wait, and correct it",
         503 => "the service could not bring its clones up to date: its log says why",
+        500.. => "the service, or the proxy before it, has trouble: its log says why",
         300..=399 => "redirects are not followed: name the address that the service itself has",
         _ => return None,
     })

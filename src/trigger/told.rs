@@ -113,7 +113,7 @@ pub fn render_markdown(told: &Told<'_>) -> String {
     let hints: std::collections::BTreeSet<&str> =
         told.shots.iter().filter_map(|shot| shot.outcome.hint()).collect();
     for hint in hints {
-        let _ = write!(out, "\n{hint}.\n");
+        let _ = write!(out, "\n{}{}.\n", hint[..1].to_uppercase(), &hint[1..]);
     }
     if let Some(footer) = told.footer() {
         let _ = write!(out, "\n<sub>{footer}</sub>\n");
@@ -143,8 +143,8 @@ pub fn render_json(told: &Told<'_>) -> Value {
 fn component(shot: &Shot) -> Value {
     let mut value = json!({
         "skill": shot.skill,
-        "previous_version": shot.from,
-        "version": shot.to,
+        "previous_version": shot.from.map(|version| version.to_string()),
+        "version": shot.to.map(|version| version.to_string()),
         "git_sha": shot.git_sha,
         "outcome": shot.outcome.word().replace(' ', "_"),
     });

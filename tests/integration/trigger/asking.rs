@@ -67,7 +67,63 @@ fn every_refusal_is_red_and_has_a_way_out() {
         told.push_str(&output.stderr);
     }
     assert_eq!(stage.service.orders().len(), 14, "each once, and no redirect is followed");
-    insta::assert_snapshot!(told, @"");
+    insta::assert_snapshot!(told, @r#"
+    error: `alpha` is not evaluated: the service answered 400: replicates: a whole number from 1 to 100
+
+    hint: the address may not be that of a `run-evals serve` of this version
+
+    error: `alpha` is not evaluated: the service answered 401: no valid token
+
+    hint: the token is none of the service's: compare `RUN_EVALS_SERVE_TOKEN` with what it was started with
+
+    error: `alpha` is not evaluated: the service answered 403: this address is not allowed
+
+    hint: the service takes requests from certain addresses only: add that of this machine to its list
+
+    error: `alpha` is not evaluated: the service answered 404: no skill `alpha`
+
+    hint: the default branch of the library has no such component, or the address is not that of the service
+
+    error: `alpha` is not evaluated: the service answered 413: larger than 64 KiB
+
+    hint: the address may not be that of a `run-evals serve` of this version
+
+    error: `alpha` is not evaluated: the service answered 422: the commit is not on the default branch
+
+    hint: the commit must be on the default branch of the library
+
+    error: `alpha` is not evaluated: the service answered 429: slow down
+
+    hint: too many attempts with a wrong token: wait, and correct it
+
+    error: `alpha` is not evaluated: the service answered 503: cannot pull: connection refused
+
+    hint: the service could not bring its clones up to date: its log says why
+
+    error: `alpha` is not evaluated: the service answered 500: no reason given
+
+    hint: the service, or the proxy before it, has trouble: its log says why
+
+    error: `alpha` is not evaluated: the service answered 502: a web page instead of a reason
+
+    hint: the service, or the proxy before it, has trouble: its log says why
+
+    error: `alpha` is not evaluated: the service answered 200: {"job_id":"job-1"}
+
+    hint: the address may not be that of a `run-evals serve` of this version
+
+    error: `alpha` is not evaluated: the service answered 202: the answer names no job
+
+    hint: the address may not be that of a `run-evals serve` of this version
+
+    error: `alpha` is not evaluated: the service answered 302: no reason given
+
+    hint: redirects are not followed: name the address that the service itself has
+
+    error: `alpha` is not evaluated: the service answered 307: no reason given
+
+    hint: redirects are not followed: name the address that the service itself has
+    "#);
 }
 
 #[test]
@@ -125,7 +181,11 @@ fn the_token_goes_nowhere_else() {
 fn silence_ends_in_time_and_says_what_is_not_known() {
     let stage = stage();
     let refused = stage.workspace.run(&["trigger", "alpha", "--url", "http://127.0.0.1:1"]).expect(1);
-    insta::assert_snapshot!(refused.stderr, @"");
+    insta::assert_snapshot!(refused.stderr, @r#"
+    error: `alpha` is not evaluated: Connection refused (os error 111)
+
+    hint: check the address, the network and the proxy variables; a certificate of your own CA is trusted with `--ca-file` or the variable `RUN_EVALS_SERVE_CA`
+    "#);
     // Takes the connection and says nothing.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -177,7 +237,25 @@ fn a_step_tells_it_on_the_page_of_the_run() {
     }
     let ends = (names.of("before"), names.of("and again"));
     summary = summary.replace(&ends.0[..7], "<before>").replace(&ends.1[..7], "<after>");
-    insta::assert_snapshot!(summary, @"");
+    insta::assert_snapshot!(summary, @r#"
+    ### Skill evaluations of this push
+
+    | component | version | commit | outcome | |
+    | --- | --- | --- | --- | --- |
+    | <code>alpha</code> | 1.0.0 → 1.1.1 | [<alpha>](https://github.com/meadow/prompt-library/commit/<alpha>) | fired | <code>job&#45;1</code> |
+    | <code>eta</code> | 1.9.0 → 1.10.0 | [<eta>](https://github.com/meadow/prompt-library/commit/<eta>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>gamma</code> | 0.9.0 → 2.0.0 | [<gamma>](https://github.com/meadow/prompt-library/commit/<gamma>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>lambda</code> | 0.1.0 (new) | [<lambda>](https://github.com/meadow/prompt-library/commit/<lambda>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>omicron&#45;two</code> | 1.0.0 (new) | [<omicron-two>](https://github.com/meadow/prompt-library/commit/<omicron-two>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>pi</code> | 1.0.0 → 1.1.0 | [<pi>](https://github.com/meadow/prompt-library/commit/<pi>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>tau</code> | 1.2.0 (new) | [<tau>](https://github.com/meadow/prompt-library/commit/<tau>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>theta</code> | 1.0.0 → 1.1.0 | [<theta>](https://github.com/meadow/prompt-library/commit/<theta>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>zeta</code> | 1.0.0 → 1.1.0 | [<zeta>](https://github.com/meadow/prompt-library/commit/<zeta>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+
+    It takes one at a time: `run-evals sweep` asks again for what was left out.
+
+    <sub><before>..<after>, 3 other prompts changed; 36 requests to GitHub</sub>
+    "#);
     let outputs = stage.workspace.read("outputs");
     assert!(outputs.contains("job-id<<") && outputs.contains("\njob-1\n") && outputs.contains("\nalpha\n"), "{outputs}");
     let stderr = String::from_utf8(output.stderr).unwrap();

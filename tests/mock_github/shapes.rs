@@ -130,6 +130,7 @@ pub(crate) fn full_repository(world: &World, repo: &Repo) -> Value {
         "subscribers_count": 0,
         "watchers": 0,
         "watchers_count": 0,
+        "has_downloads": true,
         "has_issues": true,
         "has_projects": false,
         "has_wiki": false,

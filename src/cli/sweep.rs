@@ -33,5 +33,14 @@ pub(super) async fn sweep(args: SweepArgs, display: &Display) -> anyhow::Result<
     let (range, found, shots) = sweep_up(&patrol).await?;
     display.warnings(&found.warnings);
     let library = library(&env, Some(&repo));
-    tell(&told("Sweep of skill evaluations", library, (range.as_ref(), &found), &shots, client.requests_sent()), args.format)
+    tell(
+        &told(
+            "Sweep of skill evaluations",
+            library,
+            (range.as_ref(), &found),
+            &shots,
+            client.requests_sent(),
+        ),
+        args.format,
+    )
 }

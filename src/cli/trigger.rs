@@ -8,14 +8,14 @@ use super::{actions, github, inputs};
 use crate::config::Env;
 use crate::model::{CommitSha, Exit, Failure, Secret, is_repository, printable};
 use crate::trigger::{
-    Found, Order, PushEvent, Range, Service, ServiceOptions, Shot, Told, find_bumps, fire, pushed, render_json,
-    render_markdown, render_text,
+    Found, Order, PushEvent, Range, Service, ServiceOptions, Shot, Told, find_bumps, fire, pushed,
+    render_json, render_markdown, render_text,
 };
 
 /// Where the token of the service stands.
-const SERVICE_TOKEN: &str = "RUN_EVALS_SERVE_TOKEN";
+const SERVE_TOKEN: &str = "RUN_EVALS_SERVE_TOKEN";
 /// Where the certificates of the service's CA may stand.
-const SERVICE_CA: &str = "RUN_EVALS_SERVE_CA";
+const SERVE_CA: &str = "RUN_EVALS_SERVE_CA";
 
 pub(super) async fn trigger(args: TriggerArgs, display: &Display) -> anyhow::Result<Exit> {
     let env = inputs::process_environment();
@@ -27,7 +27,10 @@ pub(super) async fn trigger(args: TriggerArgs, display: &Display) -> anyhow::Res
         let shots = [Shot { skill, from: None, to: None, git_sha, outcome }];
         let library = library(&env, args.repo.as_deref());
         let title = "Skill evaluation";
-        return tell(&Told { title, library, range: None, shots: &shots, others: 0, requests: 0 }, args.format);
+        return tell(
+            &Told { title, library, range: None, shots: &shots, others: 0, requests: 0 },
+            args.format,
+        );
     }
     let Some((before, after)) = commits(&args, &env, display)? else { return Ok(Exit::Ok) };
     let repo = repository(args.repo.as_deref(), &env)?;
@@ -37,7 +40,13 @@ pub(super) async fn trigger(args: TriggerArgs, display: &Display) -> anyhow::Res
     display.warnings(&found.warnings);
     let shots = fire(&service, &found.bumps, args.replicates).await;
     let library = library(&env, Some(&repo));
-    let told = told("Skill evaluations of this push", library, (Some(&range), &found), &shots, client.requests_sent());
+    let told = told(
+        "Skill evaluations of this push",
+        library,
+        (Some(&range), &found),
+        &shots,
+        client.requests_sent(),
+    );
     tell(&told, args.format)
 }
 
@@ -76,23 +85,22 @@ pub(super) fn tell(told: &Told<'_>, format: Format) -> anyhow::Result<Exit> {
 
 /// The service that the command line and the environment describe.
 pub(super) fn service(args: &ServiceArgs, env: &Env) -> anyhow::Result<Service> {
-    let token = match &args.auth_token_file {
-        Some(path) => Secret::new(&read(path, "the service's token", "--auth-token-file")?),
-        None => {
-            let value = env.get(SERVICE_TOKEN).filter(|value| !value.trim().is_empty());
-            Secret::new(value.ok_or_else(|| {
-                Failure::new(Exit::Usage, "no token for the service").hint(format!(
-                    "put it into the variable `{SERVICE_TOKEN}`, or name a file with `--auth-token-file`"
-                ))
-            })?)
-        }
+    let token = if let Some(path) = &args.auth_token_file {
+        Secret::new(&read(path, "the service's token", "--auth-token-file")?)
+    } else {
+        let value = env.get(SERVE_TOKEN).filter(|value| !value.trim().is_empty());
+        Secret::new(value.ok_or_else(|| {
+            Failure::new(Exit::Usage, "no token for the service").hint(format!(
+                "put it into the variable `{SERVE_TOKEN}`, or name a file with `--auth-token-file`"
+            ))
+        })?)
     };
     actions::mask([&token]);
     let ca = match &args.ca_file {
         Some(path) => Some(read(path, "the certificates of the service's CA", "--ca-file")?.into_bytes()),
-        None => env.get(SERVICE_CA).filter(|pem| !pem.trim().is_empty()).map(|pem| pem.as_bytes().to_vec()),
+        None => env.get(SERVE_CA).filter(|pem| !pem.trim().is_empty()).map(|pem| pem.as_bytes().to_vec()),
     };
-    Ok(Service::new(ServiceOptions { url: &args.url, token, ca, timeout: args.timeout })?)
+    Ok(Service::new(&ServiceOptions { url: &args.url, token, ca, timeout: args.timeout })?)
 }
 
 fn read(path: &Path, what: &str, option: &str) -> Result<String, Failure> {

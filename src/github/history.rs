@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::call::Call;
 use super::client::Client;
 use super::error::{About, ApiError};
-use super::runs::{or_default, time};
+use super::runs::or_default;
 
 /// The most commits that GitHub tells at once.
 const PAGE: usize = 100;
@@ -22,8 +22,6 @@ pub struct Commit {
     /// What it came from, the line that it lies on first.
     #[serde(default)]
     pub parents: Vec<Parent>,
-    #[serde(default)]
-    commit: Written,
 }
 
 /// What a commit came from.
@@ -31,25 +29,6 @@ pub struct Commit {
 pub struct Parent {
     /// Its whole name.
     pub sha: String,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-struct Written {
-    #[serde(default)]
-    committer: Option<Signed>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-struct Signed {
-    #[serde(default, deserialize_with = "time")]
-    date: Option<Timestamp>,
-}
-
-impl Commit {
-    /// When it was committed; its author may have written it long before.
-    pub fn committed_at(&self) -> Option<Timestamp> {
-        self.commit.committer.as_ref()?.date
-    }
 }
 
 /// A file that a commit or a range of commits changed.

@@ -90,7 +90,9 @@ impl Outcome {
         match self {
             Self::Fired { job_id } | Self::Running { job_id } => job_id.clone(),
             Self::Busy(None) => "the service evaluates something else".to_owned(),
-            Self::Busy(Some(CurrentJob { skill, started_at: None })) => format!("the service evaluates `{skill}`"),
+            Self::Busy(Some(CurrentJob { skill, started_at: None })) => {
+                format!("the service evaluates `{skill}`")
+            }
             Self::Busy(Some(CurrentJob { skill, started_at: Some(time) })) => {
                 format!("the service evaluates `{skill}` since {time}")
             }
@@ -105,7 +107,9 @@ impl Outcome {
     /// The way out, where there is one to tell.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Busy(_) => Some("it takes one at a time: `run-evals sweep` asks again for what was left out"),
+            Self::Busy(_) => {
+                Some("it takes one at a time: `run-evals sweep` asks again for what was left out")
+            }
             Self::Refused { status, .. } => hint(*status),
             Self::Silence { sent, .. } => Some(silence(*sent)),
             _ => None,

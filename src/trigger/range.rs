@@ -47,21 +47,17 @@ pub async fn pushed(
     before: Option<&CommitSha>,
     after: &CommitSha,
 ) -> Result<Range, ApiError> {
-    match before {
-        Some(before) => match between(client, repo, before.as_str(), after.as_str()).await? {
-            Some(range) => Ok(range),
-            None => {
-                let mut range = last_commit(client, repo, after.as_str()).await?;
-                range.warnings.push(format!(
-                    "GitHub does not know how `{}` leads to `{}`: only the last commit was looked at",
-                    before.short(),
-                    after.short()
-                ));
-                Ok(range)
-            }
-        },
-        None => last_commit(client, repo, after.as_str()).await,
+    let Some(before) = before else { return last_commit(client, repo, after.as_str()).await };
+    if let Some(range) = between(client, repo, before.as_str(), after.as_str()).await? {
+        return Ok(range);
     }
+    let mut range = last_commit(client, repo, after.as_str()).await?;
+    range.warnings.push(format!(
+        "GitHub does not know how `{}` leads to `{}`: only the last commit was looked at",
+        before.short(),
+        after.short()
+    ));
+    Ok(range)
 }
 
 /// What came to a branch since then; `None` where nothing did. The line of first parents is followed back in time: a branch that was
@@ -200,10 +196,8 @@ async fn prompts(client: &Client, repo: &str, commit: &str) -> Result<BTreeMap<S
     let Some(folder) = folder else { return Ok(BTreeMap::new()) };
     let tree = client.tree(repo, &folder.sha, true).await?;
     if tree.truncated {
-        let failure = Failure::config(format!(
-            "`{FOLDER}` of `{}` has more files than GitHub lists",
-            printable(repo)
-        ));
+        let failure =
+            Failure::config(format!("`{FOLDER}` of `{}` has more files than GitHub lists", printable(repo)));
         return Err(ApiError::Invalid(failure.hint("name the skill: `run-evals trigger SKILL`")));
     }
     let of_entry = |path: String, sha| {

@@ -127,7 +127,7 @@ impl Job {
 
 impl Service {
     /// A client; sends nothing yet.
-    pub fn new(options: ServiceOptions<'_>) -> Result<Self, Failure> {
+    pub fn new(options: &ServiceOptions<'_>) -> Result<Self, Failure> {
         let base = parse_url(options.url)?;
         let mut builder = Client::builder()
             .user_agent(USER_AGENT)
@@ -174,9 +174,7 @@ impl Service {
                 }
                 match serde_json::from_slice::<Accepted>(&body) {
                     Ok(Accepted { job_id }) => Answer::Accepted { job_id: self.shown(&job_id) },
-                    Err(_) => {
-                        Answer::Refused { status: 202, reason: "the answer names no job".to_owned() }
-                    }
+                    Err(_) => Answer::Refused { status: 202, reason: "the answer names no job".to_owned() },
                 }
             }
             Ok((409, body)) => {
@@ -202,12 +200,15 @@ impl Service {
             jobs: Vec<Job>,
         }
         let failed = |why: String| {
-            Failure::new(Exit::Failure, format!("cannot list the jobs of the service at `{}`: {why}", self.place()))
+            Failure::new(
+                Exit::Failure,
+                format!("cannot list the jobs of the service at `{}`: {why}", self.place()),
+            )
         };
         match self.ask(Method::GET, "jobs", None, LARGEST_LIST).await {
-            Ok((200, body)) => serde_json::from_slice::<List>(&body)
-                .map(|list| list.jobs)
-                .map_err(|error| failed(format!("the answer cannot be used: {}", printable(&error.to_string())))),
+            Ok((200, body)) => serde_json::from_slice::<List>(&body).map(|list| list.jobs).map_err(|error| {
+                failed(format!("the answer cannot be used: {}", printable(&error.to_string())))
+            }),
             Ok((status, body)) => {
                 let failure = failed(format!("it answered {status}: {}", self.reason(&body)));
                 Err(match hint(status) {
@@ -280,7 +281,11 @@ impl Service {
             Err(_) => {
                 let text = String::from_utf8_lossy(body);
                 // The page of a proxy says nothing that helps.
-                if text.trim_start().starts_with('<') { "a web page instead of a reason".to_owned() } else { self.shown(&text) }
+                if text.trim_start().starts_with('<') {
+                    "a web page instead of a reason".to_owned()
+                } else {
+                    self.shown(&text)
+                }
             }
         }
     }
@@ -302,9 +307,13 @@ const UNREACHABLE: &str = "check the address, the network and the proxy variable
 /// The way out of a refusal.
 pub(super) fn hint(status: u16) -> Option<&'static str> {
     Some(match status {
-        401 => "the token is none of the service's: compare `RUN_EVALS_SERVE_TOKEN` with what it was started with",
+        401 => {
+            "the token is none of the service's: compare `RUN_EVALS_SERVE_TOKEN` with what it was started with"
+        }
         403 => "the service takes requests from certain addresses only: add that of this machine to its list",
-        404 => "the default branch of the library has no such component, or the address is not that of the service",
+        404 => {
+            "the default branch of the library has no such component, or the address is not that of the service"
+        }
         200..=299 | 400 | 413 => "the address may not be that of a `run-evals serve` of this version",
         422 => "the commit must be on the default branch of the library",
         429 => "too many attempts with a wrong token: wait, and correct it",
@@ -317,11 +326,7 @@ pub(super) fn hint(status: u16) -> Option<&'static str> {
 
 /// The way out of silence.
 pub(super) fn silence(sent: bool) -> &'static str {
-    if sent {
-        "the service may have begun all the same: its list of jobs says so"
-    } else {
-        UNREACHABLE
-    }
+    if sent { "the service may have begun all the same: its list of jobs says so" } else { UNREACHABLE }
 }
 
 fn parse_url(text: &str) -> Result<Url, Failure> {
@@ -332,7 +337,9 @@ fn parse_url(text: &str) -> Result<Url, Failure> {
         return Err(wrong("is not an `https` URL"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong("must not have credentials: the token comes as the variable `RUN_EVALS_SERVE_TOKEN`"));
+        return Err(wrong(
+            "must not have credentials: the token comes as the variable `RUN_EVALS_SERVE_TOKEN`",
+        ));
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(wrong("must not have a query or a fragment"));
@@ -369,12 +376,23 @@ mod tests {
 
     #[test]
     fn the_token_travels_only_where_nobody_reads_it() {
-        for good in ["https://e.example.org", "https://e.example.org/evals/", "http://127.0.0.1:8080", "http://[::1]:1", "http://localhost:9"]
-        {
+        for good in [
+            "https://e.example.org",
+            "https://e.example.org/evals/",
+            "http://127.0.0.1:8080",
+            "http://[::1]:1",
+            "http://localhost:9",
+        ] {
             assert!(parse_url(good).is_ok(), "{good}");
         }
         insta::assert_snapshot!(refused("http://e.example.org"), @"the address of the service must be `https`: over `http` everybody on the way could read the token");
-        for plain in ["http://10.0.0.1", "http://localhost.example.org", "http://127.0.0.1.nip.io", "http://0.0.0.0", "http://[::]"] {
+        for plain in [
+            "http://10.0.0.1",
+            "http://localhost.example.org",
+            "http://127.0.0.1.nip.io",
+            "http://0.0.0.0",
+            "http://[::]",
+        ] {
             assert!(refused(plain).contains("must be `https`"), "{plain}");
         }
         insta::assert_snapshot!(refused("https://u:p@e.example.org"), @"the address of the service must not have credentials: the token comes as the variable `RUN_EVALS_SERVE_TOKEN`");

@@ -11,8 +11,8 @@ use super::fire::{Outcome, Shot, order};
 use super::range::{Range, recent};
 use super::service::{CurrentJob, Job, Service};
 use crate::github::{ApiError, Client, OpenPull};
-use stand_in::Leaderboard;
 use crate::model::{Failure, Replicates};
+use stand_in::Leaderboard;
 
 /// Where the results of evaluations lie.
 const LEADERBOARD: &str = "leaderboard.json";
@@ -93,7 +93,12 @@ impl Known {
     }
 
     /// A pull request of ours: from a fork anybody could claim that something is evaluated.
-    async fn look_into(&mut self, patrol: &Patrol<'_>, pull: &OpenPull, bumps: &[Bump]) -> Result<(), ApiError> {
+    async fn look_into(
+        &mut self,
+        patrol: &Patrol<'_>,
+        pull: &OpenPull,
+        bumps: &[Bump],
+    ) -> Result<(), ApiError> {
         let is_ours =
             pull.head.repo.as_ref().is_some_and(|repo| repo.full_name.eq_ignore_ascii_case(patrol.repo));
         let about = |bump: &Bump| pull.head.branch.starts_with(&format!("{BRANCHES}{}-", bump.skill));
@@ -135,7 +140,8 @@ impl Patrol<'_> {
     ) -> Result<Vec<Shot>, Failure> {
         let deadline = Instant::now() + self.wait_limit;
         let mut shots = Vec::new();
-        let mut jobs = if known.outcomes.len() < bumps.len() { self.service.jobs().await? } else { Vec::new() };
+        let mut jobs =
+            if known.outcomes.len() < bumps.len() { self.service.jobs().await? } else { Vec::new() };
         let mut silent: Option<String> = None;
         for (place, bump) in bumps.iter().enumerate() {
             let outcome = match (known.outcomes.get(&place), &silent) {

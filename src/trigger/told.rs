@@ -108,7 +108,12 @@ pub fn render_markdown(told: &Told<'_>) -> String {
             word @ ("busy" | "refused" | "no answer") => format!("**{word}**"),
             word => word.to_owned(),
         };
-        let _ = writeln!(out, "| {} | {} | {commit} | {word} | {detail} |", inert(shot.skill.as_str()), version(shot));
+        let _ = writeln!(
+            out,
+            "| {} | {} | {commit} | {word} | {detail} |",
+            inert(shot.skill.as_str()),
+            version(shot)
+        );
     }
     let hints: std::collections::BTreeSet<&str> =
         told.shots.iter().filter_map(|shot| shot.outcome.hint()).collect();

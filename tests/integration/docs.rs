@@ -5,8 +5,18 @@ use std::path::Path;
 
 use crate::support::Workspace;
 
-const COMMANDS: [&str; 10] =
-    ["eval", "dispatch", "collect", "run", "adapter", "targets check", "report", "bundle", "trigger", "sweep"];
+const COMMANDS: [&str; 10] = [
+    "eval",
+    "dispatch",
+    "collect",
+    "run",
+    "adapter",
+    "targets check",
+    "report",
+    "bundle",
+    "trigger",
+    "sweep",
+];
 
 #[test]
 fn options_that_the_tables_of_the_readme_name_exist() {

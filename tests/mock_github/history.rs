@@ -204,9 +204,7 @@ fn shape(world: &World, repo: &Repo, line: &str) -> Value {
     let message = next();
     let api = format!("{}/repos/{}", world.urls.api_url, repo.full_name());
     let server = format!("{}/{}", world.urls.server_url, repo.full_name());
-    let parent = |sha: &str| {
-        json!({ "sha": sha, "url": format!("{api}/commits/{sha}"), "html_url": format!("{server}/commit/{sha}") })
-    };
+    let parent = |sha: &str| json!({ "sha": sha, "url": format!("{api}/commits/{sha}"), "html_url": format!("{server}/commit/{sha}") });
     json!({
         "sha": sha,
         "node_id": format!("C_{sha}"),

@@ -19,7 +19,10 @@ fn a_skill_is_asked_for_without_a_word_to_github() {
     let output = stage.run(&["trigger", "alpha", "--replicates", "3", "--git-sha", "ABCDEF0"]).expect(0);
     insta::assert_snapshot!(output.stdout, @"fired      alpha  -  abcdef0  job-1");
     assert_eq!(output.stderr, "");
-    assert_eq!(stage.service.orders(), [json!({"skill_name": "alpha", "replicates": 3, "git_sha": "abcdef0"})]);
+    assert_eq!(
+        stage.service.orders(),
+        [json!({"skill_name": "alpha", "replicates": 3, "git_sha": "abcdef0"})]
+    );
     let headers = stage.service.state().requests[0].1.join("\n").to_lowercase();
     assert!(headers.contains(&format!("authorization: bearer {SERVE_TOKEN}")), "{headers}");
     assert_eq!(stage.github.requests().len(), 0);
@@ -154,7 +157,11 @@ fn the_token_goes_nowhere_else() {
     hint: such as `https://evaluator.example.org`
     ");
     let url = stage.service.url();
-    let output = stage.workspace.command(&["trigger", "alpha", "--url", &url]).env_remove("RUN_EVALS_SERVE_TOKEN").output();
+    let output = stage
+        .workspace
+        .command(&["trigger", "alpha", "--url", &url])
+        .env_remove("RUN_EVALS_SERVE_TOKEN")
+        .output();
     let output = output.unwrap();
     assert_eq!(output.status.code(), Some(2));
     insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @r"
@@ -163,7 +170,12 @@ fn the_token_goes_nowhere_else() {
     hint: put it into the variable `RUN_EVALS_SERVE_TOKEN`, or name a file with `--auth-token-file`
     ");
     // A proxy on the way to this very machine would see it.
-    let output = stage.workspace.command(&["trigger", "alpha", "--url", &url]).env("HTTP_PROXY", "http://127.0.0.1:1").env("http_proxy", "http://127.0.0.1:1").output();
+    let output = stage
+        .workspace
+        .command(&["trigger", "alpha", "--url", &url])
+        .env("HTTP_PROXY", "http://127.0.0.1:1")
+        .env("http_proxy", "http://127.0.0.1:1")
+        .output();
     assert_eq!(output.unwrap().status.code(), Some(0));
     stage.workspace.write("ca.pem", "no certificate");
     insta::assert_snapshot!(run(&["--url", "https://127.0.0.1:1", "--ca-file", "ca.pem"]).expect(3).stderr, @r"
@@ -173,7 +185,11 @@ fn the_token_goes_nowhere_else() {
     ");
     stage.workspace.write("token", format!("{SERVE_TOKEN}\n"));
     stage.service.state().jobs.clear();
-    let output = stage.workspace.command(&["trigger", "alpha", "--url", &url, "--auth-token-file", "token"]).env_remove("RUN_EVALS_SERVE_TOKEN").output();
+    let output = stage
+        .workspace
+        .command(&["trigger", "alpha", "--url", &url, "--auth-token-file", "token"])
+        .env_remove("RUN_EVALS_SERVE_TOKEN")
+        .output();
     assert_eq!(output.unwrap().status.code(), Some(0));
 }
 
@@ -224,16 +240,23 @@ fn a_step_tells_it_on_the_page_of_the_run() {
     let run = |files: (&str, &str)| {
         let url = stage.service.url();
         let (before, after) = (names.of("before"), names.of("and again"));
-        let mut command = stage.workspace.command(&["trigger", "--url", &url, "--before", before, "--after", after]);
-        command.env("GITHUB_ACTIONS", "true").env("GITHUB_REPOSITORY", super::REPO).env("GITHUB_SERVER_URL", "https://github.com");
-        command.env("GITHUB_STEP_SUMMARY", stage.workspace.path(files.0)).env("GITHUB_OUTPUT", stage.workspace.path(files.1));
+        let mut command =
+            stage.workspace.command(&["trigger", "--url", &url, "--before", before, "--after", after]);
+        command
+            .env("GITHUB_ACTIONS", "true")
+            .env("GITHUB_REPOSITORY", super::REPO)
+            .env("GITHUB_SERVER_URL", "https://github.com");
+        command
+            .env("GITHUB_STEP_SUMMARY", stage.workspace.path(files.0))
+            .env("GITHUB_OUTPUT", stage.workspace.path(files.1));
         command.output().unwrap()
     };
     let output = run(("summary.md", "outputs"));
     assert_eq!(output.status.code(), Some(6));
     let mut summary = stage.workspace.read("summary.md");
     for (skill, commit) in bumps::expected(&names) {
-        summary = summary.replace(&commit, &format!("<{skill}>")).replace(&commit[..7], &format!("<{skill}>"));
+        summary =
+            summary.replace(&commit, &format!("<{skill}>")).replace(&commit[..7], &format!("<{skill}>"));
     }
     let ends = (names.of("before"), names.of("and again"));
     summary = summary.replace(&ends.0[..7], "<before>").replace(&ends.1[..7], "<after>");
@@ -257,7 +280,10 @@ fn a_step_tells_it_on_the_page_of_the_run() {
     <sub><before>..<after>, 3 other prompts changed; 36 requests to GitHub</sub>
     "#);
     let outputs = stage.workspace.read("outputs");
-    assert!(outputs.contains("job-id<<") && outputs.contains("\njob-1\n") && outputs.contains("\nalpha\n"), "{outputs}");
+    assert!(
+        outputs.contains("job-id<<") && outputs.contains("\njob-1\n") && outputs.contains("\nalpha\n"),
+        "{outputs}"
+    );
     let stderr = String::from_utf8(output.stderr).unwrap();
     let errors = stderr.lines().filter(|line| line.starts_with("::error title=run-evals::")).count();
     assert_eq!(errors, 8, "{stderr}");

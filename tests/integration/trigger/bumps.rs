@@ -35,7 +35,8 @@ const RAISED: [(&str, &str); 9] = [
 pub(super) fn before() -> History {
     let all: Vec<(String, Option<String>)> =
         BEFORE.iter().map(|(skill, version)| (path(skill), prompt(version))).collect();
-    let all: Vec<(&str, Option<String>)> = all.iter().map(|(path, text)| (path.as_str(), text.clone())).collect();
+    let all: Vec<(&str, Option<String>)> =
+        all.iter().map(|(path, text)| (path.as_str(), text.clone())).collect();
     History::new(100).commit("before", &all)
 }
 
@@ -77,13 +78,24 @@ pub(super) fn thirty(history: History) -> History {
     }
     let mark = history.mark();
     history
-        .commit("a case", &[("components/alpha/evals/cases/x/metadata.yaml", text("validated_against_version: 9.0.0\n"))])
+        .commit(
+            "a case",
+            &[("components/alpha/evals/cases/x/metadata.yaml", text("validated_against_version: 9.0.0\n"))],
+        )
         .commit("another manifestation", &[("components/beta/skill/SKILL.md", prompt("2.0.0"))])
         .commit("no prompt", &[("components/mu/README.md", text("soon"))])
         .commit("nu is new", &[(&path("nu"), prompt("1.0.0"))])
         .commit("nu is gone", &[(&path("nu"), None)])
-        .commit("omicron has another name", &[(&path("omicron"), None), (&path("omicron-two"), prompt("1.0.0"))])
-        .commit_on("side", "pi 1.1.0 on a branch", &format!("from :{mark}\n"), &[(&path("pi"), prompt("1.1.0"))])
+        .commit(
+            "omicron has another name",
+            &[(&path("omicron"), None), (&path("omicron-two"), prompt("1.0.0"))],
+        )
+        .commit_on(
+            "side",
+            "pi 1.1.0 on a branch",
+            &format!("from :{mark}\n"),
+            &[(&path("pi"), prompt("1.1.0"))],
+        )
         .commit_on("main", "merge the branch", "merge refs/heads/side\n", &[(&path("pi"), prompt("1.1.0"))])
         .commit("rho 1.9.0", &[(&path("rho"), prompt("1.9.0"))])
         .commit("a name that is no skill", &[(&path("Sigma"), prompt("1.0.0"))])
@@ -103,7 +115,8 @@ pub(super) fn expected(names: &Names) -> Vec<(String, String)> {
 fn exactly_what_rose_in_thirty_commits_is_fired() {
     let stage = Stage::new(&thirty(before()));
     let names = names(&stage.github);
-    let count = stage.github.git(super::REPO, &["rev-list", "--count", &format!("{}..main", names.of("before"))]);
+    let count =
+        stage.github.git(super::REPO, &["rev-list", "--count", &format!("{}..main", names.of("before"))]);
     assert_eq!(count, "30");
     for _ in 0..RAISED.len() {
         stage.service.answer(202, r#"{"job_id":"job-1"}"#);

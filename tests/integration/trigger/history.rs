@@ -105,7 +105,12 @@ impl History {
 /// All commits of all branches, by their subjects.
 pub(super) fn names(github: &MockGithub) -> Names {
     let log = github.git(REPO, &["log", "--all", "--reflog", "--format=%H %s"]);
-    Names(log.lines().map(|line| line.split_once(' ').unwrap()).map(|(sha, s)| (s.to_owned(), sha.to_owned())).collect())
+    Names(
+        log.lines()
+            .map(|line| line.split_once(' ').unwrap())
+            .map(|(sha, s)| (s.to_owned(), sha.to_owned()))
+            .collect(),
+    )
 }
 
 /// The path of a component's prompt.

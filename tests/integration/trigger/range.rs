@@ -44,7 +44,11 @@ fn the_event_of_a_push_is_read() {
         let mut command = stage.workspace.command(&["trigger", "--url", &url, "--format", "json"]);
         command.env("GITHUB_EVENT_NAME", name).env("GITHUB_EVENT_PATH", &path).env("GITHUB_REPOSITORY", REPO);
         let output = command.output().unwrap();
-        (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
     };
     event(&path, "refs/heads/main", names.of("before"), names.of("alpha 1.1.0"));
     let (code, stdout, _) = run("push");
@@ -62,9 +66,15 @@ fn the_event_of_a_push_is_read() {
     hint: name a skill, or a push with `--before` and `--after`
     ");
     event(&path, "refs/tags/v1", names.of("before"), names.of("alpha 1.1.0"));
-    assert_eq!(run("push"), (Some(0), String::new(), "`refs/tags/v1` is no branch: nothing to evaluate\n".to_owned()));
+    assert_eq!(
+        run("push"),
+        (Some(0), String::new(), "`refs/tags/v1` is no branch: nothing to evaluate\n".to_owned())
+    );
     event(&path, "refs/heads/main", names.of("before"), ZEROS);
-    assert_eq!(run("push"), (Some(0), String::new(), "the branch was deleted: nothing to evaluate\n".to_owned()));
+    assert_eq!(
+        run("push"),
+        (Some(0), String::new(), "the branch was deleted: nothing to evaluate\n".to_owned())
+    );
     assert_eq!(stage.fired().len(), 1);
 }
 
@@ -74,7 +84,8 @@ fn a_history_written_anew_counts_from_the_last_common_commit() {
     let old = names(&stage.github).of("beta 2.0.0").to_owned();
     let before = names(&stage.github).of("before").to_owned();
     let from = format!("from {before}\n");
-    let anew = History::new(2).commit_on("main", "alpha 1.1.0, better", &from, &[(&path("alpha"), prompt("1.1.0"))]);
+    let anew =
+        History::new(2).commit_on("main", "alpha 1.1.0, better", &from, &[(&path("alpha"), prompt("1.1.0"))]);
     anew.add_to(&stage.github);
     let new = stage.github.git(REPO, &["rev-parse", "main"]);
     let output = stage.push(&old, &new).expect(0);
@@ -95,10 +106,13 @@ fn where_the_commit_before_is_gone_the_last_commit_is_looked_at() {
 
 #[test]
 fn more_files_than_github_compares_are_found_in_the_trees() {
-    let many: Vec<(String, Option<String>)> =
-        (0..320).map(|i| (format!("components/aaa/evals/cases/c{i:03}/input.md"), Some(format!("{i}")))).collect();
-    let many: Vec<(&str, Option<String>)> = many.iter().map(|(path, text)| (path.as_str(), text.clone())).collect();
-    let history = two_bumps().commit("many files", &many).commit("zeta 2.0.0", &[(&path("zeta"), prompt("2.0.0"))]);
+    let many: Vec<(String, Option<String>)> = (0..320)
+        .map(|i| (format!("components/aaa/evals/cases/c{i:03}/input.md"), Some(format!("{i}"))))
+        .collect();
+    let many: Vec<(&str, Option<String>)> =
+        many.iter().map(|(path, text)| (path.as_str(), text.clone())).collect();
+    let history =
+        two_bumps().commit("many files", &many).commit("zeta 2.0.0", &[(&path("zeta"), prompt("2.0.0"))]);
     let stage = Stage::new(&history);
     let names = names(&stage.github);
     for _ in 0..3 {

@@ -14,7 +14,8 @@ const WRITER: &str = "github_pat_writer";
 
 /// One rise long ago, five today.
 fn history() -> History {
-    let mut history = bumps::before().pause(60).commit("eta 1.10.0", &[(&path("eta"), prompt("1.10.0"))]).pause(35);
+    let mut history =
+        bumps::before().pause(60).commit("eta 1.10.0", &[(&path("eta"), prompt("1.10.0"))]).pause(35);
     for (subject, skill, version) in [
         ("alpha 1.1.0", "alpha", "1.1.0"),
         ("beta 2.0.0", "beta", "2.0.0"),
@@ -81,12 +82,21 @@ fn what_a_busy_service_left_out_is_fired_and_nothing_twice() {
     let (stage, names) = left_out();
     let beta = names.of("beta 2.0.0");
     stage.github.put_file(REPO, "leaderboard.json", board(&[("beta", beta), ("delta", names.of("before"))]));
-    propose(&stage, "eval-results/gamma-1234567-20261117T010203Z", &[("beta", beta), ("gamma", names.of("gamma 1.0.0"))]);
+    propose(
+        &stage,
+        "eval-results/gamma-1234567-20261117T010203Z",
+        &[("beta", beta), ("gamma", names.of("gamma 1.0.0"))],
+    );
     stage.service.state().looks_per_job = Some(3);
 
     let output = stage.sweep(&["--format", "json"]).expect(0);
-    let expected =
-        [("alpha", "running"), ("beta", "merged"), ("delta", "fired"), ("gamma", "proposed"), ("zeta", "fired")];
+    let expected = [
+        ("alpha", "running"),
+        ("beta", "merged"),
+        ("delta", "fired"),
+        ("gamma", "proposed"),
+        ("zeta", "fired"),
+    ];
     assert_eq!(outcomes(&output.stdout), pairs(&expected));
     let fired = stage.fired()[5..].to_vec();
     assert_eq!(fired, pairs(&[("delta", names.of("delta 2.1.0")), ("zeta", names.of("zeta 1.1.0"))]));
@@ -122,7 +132,11 @@ fn the_wait_has_an_end_and_what_is_left_is_told() {
     assert_eq!(stage.fired().len(), 5, "a service that is known to be busy is not asked");
     let left: Vec<&str> = output.stdout.lines().filter(|line| line.starts_with("busy")).collect();
     assert_eq!(left.len(), 4, "{}", output.stdout);
-    assert!(output.stderr.contains("error: `zeta` is not evaluated: the service evaluates `alpha`"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("error: `zeta` is not evaluated: the service evaluates `alpha`"),
+        "{}",
+        output.stderr
+    );
 }
 
 #[test]
@@ -142,8 +156,13 @@ fn a_refusal_does_not_stop_the_others() {
 fn a_dry_run_asks_for_nothing() {
     let (stage, _) = left_out();
     let output = stage.sweep(&["--dry-run", "--format", "json"]).expect(0);
-    let expected =
-        [("alpha", "running"), ("beta", "wanted"), ("delta", "wanted"), ("gamma", "wanted"), ("zeta", "wanted")];
+    let expected = [
+        ("alpha", "running"),
+        ("beta", "wanted"),
+        ("delta", "wanted"),
+        ("gamma", "wanted"),
+        ("zeta", "wanted"),
+    ];
     assert_eq!(outcomes(&output.stdout), pairs(&expected));
     assert_eq!(stage.fired().len(), 5);
 }
@@ -188,7 +207,11 @@ fn a_pull_request_from_a_fork_claims_nothing() {
     }]);
     let answer = Wrong::Status { status: 200, body: format!("{fork}"), headers: Default::default() };
     let route = "GET /repos/{owner}/{repo}/pulls".to_owned();
-    stage.github.add_fault(&Fault { what: What::Answer { route, after: false, answer }, times: Some(1), skip: 0 });
+    stage.github.add_fault(&Fault {
+        what: What::Answer { route, after: false, answer },
+        times: Some(1),
+        skip: 0,
+    });
     let output = stage.sweep(&["--dry-run", "--format", "json"]).expect(0);
     assert_eq!(outcomes(&output.stdout)[0], ("alpha".to_owned(), "wanted".to_owned()));
     let output = stage.sweep(&["--dry-run", "--format", "json"]).expect(0);

@@ -1,6 +1,7 @@
 //! What was left out: bumps of which the leaderboard, the open pull requests and the service know nothing are asked for again.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,10 +13,8 @@ use super::range::{Range, recent};
 use super::service::{CurrentJob, Job, Service};
 use crate::github::{ApiError, Client, OpenPull};
 use crate::model::{Failure, Replicates};
-use stand_in::Leaderboard;
+use crate::leaderboard::Leaderboard;
 
-/// Where the results of evaluations lie.
-const LEADERBOARD: &str = "leaderboard.json";
 /// What the branches of results begin with.
 const BRANCHES: &str = "eval-results/";
 /// A busy service is asked again after the pause, then less and less often, at last this rarely.
@@ -75,9 +74,8 @@ impl Known {
         if bumps.is_empty() {
             return Ok(known);
         }
-        if let Some(bytes) = patrol.client.file(patrol.repo, LEADERBOARD, branch).await? {
-            let board = Leaderboard::parse(&bytes)
-                .map_err(|error| Failure::config(format!("`{LEADERBOARD}` of `{branch}`: {error}")))?;
+        if let Some(bytes) = patrol.client.file(patrol.repo, Leaderboard::PATH, branch).await? {
+            let board = Leaderboard::parse(&bytes, Path::new(Leaderboard::PATH))?;
             for (place, bump) in bumps.iter().enumerate().filter(|(_, bump)| has_entry(&board, bump)) {
                 tracing::debug!("{} is merged", bump.skill);
                 known.outcomes.insert(place, Outcome::Merged);
@@ -108,17 +106,17 @@ impl Known {
         if open.is_empty() {
             return Ok(());
         }
-        let Some(bytes) = patrol.client.file(patrol.repo, LEADERBOARD, &pull.head.sha).await? else {
+        let Some(bytes) = patrol.client.file(patrol.repo, Leaderboard::PATH, &pull.head.sha).await? else {
             return Ok(());
         };
-        match Leaderboard::parse(&bytes) {
+        match Leaderboard::parse(&bytes, Path::new(Leaderboard::PATH)) {
             Ok(board) => {
                 for place in open.into_iter().filter(|place| has_entry(&board, &bumps[*place])) {
                     self.outcomes.insert(place, Outcome::Proposed { pull_request: pull.html_url.clone() });
                 }
             }
             Err(error) => self.warnings.push(format!(
-                "`{LEADERBOARD}` of pull request {} cannot be read, so it does not count: {error}",
+                "the leaderboard of pull request {} does not count: {error}",
                 pull.number
             )),
         }
@@ -196,26 +194,6 @@ impl Patrol<'_> {
             tokio::time::sleep(pause).await;
             pause = (pause * 3 / 2).min(LONGEST_PAUSE.max(self.pause));
             *jobs = self.service.jobs().await?;
-        }
-    }
-}
-
-mod stand_in {
-    #[derive(serde::Deserialize)]
-    pub(super) struct Leaderboard {
-        entries: Vec<E>,
-    }
-    #[derive(serde::Deserialize)]
-    pub(super) struct E {
-        pub(super) skill: String,
-        pub(super) prompt_commit: String,
-    }
-    impl Leaderboard {
-        pub(super) fn parse(bytes: &[u8]) -> Result<Self, serde_json::Error> {
-            serde_json::from_slice(bytes)
-        }
-        pub(super) fn entries(&self) -> &[E] {
-            &self.entries
         }
     }
 }

@@ -118,7 +118,8 @@ pub(super) fn path(skill: &str) -> String {
     format!("components/{skill}/prompt.md")
 }
 
-/// A prompt of this version.
+/// A prompt of this version, as a change.
+#[expect(clippy::unnecessary_wraps, reason = "a change that is nothing deletes")]
 pub(super) fn prompt(version: &str) -> Option<String> {
     Some(format!(
         "---\nname: some-extractor\nversion: {version}\ncategory: extraction\ndomain: grants\nstatus: stable\n---\n# Title\n\n> Purpose: none\n\n---\n\n## Prompt\n\nRead the letter.\n"

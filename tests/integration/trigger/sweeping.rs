@@ -1,8 +1,10 @@
 //! What was left out is fired again, and nothing twice.
 
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
+use run_evals::leaderboard::Leaderboard;
 use serde_json::{Value, json};
 
 use super::history::{History, Names, REPO, names, path, prompt};
@@ -30,9 +32,32 @@ fn history() -> History {
 
 /// A leaderboard with an entry for each of these.
 fn board(entries: &[(&str, &str)]) -> Vec<u8> {
-    let entries: Vec<Value> =
-        entries.iter().map(|(skill, commit)| json!({ "skill": skill, "prompt_commit": commit })).collect();
-    json!({ "schema_version": 1, "entries": entries }).to_string().into_bytes()
+    let mut board = Leaderboard::empty();
+    for (skill, commit) in entries {
+        let digest = "0".repeat(64);
+        let entry = json!({
+            "skill": skill, "skill_version": "1.1.0", "prompt_commit": commit, "prompt_sha256": digest,
+            "prompt_body_sha256": digest, "dataset_commit": null, "cases_sha256": digest, "model": "quill",
+            "alias_target": null,
+            "params": { "temperature": null, "max_tokens": null, "seed": null, "structured_output": "none" },
+            "replicates": 1, "scorer_version": 1,
+            "cases": { "total": 0, "run": 0, "skipped": [] },
+            "calls": { "attempted": 0, "ok": 0, "api_error": 0, "parse_error": 0, "truncated": 0 },
+            "schema_valid": { "n": 0, "of": 0, "rate": null },
+            "accuracy": {
+                "score": null, "interval": null, "n_correct": 0, "n_incorrect": 0, "n_missing": 0,
+                "n_hallucinated": 0, "n_correct_absent": 0,
+            },
+            "reproducibility": {
+                "score": null, "interval": null, "fields_probed": 0, "fields_full_agreement": 0,
+                "exact_output_rate": null,
+            },
+            "tokens": { "prompt": 0, "completion": 0 },
+            "per_case": [],
+        });
+        board.insert(serde_json::from_value(entry).unwrap());
+    }
+    board.to_bytes()
 }
 
 /// Opens a pull request with a leaderboard.
@@ -205,7 +230,7 @@ fn a_pull_request_from_a_fork_claims_nothing() {
         "number": 7, "html_url": "https://github.com/stranger/prompt-library/pull/7",
         "head": { "ref": "eval-results/alpha-1234567-20261117T010203Z", "sha": head, "repo": { "full_name": "stranger/prompt-library" } },
     }]);
-    let answer = Wrong::Status { status: 200, body: format!("{fork}"), headers: Default::default() };
+    let answer = Wrong::Status { status: 200, body: format!("{fork}"), headers: BTreeMap::default() };
     let route = "GET /repos/{owner}/{repo}/pulls".to_owned();
     stage.github.add_fault(&Fault {
         what: What::Answer { route, after: false, answer },
@@ -227,4 +252,25 @@ fn a_service_that_is_not_there_is_told_before_anything_is_fired() {
 
     hint: check the address, the network and the proxy variables; a certificate of your own CA is trusted with `--ca-file` or the variable `RUN_EVALS_SERVE_CA`
     ");
+}
+
+#[test]
+fn a_leaderboard_that_somebody_edited_is_told() {
+    let (stage, names) = left_out();
+    let text = String::from_utf8(board(&[("beta", names.of("beta 2.0.0"))])).unwrap();
+    let edited = text.replace("\"quill\"", "\"quill\" ");
+    stage.github.put_file(REPO, "leaderboard.json", &edited);
+    let output = stage.sweep(&[]).expect(3);
+    insta::assert_snapshot!(output.stderr, @r"
+    error: `leaderboard.json:12` was changed by hand: here it is not what `run-evals` writes
+
+    hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
+    ");
+    // In a pull request it is only not believed.
+    stage.github.put_file(REPO, "leaderboard.json", board(&[]));
+    propose(&stage, "eval-results/beta-1234567-20261117T010203Z", &[]);
+    stage.github.put_file_on(REPO, "eval-results/beta-1234567-20261117T010203Z", "leaderboard.json", &edited);
+    let output = stage.sweep(&["--dry-run", "--format", "json"]).expect(0);
+    assert_eq!(outcomes(&output.stdout)[1], ("beta".to_owned(), "wanted".to_owned()));
+    insta::assert_snapshot!(output.stderr, @"warning: the leaderboard of pull request 1001 does not count: `leaderboard.json:12` was changed by hand: here it is not what `run-evals` writes");
 }

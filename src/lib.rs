@@ -20,3 +20,4 @@ pub mod providers;
 pub mod report;
 pub mod runner;
 pub mod scoring;
+pub mod serve;

@@ -17,7 +17,9 @@ pub(super) use dispatch::DispatchArgs;
 pub(super) use eval::{EvalArgs, GradingArgs};
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
 pub(super) use run::RunArgs;
-pub(super) use shared::{BatchArgs, Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs};
+pub(super) use shared::{
+    BatchArgs, Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs,
+};
 pub(super) use targets::{CheckArgs, TargetsCommand};
 
 use clap::{Args, Parser, Subcommand};

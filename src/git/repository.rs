@@ -85,6 +85,10 @@ impl Repository {
         self.get(&format!("refs/heads/{branch}^{{commit}}"), |header, _| Ok(header.id.clone()))
     }
 
+    pub(super) fn find_commit(&self, name: &str) -> anyhow::Result<Option<ObjectId>> {
+        self.get(&format!("{name}^{{commit}}"), |header, _| Ok(header.id.clone()))
+    }
+
     /// The names in a folder of a commit; `None` if there is no such folder.
     pub fn list(&self, commit: &ObjectId, folder: &str) -> anyhow::Result<Option<Vec<String>>> {
         let name = format!("{commit}:{folder}");

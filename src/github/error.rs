@@ -29,6 +29,9 @@ pub(super) enum About {
     Artifacts,
     Download,
     Comment,
+    Pull,
+    Label,
+    AutoMerge,
     Installation,
     InstallationToken,
 }

@@ -29,6 +29,7 @@ pub(super) enum About {
     Artifacts,
     Download,
     Comment,
+    Issue,
     Pull,
     Label,
     AutoMerge,

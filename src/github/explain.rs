@@ -15,6 +15,7 @@ const ACTIONS_READ: Permission = Permission { name: "Actions", key: "actions", l
 const ACTIONS_WRITE: Permission = Permission { name: "Actions", key: "actions", level: "write" };
 const CONTENTS_READ: Permission = Permission { name: "Contents", key: "contents", level: "read" };
 const COMMENTS_WRITE: Permission = Permission { name: "Pull requests", key: "pull-requests", level: "write" };
+const ISSUES_WRITE: Permission = Permission { name: "Issues", key: "issues", level: "write" };
 const METADATA_READ: Permission = Permission { name: "Metadata", key: "contents", level: "read" };
 
 const OLD_WORKFLOW: &str =
@@ -93,6 +94,7 @@ fn tried(Refusal { about, repo, subject, .. }: &Refusal) -> String {
         About::Artifacts => format!("list the artifacts of the run {subject} of `{repo}`"),
         About::Download => format!("download the artifact `{subject}` of `{repo}`"),
         About::Comment => format!("comment on pull request {subject} of `{repo}`"),
+        About::Issue => format!("tell of a failure in `{repo}`"),
         About::Pull => format!("open a pull request for `{subject}` in `{repo}`"),
         About::Label => format!("label pull request {subject} of `{repo}`"),
         About::AutoMerge => format!("let pull request {subject} of `{repo}` merge itself"),
@@ -198,6 +200,9 @@ fn not_found(refusal: &Refusal) -> String {
                 granting(refusal)
             )
         }
+        About::Issue => {
+            format!("check the name, and allow issues in the settings of `{repo}`: {}", granting(refusal))
+        }
         About::File
         | About::Artifacts
         | About::Download
@@ -278,6 +283,7 @@ fn granting(refusal: &Refusal) -> String {
 fn permission(about: About) -> Permission {
     match about {
         About::Dispatch | About::Cancel => ACTIONS_WRITE,
+        About::Issue => ISSUES_WRITE,
         About::Comment | About::Pull | About::Label | About::AutoMerge => COMMENTS_WRITE,
         About::File => CONTENTS_READ,
         About::Repository | About::Installation | About::InstallationToken => METADATA_READ,

@@ -1,7 +1,7 @@
 //! GitHub: its REST API, its tokens, and the artifact service of a running job. The only place that knows octocrab.
 //!
 //! `transport` is the way out, `call` one request with its repetitions, `limits` and `patience` how long it waits, `error`
-//! and `explain` what the user reads when GitHub says no. `repository`, `dispatch`, `runs`, `logs`, `artifacts`, `comments` and `pulls` are
+//! and `explain` what the user reads when GitHub says no. `repository`, `dispatch`, `runs`, `logs`, `artifacts`, `comments`, `issues` and `pulls` are
 //! the routes.
 //! `token` finds the credentials and `app` makes those of a GitHub App. `results` is the protocol by which a container
 //! action uploads artifacts; no REST route can.
@@ -14,6 +14,7 @@ mod comments;
 mod dispatch;
 mod error;
 mod explain;
+mod issues;
 mod limits;
 mod logs;
 mod patience;

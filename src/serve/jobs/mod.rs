@@ -7,5 +7,6 @@ mod slot;
 mod store;
 
 pub use job::{Job, JobId, JobState, Progress};
+pub use slot::Current;
 pub(super) use slot::{NoPlace, Slot, Taken};
 pub use store::Store;

@@ -80,6 +80,17 @@ pub struct Evaluated {
     pub(super) kept: std::path::PathBuf,
 }
 
+impl Evaluated {
+    /// The leaderboard with these entries in it, as the library would have it.
+    pub fn leaderboard_bytes(&self) -> Vec<u8> {
+        let mut leaderboard = self.leaderboard.clone();
+        for entry in &self.entries {
+            leaderboard.insert(entry.clone());
+        }
+        leaderboard.to_bytes()
+    }
+}
+
 /// How the calls of an evaluation ended. None of this is in an entry but the counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct CallCounts {

@@ -5,6 +5,7 @@ mod bundle;
 mod collect;
 mod dispatch;
 mod eval;
+mod evaluate;
 mod report;
 mod run;
 mod shared;
@@ -15,6 +16,7 @@ pub(super) use bundle::{BundleArgs, BundleCommand};
 pub(super) use collect::CollectArgs;
 pub(super) use dispatch::DispatchArgs;
 pub(super) use eval::{EvalArgs, GradingArgs};
+pub(super) use evaluate::{EvaluateArgs, PublishArgs};
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
 pub(super) use run::RunArgs;
 pub(super) use shared::{
@@ -57,6 +59,7 @@ impl Cli {
             | Command::Run(_)
             | Command::Report(_)
             | Command::Bundle(_)
+            | Command::Evaluate(_)
             | Command::Targets(_) => false,
         }
     }
@@ -89,6 +92,8 @@ pub enum Command {
     Report(ReportCommandArgs),
     /// Compile a suite and all it refers to into a directory that runs anywhere
     Bundle(BundleArgs),
+    /// Evaluate a skill of a skill library: call, score, and put the entries on its leaderboard
+    Evaluate(Box<EvaluateArgs>),
     /// Answer one call of AgentV; calls that come together leave as one batch
     Adapter(AdapterArgs),
     /// Check a targets file, or print its schema

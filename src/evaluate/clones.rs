@@ -38,6 +38,13 @@ pub(super) struct Origin {
     token: Option<Secret>,
 }
 
+impl Origin {
+    /// An address, and who asks there.
+    pub(super) fn new(url: &str, token: Option<Secret>) -> Self {
+        Self { url: Some(url.to_owned()), token }
+    }
+}
+
 type Result<T> = std::result::Result<T, CheckoutError>;
 
 /// Finds out where a clone comes from, and gets a token where that is GitHub.

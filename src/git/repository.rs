@@ -159,7 +159,19 @@ impl Repository {
         message: &str,
         files: &mut [NewFile<'_>],
     ) -> anyhow::Result<Committed> {
-        let error = match import(&self.dir, branch, parent, message, files)? {
+        self.commit_as(None, branch, parent, message, files)
+    }
+
+    /// The same as somebody else than run-evals: `Name <address>`. Of a new branch the parent may be any commit.
+    pub fn commit_as(
+        &self,
+        identity: Option<&str>,
+        branch: &str,
+        parent: Option<&ObjectId>,
+        message: &str,
+        files: &mut [NewFile<'_>],
+    ) -> anyhow::Result<Committed> {
+        let error = match import(&self.dir, identity, branch, parent, message, files)? {
             Imported::Done => return Ok(Committed::Done),
             Imported::Failed(error) => error,
         };

@@ -177,6 +177,11 @@ impl MockGithub {
         self.get("/comments")
     }
 
+    /// Every pull request so far.
+    pub(crate) fn pulls(&self) -> Vec<PullView> {
+        self.get("/pulls")
+    }
+
     /// Every run so far.
     pub(crate) fn runs(&self) -> Vec<RunView> {
         self.get("/runs")

@@ -7,7 +7,7 @@ use super::export::export;
 use super::failure::{CheckoutError, CheckoutProblem};
 use super::order::{Order, Pinned};
 use super::place::Place;
-use crate::config::{Models, Skill};
+use crate::config::{Models, Skill, SkillError};
 use crate::git::{ObjectId, check_out_apart};
 use crate::leaderboard::Leaderboard;
 use crate::model::CommitSha;
@@ -156,7 +156,11 @@ fn read_skill(
     export(library, commit, &order.skill, folder.path())?;
     let root = datasets.map(|datasets| datasets.root.as_path());
     let skill = Skill::read(folder.path(), &order.skill, root)
-        .map_err(|failure| CheckoutError::invalid(without(failure.into(), folder.path())))?;
+        .map_err(|error| {
+            let is_unknown = matches!(error, SkillError::Unknown { .. });
+            let problem = if is_unknown { CheckoutProblem::UnknownSkill } else { CheckoutProblem::Invalid };
+            CheckoutError::of(problem, anyhow::Error::new(without(error.into(), folder.path())))
+        })?;
     if let Some(Datasets { clone, commit, .. }) = datasets {
         for path in skill.cases.iter().filter_map(|case| case.dataset_file.as_deref()) {
             // The directory may have files that no commit has.

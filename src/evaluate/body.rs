@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::run::Evaluated;
-use crate::model::{Entry, Ratio, printable};
+use crate::model::{Entry, Ratio, SemVersion, printable};
 use crate::report::inert_markdown;
 
 /// How much of a stranger's text is repeated.
@@ -134,12 +134,7 @@ fn previous<'e>(evaluated: &'e Evaluated, entry: &Entry) -> Option<&'e Entry> {
     let same = known.iter().find(|known| known.key() == key);
     let of_model =
         known.iter().filter(|known| known.skill == entry.skill && known.model == entry.model);
-    same.or_else(|| of_model.max_by_key(|known| version(&known.skill_version)))
-}
-
-/// A version in its order; what is no version comes first.
-fn version(text: &str) -> Vec<u64> {
-    text.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+    same.or_else(|| of_model.max_by_key(|known| known.skill_version.parse::<SemVersion>().ok()))
 }
 
 fn share(ratio: Option<Ratio>) -> String {

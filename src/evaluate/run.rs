@@ -158,7 +158,7 @@ pub async fn run(
     Ok(Evaluated {
         id: id.clone(),
         skill: checkout.skill.name.clone(),
-        skill_version: checkout.skill.version.clone(),
+        skill_version: checkout.skill.version.to_string(),
         replicates: checkout.order.replicates,
         pinned: checkout.pinned.clone(),
         entries,

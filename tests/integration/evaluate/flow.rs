@@ -91,7 +91,7 @@ fn the_first_target_that_has_a_model_serves_it_and_its_own_settings_play_no_part
     let output = stage.evaluate(&["--replicates", "1", "-q", "--format", "json"]).expect(0);
     let result: Value = serde_json::from_str(&output.stdout).unwrap();
     insta::assert_snapshot!(result["not_served"][0]["reason"].as_str().unwrap(), @"target `mindrouter` lists it, but its `allow_models` does not");
-    assert_eq!(result["entries"].as_array().unwrap().len(), 1);
+    assert_eq!(result["entries"].as_array().unwrap().len(), 2);
 }
 
 #[test]

@@ -6,4 +6,4 @@ mod flow;
 mod hostile;
 mod mistakes;
 mod publish;
-mod stage;
+pub(crate) mod stage;

@@ -9,24 +9,24 @@ use serde_json::{Value, json};
 use crate::support::github::{MockGithub, NewRepo, NewToken, TokenKind};
 use crate::support::{MockLlm, Output, Workspace};
 
-pub(super) const LIBRARY: &str = "meadow/skills";
-pub(super) const DATASETS: &str = "meadow/evaluation-data-sets";
-pub(super) const SKILL: &str = "grant-letter-extraction";
+pub(crate) const LIBRARY: &str = "meadow/skills";
+pub(crate) const DATASETS: &str = "meadow/evaluation-data-sets";
+pub(crate) const SKILL: &str = "grant-letter-extraction";
 /// Twelve cases.
-pub(super) const CASES: u64 = 12;
+pub(crate) const CASES: u64 = 12;
 /// The token of a bot that may do all that it takes.
-pub(super) const TOKEN: &str = "github_pat_evaluator";
+pub(crate) const TOKEN: &str = "github_pat_evaluator";
 /// The key of the gateway.
-pub(super) const KEY: &str = "mr2_key_of_the_gateway";
+pub(crate) const KEY: &str = "mr2_key_of_the_gateway";
 
-pub(super) struct Stage {
-    pub(super) workspace: Workspace,
-    pub(super) github: MockGithub,
+pub(crate) struct Stage {
+    pub(crate) workspace: Workspace,
+    pub(crate) github: MockGithub,
 }
 
 impl Stage {
     /// Both repositories with the fixtures, clones of them in `library` and `datasets`, and a token in `token.txt`.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let github = MockGithub::start();
         let workspace = Workspace::new().env("MINDROUTER_KEY", KEY);
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/skills");
@@ -53,7 +53,7 @@ impl Stage {
     }
 
     /// A token that may do this in the library, and read the data sets.
-    pub(super) fn token(&self, text: &str, kind: TokenKind, grants: &[(&str, &str)]) {
+    pub(crate) fn token(&self, text: &str, kind: TokenKind, grants: &[(&str, &str)]) {
         let map = |grants: &[(&str, &str)]| -> BTreeMap<String, String> {
             grants.iter().map(|(name, access)| ((*name).to_owned(), (*access).to_owned())).collect()
         };
@@ -70,7 +70,7 @@ impl Stage {
     }
 
     /// A clone in a directory, whose `origin` is the simulated GitHub.
-    pub(super) fn clone_of(&self, repo: &str, to: &str, options: &[&str]) -> PathBuf {
+    pub(crate) fn clone_of(&self, repo: &str, to: &str, options: &[&str]) -> PathBuf {
         let path = self.workspace.path(to);
         let from = format!("file://{}", self.github.git_dir(repo).display());
         let args = [&["clone", "--quiet"], options, &[&from, path.to_str().unwrap()]].concat();
@@ -81,11 +81,11 @@ impl Stage {
     }
 
     /// Changes files of the library's default branch, as somebody else would; gives the commit.
-    pub(super) fn push(&self, change: impl FnOnce(&Path)) -> String {
+    pub(crate) fn push(&self, change: impl FnOnce(&Path)) -> String {
         self.push_to("main", &[], change)
     }
 
-    pub(super) fn push_to(&self, branch: &str, options: &[&str], change: impl FnOnce(&Path)) -> String {
+    pub(crate) fn push_to(&self, branch: &str, options: &[&str], change: impl FnOnce(&Path)) -> String {
         let dir = self.clone_of(LIBRARY, "elsewhere", &[]);
         git(&dir, &["checkout", "--quiet", "-B", branch]);
         change(&dir);
@@ -99,7 +99,7 @@ impl Stage {
     }
 
     /// A gateway with two models and an alias, whose answers are right but for what each of them is wont to get wrong.
-    pub(super) fn gateway(&self, options: &[&str]) -> MockLlm {
+    pub(crate) fn gateway(&self, options: &[&str]) -> MockLlm {
         self.workspace.write("answers.jsonl", answers());
         let file = self.workspace.path("answers.jsonl");
         let models = [
@@ -114,21 +114,21 @@ impl Stage {
     }
 
     /// The operator's targets, with further lines of the gateway.
-    pub(super) fn targets(&self, llm: &MockLlm, more: &str) {
+    pub(crate) fn targets(&self, llm: &MockLlm, more: &str) {
         let text = format!(
             "targets:\n  - name: mindrouter\n    provider: openai-compatible\n    base_url: {}\n    \
-             api_key: ${{{{ MINDROUTER_KEY }}}}\n    retry_initial_delay_ms: 10\n    retry_max_delay_ms: 50\n{more}",
+             model: meadow/quill-large\n    api_key: ${{{{ MINDROUTER_KEY }}}}\n    retry_initial_delay_ms: 10\n    retry_max_delay_ms: 50\n{more}",
             llm.base_url()
         );
         self.workspace.write("targets.yaml", text);
     }
 
     /// `evaluate` with the clones, the token and this GitHub.
-    pub(super) fn evaluate(&self, more: &[&str]) -> Output {
+    pub(crate) fn evaluate(&self, more: &[&str]) -> Output {
         self.workspace.run(&self.args(more).iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    pub(super) fn args(&self, more: &[&str]) -> Vec<String> {
+    pub(crate) fn args(&self, more: &[&str]) -> Vec<String> {
         let api = self.github.urls().api_url.clone();
         let args = [
             "evaluate", SKILL, "--library", "library", "--datasets", "datasets", "--token-file", "token.txt",
@@ -138,12 +138,12 @@ impl Stage {
     }
 
     /// The commit of a branch of the library.
-    pub(super) fn commit(&self, branch: &str) -> String {
+    pub(crate) fn commit(&self, branch: &str) -> String {
         self.github.git(LIBRARY, &["rev-parse", branch])
     }
 
     /// A file on a branch of the library.
-    pub(super) fn file(&self, branch: &str, path: &str) -> String {
+    pub(crate) fn file(&self, branch: &str, path: &str) -> String {
         self.github.git(LIBRARY, &["show", &format!("{branch}:{path}")])
     }
 }
@@ -172,7 +172,7 @@ fn answers() -> String {
 }
 
 /// The cases, and what is expected of each.
-pub(super) fn expected() -> Vec<(String, Value)> {
+pub(crate) fn expected() -> Vec<(String, Value)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let cases = root.join(format!("fixtures/skills/library/components/{SKILL}/evals/cases"));
     let mut all: Vec<(String, Value)> = std::fs::read_dir(cases)
@@ -188,7 +188,7 @@ pub(super) fn expected() -> Vec<(String, Value)> {
     all
 }
 
-pub(super) fn git(dir: &Path, args: &[&str]) -> String {
+pub(crate) fn git(dir: &Path, args: &[&str]) -> String {
     let identity = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.com", "-c", "commit.gpgsign=false"];
     let output = Command::new("git")
         .current_dir(dir)
@@ -202,7 +202,7 @@ pub(super) fn git(dir: &Path, args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
 }
 
-pub(super) fn commit_all(dir: &Path, message: &str) {
+pub(crate) fn commit_all(dir: &Path, message: &str) {
     git(dir, &["add", "--all", "."]);
     git(dir, &["commit", "--quiet", "--allow-empty", "-m", message]);
 }

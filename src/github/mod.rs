@@ -1,7 +1,8 @@
 //! GitHub: its REST API, its tokens, and the artifact service of a running job. The only place that knows octocrab.
 //!
 //! `transport` is the way out, `call` one request with its repetitions, `limits` and `patience` how long it waits, `error`
-//! and `explain` what the user reads when GitHub says no. `repository`, `dispatch`, `runs`, `logs`, `artifacts`, `comments`, `history` and `open_pulls` are
+//! and `explain` what the user reads when GitHub says no. `repository`, `dispatch`, `runs`, `logs`, `artifacts`, `comments`, `history`,
+//! `issues`, `open_pulls` and `pulls` are
 //! the routes.
 //! `token` finds the credentials and `app` makes those of a GitHub App. `results` is the protocol by which a container
 //! action uploads artifacts; no REST route can.
@@ -15,10 +16,12 @@ mod dispatch;
 mod error;
 mod explain;
 mod history;
+mod issues;
 mod limits;
 mod logs;
 mod open_pulls;
 mod patience;
+mod pulls;
 mod repository;
 mod results;
 mod runs;
@@ -39,6 +42,7 @@ pub use history::{
 };
 pub use open_pulls::{OpenPull, PullHead, PullRepo};
 pub use patience::Patience;
+pub use pulls::{NewPull, Pull};
 pub use repository::{RepositoryInfo, Workflow};
 pub use results::{DuplicateArtifact, ResultsService, ServiceArtifact};
 pub use runs::{Etag, Job, Polled, Run, Step};

@@ -36,6 +36,8 @@ pub(crate) fn routes() -> axum::Router<Arc<World>> {
         .route("/pushes", get(pushes))
         .route("/comments", get(comments))
         .route("/pulls", get(pulls))
+        .route("/issues", get(issues))
+        .route("/commit-comments", get(commit_comments))
         .route("/runs", get(runs))
         .route("/runs/{id}/stop", post(stop))
 }
@@ -153,6 +155,14 @@ async fn pushes(State(world): World_) -> Json<Value> {
 
 async fn comments(State(world): World_) -> Json<Value> {
     Json(json!(world.lock().comments))
+}
+
+async fn issues(State(world): World_) -> Json<Value> {
+    Json(json!(world.lock().issues))
+}
+
+async fn commit_comments(State(world): World_) -> Json<Value> {
+    Json(json!(world.lock().commit_comments))
 }
 
 async fn pulls(State(world): World_) -> Json<Value> {

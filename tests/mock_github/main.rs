@@ -23,6 +23,7 @@ mod pkt_line;
 mod pulls;
 mod push_rules;
 mod reply;
+mod reports;
 mod repos;
 mod results_service;
 mod run;
@@ -135,6 +136,7 @@ fn main_routes(world: &Arc<World>) -> Router {
         .merge(history::routes())
         .merge(issues::routes())
         .merge(pulls::routes())
+        .merge(reports::routes())
         .merge(account::routes());
     let graphql = Router::new().route("/graphql", post(account::graphql));
     let routes = if world.options.tls {

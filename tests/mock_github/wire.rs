@@ -350,6 +350,44 @@ pub(crate) struct PullView {
     pub(crate) auto_merge: Option<String>,
 }
 
+/// An issue.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct IssueView {
+    /// Its id.
+    pub(crate) id: u64,
+    /// Its number.
+    pub(crate) number: u64,
+    /// `owner/name`.
+    pub(crate) repo: String,
+    /// Who opened it.
+    pub(crate) login: String,
+    /// Its title.
+    pub(crate) title: String,
+    /// What it says.
+    pub(crate) body: String,
+    /// `open` or `closed`.
+    pub(crate) state: String,
+    /// How often it was changed.
+    pub(crate) updates: u64,
+}
+
+/// A comment on a commit.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct CommitCommentView {
+    /// Its id.
+    pub(crate) id: u64,
+    /// `owner/name`.
+    pub(crate) repo: String,
+    /// On which commit.
+    pub(crate) commit: String,
+    /// Who wrote it.
+    pub(crate) login: String,
+    /// What it says.
+    pub(crate) body: String,
+    /// How often it was changed.
+    pub(crate) updates: u64,
+}
+
 /// A run, as the tests look at it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RunView {

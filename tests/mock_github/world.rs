@@ -14,7 +14,7 @@ use crate::limits::Limits;
 use crate::openapi::OpenApi;
 use crate::options::Options;
 use crate::run::Run;
-use crate::wire::{CommentView, PullView, Push, Ready, Recorded, TokenKind, Violation};
+use crate::wire::{CommentView, CommitCommentView, IssueView, PullView, Push, Ready, Recorded, TokenKind, Violation};
 
 /// The server's state and what never changes.
 pub(crate) struct World {
@@ -65,6 +65,10 @@ pub(crate) struct State {
     pub(crate) comments: Vec<CommentView>,
     /// Every pull request, in order.
     pub(crate) pulls: Vec<PullView>,
+    /// Every issue, in order.
+    pub(crate) issues: Vec<IssueView>,
+    /// Every comment on a commit, in order.
+    pub(crate) commit_comments: Vec<CommitCommentView>,
     last_id: u64,
 }
 

@@ -5,8 +5,10 @@ mod bundle;
 mod collect;
 mod dispatch;
 mod eval;
+mod evaluate;
 mod report;
 mod run;
+mod serve;
 mod service;
 mod shared;
 mod sweep;
@@ -18,8 +20,10 @@ pub(super) use bundle::{BundleArgs, BundleCommand};
 pub(super) use collect::CollectArgs;
 pub(super) use dispatch::DispatchArgs;
 pub(super) use eval::{EvalArgs, GradingArgs};
+pub(super) use evaluate::{EvaluateArgs, PublishArgs};
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
 pub(super) use run::RunArgs;
+pub(super) use serve::ServeArgs;
 pub(super) use service::ServiceArgs;
 pub(super) use shared::{
     BatchArgs, Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs,
@@ -63,10 +67,17 @@ impl Cli {
             | Command::Run(_)
             | Command::Report(_)
             | Command::Bundle(_)
+            | Command::Serve(_)
+            | Command::Evaluate(_)
             | Command::Trigger(_)
             | Command::Sweep(_)
             | Command::Targets(_) => false,
         }
+    }
+
+    /// Whether the command has a log of its own, and starts it itself.
+    pub fn keeps_a_log(&self) -> bool {
+        matches!(self.command, Command::Serve(_))
     }
 }
 
@@ -97,12 +108,16 @@ pub enum Command {
     Report(ReportCommandArgs),
     /// Compile a suite and all it refers to into a directory that runs anywhere
     Bundle(BundleArgs),
+    /// Evaluate a skill of a skill library: call, score, and put the entries on its leaderboard
+    Evaluate(Box<EvaluateArgs>),
     /// Ask the service to evaluate a skill, or all whose version rose in a push
     Trigger(TriggerArgs),
     /// Ask the service again for the evaluations that are missing
     Sweep(SweepArgs),
     /// Answer one call of AgentV; calls that come together leave as one batch
     Adapter(AdapterArgs),
+    /// Take orders for evaluations over HTTP, on a machine that can reach the models
+    Serve(Box<ServeArgs>),
     /// Check a targets file, or print its schema
     #[command(subcommand)]
     Targets(TargetsCommand),

@@ -21,6 +21,10 @@ mod gh;
 mod html_report;
 mod image;
 mod junit;
+mod skills;
+#[expect(dead_code, reason = "the other tests use the rest")]
+#[path = "../integration/evaluate/stage.rs"]
+mod skills_stage;
 #[expect(dead_code, reason = "the other tests use the rest")]
 #[path = "../integration/remote/stage.rs"]
 mod stage;

@@ -58,6 +58,7 @@ async fn new_repo(State(world): World_, Json(new): Json<NewRepo>) -> Reply {
         allow_auto_merge: new.allow_auto_merge,
         default_branch,
         secrets: new.secrets,
+        variables: new.variables,
         machine_env: new.machine_env,
         workflows: std::collections::BTreeMap::new(),
         created_at: Timestamp::now(),

@@ -36,6 +36,8 @@ pub(crate) struct NewRepo {
     pub(crate) default_branch: Option<String>,
     /// What `${{ secrets.NAME }}` gives.
     pub(crate) secrets: BTreeMap<String, String>,
+    /// What `${{ vars.NAME }}` gives.
+    pub(crate) variables: BTreeMap<String, String>,
     /// Further variables of every leg, as a self-hosted runner's machine would set them.
     pub(crate) machine_env: BTreeMap<String, String>,
 }

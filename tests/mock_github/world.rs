@@ -91,6 +91,8 @@ pub(crate) struct Repo {
     pub(crate) default_branch: String,
     /// What `${{ secrets.NAME }}` gives.
     pub(crate) secrets: BTreeMap<String, String>,
+    /// What `${{ vars.NAME }}` gives.
+    pub(crate) variables: BTreeMap<String, String>,
     /// Further variables of every leg.
     pub(crate) machine_env: BTreeMap<String, String>,
     /// By path: the number, and whether it is switched off.

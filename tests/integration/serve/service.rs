@@ -47,23 +47,20 @@ impl Service {
         let mut child = workspace.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = Arc::new(Mutex::new(String::new()));
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut address = None;
-        while address.is_none() {
+        loop {
             let Some(Ok(line)) = lines.next() else { panic!("it did not start: {}", stderr.lock().unwrap()) };
-            address = line.split_once("listening on ").and_then(|(_, url)| url.split_once("://"));
-            let found = address.map(|(_, address)| address.to_owned());
             stderr.lock().unwrap().push_str(&format!("{line}\n"));
-            if let Some(address) = found {
-                let more = Arc::clone(&stderr);
-                std::thread::spawn(move || {
-                    for line in lines.map_while(Result::ok) {
-                        more.lock().unwrap().push_str(&format!("{line}\n"));
-                    }
-                });
-                return Self { child, address, stderr };
-            }
+            let Some((_, address)) = line.strip_prefix("listening on ").and_then(|url| url.split_once("://")) else {
+                continue;
+            };
+            let (address, more) = (address.to_owned(), Arc::clone(&stderr));
+            std::thread::spawn(move || {
+                for line in lines.map_while(Result::ok) {
+                    more.lock().unwrap().push_str(&format!("{line}\n"));
+                }
+            });
+            return Self { child, address, stderr };
         }
-        unreachable!("the loop ends with an address")
     }
 
     /// Everything on stderr so far.

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::service::{Service, wait_for};
-use crate::evaluate::stage::{DATASETS, LIBRARY, SKILL, Stage, commit_all, git};
+use super::service::Service;
+use crate::evaluate::stage::{LIBRARY, SKILL, Stage, commit_all, git};
 use crate::support::github::{Fault, TokenKind, What, Wrong};
 
 /// The reason of a refusal, without what differs from run to run.
@@ -96,7 +96,7 @@ fn a_remote_that_is_down() {
     let _llm = stage.gateway(&[]);
     let service = Service::start(&stage, &QUIETLY);
     let down = |route: &str| {
-        let answer = Wrong::Status { status: 503, body: "down".to_owned() };
+        let answer = Wrong::Status { status: 503, body: "down".to_owned(), headers: Default::default() };
         let what = What::Answer { route: route.to_owned(), after: false, answer };
         stage.github.add_fault(&Fault { what, times: None, skip: 0 })
     };
@@ -142,32 +142,4 @@ fn a_model_that_always_fails() {
     let _llm = stage.gateway(&[]);
     works(&service);
     insta::assert_snapshot!(job["reason"].as_str().unwrap(), @"");
-}
-
-#[test]
-fn a_disk_that_is_full() {
-    let stage = Stage::new();
-    let _llm = stage.gateway(&[]);
-    // Large files cannot be written any more: what a full disk does to a service, without a disk of one's own.
-    let service = Service::start(&stage, &QUIETLY);
-    works(&service);
-    drop(service);
-    let limited = Service::limited(&stage, &QUIETLY, 60_000);
-    let answer = limited.order(&skill());
-    let told = match answer.status {
-        202 => {
-            let id = answer.json()["job_id"].as_str().unwrap().to_owned();
-            limited.ended(&id, "failed")["reason"].as_str().unwrap().to_owned()
-        }
-        _ => answer.expect(503)["error"].as_str().unwrap().to_owned(),
-    };
-    wait_for(|| !limited.is_busy());
-    println!("{told}");
-    drop(limited);
-    let service = Service::start(&stage, &QUIETLY);
-    works(&service);
-    for (repo, dir) in [(LIBRARY, "library"), (DATASETS, "datasets")] {
-        git(&stage.workspace.path(dir), &["fsck", "--no-dangling"]);
-        assert!(!repo.is_empty());
-    }
 }

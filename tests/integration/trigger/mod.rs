@@ -4,6 +4,7 @@ mod asking;
 mod bumps;
 mod history;
 mod range;
+mod real;
 mod service;
 mod sweeping;
 

@@ -80,13 +80,16 @@ pub async fn recent(
         base = *parent;
     }
     let head = head.sha.as_str();
-    let range = match base {
+    let mut range = match base {
         None => whole(client, repo, head).await?,
         Some(base) => match between(client, repo, base, head).await? {
             Some(range) => range,
             None => last_commit(client, repo, head).await?,
         },
     };
+    if commits.len() >= MOST_PAGES * 100 {
+        range.warnings.push(format!("there are more commits: looked at the last {}", commits.len()));
+    }
     Ok(Some(range))
 }
 

@@ -206,9 +206,12 @@ impl Service {
             )
         };
         match self.ask(Method::GET, "jobs", None, LARGEST_LIST).await {
-            Ok((200, body)) => serde_json::from_slice::<List>(&body).map(|list| list.jobs).map_err(|error| {
-                failed(format!("the answer cannot be used: {}", printable(&error.to_string())))
-            }),
+            Ok((200, body)) => match serde_json::from_slice::<List>(&body) {
+                Ok(list) => Ok(list.jobs.into_iter().map(|job| self.inert(job)).collect()),
+                Err(error) => {
+                    Err(failed(format!("the answer cannot be used: {}", printable(&error.to_string()))))
+                }
+            },
             Ok((status, body)) => {
                 let failure = failed(format!("it answered {status}: {}", self.reason(&body)));
                 Err(match hint(status) {
@@ -219,6 +222,11 @@ impl Service {
             Err(Answer::Nothing { cause, .. }) => Err(failed(cause).hint(UNREACHABLE)),
             Err(_) => Err(failed("no answer".to_owned())),
         }
+    }
+
+    /// The job with names that can be shown.
+    fn inert(&self, job: Job) -> Job {
+        Job { job_id: self.shown(&job.job_id), skill: self.shown(&job.skill), ..job }
     }
 
     /// Host and port, for messages.

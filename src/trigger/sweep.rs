@@ -12,7 +12,7 @@ use super::fire::{Outcome, Shot, order};
 use super::range::{Range, recent};
 use super::service::{CurrentJob, Job, Service};
 use crate::github::{ApiError, Client, OpenPull};
-use crate::model::{Failure, Replicates};
+use crate::model::{Failure, Replicates, printable};
 use crate::leaderboard::Leaderboard;
 
 /// What the branches of results begin with.
@@ -112,12 +112,13 @@ impl Known {
         match Leaderboard::parse(&bytes, Path::new(Leaderboard::PATH)) {
             Ok(board) => {
                 for place in open.into_iter().filter(|place| has_entry(&board, &bumps[*place])) {
-                    self.outcomes.insert(place, Outcome::Proposed { pull_request: pull.html_url.clone() });
+                    self.outcomes.insert(place, Outcome::Proposed { pull_request: printable(&pull.html_url) });
                 }
             }
             Err(error) => self.warnings.push(format!(
-                "the leaderboard of pull request {} does not count: {error}",
-                pull.number
+                "the leaderboard of pull request {} does not count: {}",
+                pull.number,
+                printable(&error.to_string())
             )),
         }
         Ok(())

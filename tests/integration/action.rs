@@ -9,7 +9,8 @@ use run_evals::config::Document;
 use serde_json::Value;
 
 /// The commands that a step can name as its `mode`.
-const MODES: [&str; 8] = ["eval", "dispatch", "collect", "run", "report", "bundle", "trigger", "sweep"];
+const MODES: [&str; 9] =
+    ["eval", "dispatch", "collect", "run", "report", "bundle", "evaluate", "trigger", "sweep"];
 /// Commands that are no mode, and why.
 const NO_MODES: [(&str, &str); 3] = [
     ("adapter", "AgentV starts it"),
@@ -88,7 +89,7 @@ fn the_defaults_are_those_of_the_command_line() {
 #[test]
 fn the_mode_lists_every_command() {
     let told = description(&inputs()["mode"]);
-    assert_eq!(told, "The command: eval, dispatch, collect, run, report, bundle, trigger or sweep.");
+    assert_eq!(told, "The command: eval, dispatch, collect, run, report, bundle, evaluate, trigger or sweep.");
     let mut root = Cli::command();
     root.build();
     let commands: Vec<_> =
@@ -101,7 +102,7 @@ fn the_mode_lists_every_command() {
 fn the_outputs_are_the_promised_ones() {
     let action = action();
     let outputs: Vec<_> = action["outputs"].as_object().unwrap().keys().collect();
-    let promised = "batch-id run-id run-url results-branch results-path answered failed cost-usd passed score job-id fired bundle-path bundle-sha256";
+    let promised = "batch-id run-id run-url results-branch results-path answered failed cost-usd passed score pull-request job-id fired bundle-path bundle-sha256";
     assert_eq!(outputs, promised.split(' ').collect::<Vec<_>>());
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::support::Workspace;
 
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 11] = [
     "eval",
     "dispatch",
     "collect",
@@ -14,6 +14,7 @@ const COMMANDS: [&str; 10] = [
     "targets check",
     "report",
     "bundle",
+    "evaluate",
     "trigger",
     "sweep",
 ];

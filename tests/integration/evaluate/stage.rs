@@ -137,8 +137,16 @@ impl Stage {
     pub(crate) fn args(&self, more: &[&str]) -> Vec<String> {
         let api = self.github.urls().api_url.clone();
         let args = [
-            "evaluate", SKILL, "--library", "library", "--datasets", "datasets", "--token-file", "token.txt",
-            "--github-api-url", &api,
+            "evaluate",
+            SKILL,
+            "--library",
+            "library",
+            "--datasets",
+            "datasets",
+            "--token-file",
+            "token.txt",
+            "--github-api-url",
+            &api,
         ];
         args.iter().chain(more).map(|arg| (*arg).to_owned()).collect()
     }
@@ -158,7 +166,8 @@ impl Stage {
 fn answers() -> String {
     let mut lines = String::new();
     for (case, expected) in expected() {
-        for (number, model) in ["meadow/quill-large", "meadow/quill-small", "quill-latest"].iter().enumerate() {
+        for (number, model) in ["meadow/quill-large", "meadow/quill-small", "quill-latest"].iter().enumerate()
+        {
             let mut answer = expected.clone();
             if number == 1 {
                 answer["kind"] = Value::from("something else");
@@ -200,7 +209,8 @@ pub(crate) fn git(dir: &Path, args: &[&str]) -> String {
 
 /// The same at another time.
 fn git_at(dir: &Path, args: &[&str], time: Option<&str>) -> String {
-    let identity = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.com", "-c", "commit.gpgsign=false"];
+    let identity =
+        ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.com", "-c", "commit.gpgsign=false"];
     let dates = time.into_iter().flat_map(|time| [("GIT_AUTHOR_DATE", time), ("GIT_COMMITTER_DATE", time)]);
     let output = Command::new("git")
         .envs(dates)
@@ -209,6 +219,9 @@ fn git_at(dir: &Path, args: &[&str], time: Option<&str>) -> String {
         .args(args)
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        // The same commits in every run: the intervals of an entry depend on its commit.
+        .env("GIT_AUTHOR_DATE", "2026-10-12T12:00:00Z")
+        .env("GIT_COMMITTER_DATE", "2026-10-12T12:00:00Z")
         .output()
         .unwrap();
     assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));

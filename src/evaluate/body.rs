@@ -28,9 +28,12 @@ pub fn pull_request_body(evaluated: &Evaluated, run_url: Option<&str>) -> String
         evaluated.entries.first().map_or(0, |entry| entry.cases.run),
         evaluated.entries.first().map_or(0, |entry| entry.cases.total),
     );
-    out.push_str(&leaderboard::markdown(&evaluated.entries, &evaluated.absent(), &evaluated.leaderboard, &|commit| {
-        evaluated.rank(commit)
-    }));
+    out.push_str(&leaderboard::markdown(
+        &evaluated.entries,
+        &evaluated.absent(),
+        &evaluated.leaderboard,
+        &|commit| evaluated.rank(commit),
+    ));
     let mut list = |title: &str, items: Vec<String>| {
         if !items.is_empty() && out.len() < LONGEST_BODY {
             let _ = write!(out, "\n{title}\n\n");
@@ -44,7 +47,8 @@ pub fn pull_request_body(evaluated: &Evaluated, run_url: Option<&str>) -> String
     });
     list("Models that are not served here:", not_served.collect());
     list("To know:", evaluated.warnings.iter().map(|warning| inert_markdown(warning, LONGEST)).collect());
-    let data = pinned.dataset_commit.as_ref().map(|commit| format!(", data sets at `{commit}`")).unwrap_or_default();
+    let data =
+        pinned.dataset_commit.as_ref().map(|commit| format!(", data sets at `{commit}`")).unwrap_or_default();
     let _ = write!(out, "\nModels as of `{}`{data}.", pinned.models_commit);
     if let Some(url) = run_url {
         let _ = write!(out, " [Workflow run]({}).", printable(url));
@@ -100,8 +104,11 @@ pub fn render_text(evaluated: &Evaluated) -> String {
 /// How an entry differs from the one before.
 fn change(evaluated: &Evaluated, entry: &Entry) -> String {
     let rank = |commit: &CommitSha| evaluated.rank(commit);
-    let Some(change) = leaderboard::previous(&evaluated.leaderboard, entry, &rank) else { return "new".to_owned() };
-    let against = format!("{} ({})", printable(&change.before.skill_version), change.before.prompt_commit.short());
+    let Some(change) = leaderboard::previous(&evaluated.leaderboard, entry, &rank) else {
+        return "new".to_owned();
+    };
+    let against =
+        format!("{} ({})", printable(&change.before.skill_version), change.before.prompt_commit.short());
     match change.accuracy {
         Some(points) => format!("{:+.1} points against {against}", f64::from(points) / 100.0),
         None => format!("not comparable with {against}"),

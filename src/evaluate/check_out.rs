@@ -158,19 +158,22 @@ fn read_skill(
     let folder = tempfile::Builder::new().prefix("library-").tempdir_in(&place.state).map_err(pull)?;
     export(library, commit, &order.skill, folder.path())?;
     let root = datasets.map(|datasets| datasets.root.as_path());
-    let skill = Skill::read(folder.path(), &order.skill, root)
-        .map_err(|error| {
-            let is_unknown = matches!(error, SkillError::Unknown { .. });
-            let problem = if is_unknown { CheckoutProblem::UnknownSkill } else { CheckoutProblem::Invalid };
-            CheckoutError::of(problem, anyhow::Error::new(without(error.into(), folder.path())))
-        })?;
+    let skill = Skill::read(folder.path(), &order.skill, root).map_err(|error| {
+        let is_unknown = matches!(error, SkillError::Unknown { .. });
+        let problem = if is_unknown { CheckoutProblem::UnknownSkill } else { CheckoutProblem::Invalid };
+        CheckoutError::of(problem, anyhow::Error::new(without(error.into(), folder.path())))
+    })?;
     if let Some(Datasets { clone, commit, .. }) = datasets {
         for path in skill.cases.iter().filter_map(|case| case.dataset_file.as_deref()) {
             // The directory may have files that no commit has.
             let known = clone.repository.read_blob(&format!("{commit}:{path}"), |_, _| Ok(()));
             if known.map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error))?.is_none() {
-                let message = format!("`{path}` is not in the commit {} of the data sets", super::clones::short(commit));
-                return Err(CheckoutError::new(CheckoutProblem::Dirty, message).hint("commit the file, or take it away"));
+                let message = format!(
+                    "`{path}` is not in the commit {} of the data sets",
+                    super::clones::short(commit)
+                );
+                return Err(CheckoutError::new(CheckoutProblem::Dirty, message)
+                    .hint("commit the file, or take it away"));
             }
         }
     }
@@ -211,8 +214,12 @@ fn ranks(
     leaderboard: &Leaderboard,
     order: &Order,
 ) -> Result<BTreeMap<CommitSha, u64>> {
-    let mut known: Vec<&CommitSha> =
-        leaderboard.entries().iter().filter(|entry| entry.skill == order.skill).map(|entry| &entry.prompt_commit).collect();
+    let mut known: Vec<&CommitSha> = leaderboard
+        .entries()
+        .iter()
+        .filter(|entry| entry.skill == order.skill)
+        .map(|entry| &entry.prompt_commit)
+        .collect();
     known.dedup();
     if known.is_empty() {
         return Ok(BTreeMap::new());
@@ -229,6 +236,8 @@ pub(super) fn read_leaderboard(library: &Opened) -> Result<Leaderboard> {
     let bytes = file.map_err(|error| CheckoutError::of(CheckoutProblem::Invalid, error))?;
     match bytes {
         None => Ok(Leaderboard::empty()),
-        Some(bytes) => Leaderboard::parse(&bytes, Path::new(Leaderboard::PATH)).map_err(CheckoutError::invalid),
+        Some(bytes) => {
+            Leaderboard::parse(&bytes, Path::new(Leaderboard::PATH)).map_err(CheckoutError::invalid)
+        }
     }
 }

@@ -21,8 +21,9 @@ use crate::exchange::LocalExchange;
 use crate::leaderboard::{Absent, AbsentReason, Leaderboard};
 use crate::model;
 use crate::model::{
-    BatchId, CommitSha, Content, Entry, Exit, JsonSchema, Message, Metadata, ModelParams, Params, Replicates, Request,
-    Response, ResponseFormat, Role, Secret, SkillName, Skipped, Stop, StructuredOutput, printable, request_id,
+    BatchId, CommitSha, Content, Entry, Exit, JsonSchema, Message, Metadata, ModelParams, Params, Replicates,
+    Request, Response, ResponseFormat, Role, Secret, SkillName, Skipped, Stop, StructuredOutput, printable,
+    request_id,
 };
 use crate::runner::{self, RunOptions};
 use crate::scoring::fields;
@@ -158,7 +159,8 @@ pub async fn run(
     for served in &served {
         let params = params_of(&checkout.skill, served);
         let batch = plan::batch_id(id, &served.settings.id, served.alias_target.as_deref(), &params.text())?;
-        let job = Job { checkout, served, params: &params, batch: &batch, exchange: &exchange, secrets: &secrets };
+        let job =
+            Job { checkout, served, params: &params, batch: &batch, exchange: &exchange, secrets: &secrets };
         let before = total;
         let tell = |done: u64| progress(Progress { done: before.done + done, ..before });
         let (collection, rows) = job.answer(tell, stop.clone()).await?;
@@ -290,8 +292,12 @@ impl Job<'_> {
         for case in &skill.cases {
             for replicate in 1..=replicates.get() {
                 let row = rows.next().context("a row of the results is missing")?;
-                let row: Response = serde_json::from_slice(row).context("cannot read a row of the results")?;
-                anyhow::ensure!(row.id == request_id(&case.id, replicate), "the rows of the results are out of order");
+                let row: Response =
+                    serde_json::from_slice(row).context("cannot read a row of the results")?;
+                anyhow::ensure!(
+                    row.id == request_id(&case.id, replicate),
+                    "the rows of the results are out of order"
+                );
                 answers.insert((case.id.clone(), replicate), fields::Answer::of(&row));
             }
         }
@@ -334,7 +340,8 @@ fn check_resume(place: &Place, checkout: &Checkout, id: &BatchId) -> Result<(), 
     if same {
         return Ok(());
     }
-    let commit = earlier.pinned.as_ref().map(|pinned| pinned.prompt_commit.short().to_owned()).unwrap_or_default();
+    let commit =
+        earlier.pinned.as_ref().map(|pinned| pinned.prompt_commit.short().to_owned()).unwrap_or_default();
     let message = format!(
         "the evaluation `{id}` is another one: `{}` at {commit}, {} replicates",
         earlier.skill, earlier.replicates
@@ -382,8 +389,9 @@ fn always_fails(served: &Served, collection: &Collection) -> model::Failure {
         served.served_by,
         collection.summary.requests
     );
-    model::Failure::new(Exit::Failure, message)
-        .hint("nothing was published; the answers of the other models are kept, and the same id asks for the rest")
+    model::Failure::new(Exit::Failure, message).hint(
+        "nothing was published; the answers of the other models are kept, and the same id asks for the rest",
+    )
 }
 
 /// What a reader of a model's entry should know.

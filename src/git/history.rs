@@ -133,7 +133,10 @@ pub fn check_out_apart(clone: &Repository, commit: &ObjectId, to: &Path) -> anyh
     read.env("GIT_INDEX_FILE", &index).arg(commit.to_string());
     let mut write = command_in(clone.dir(), "checkout-index")?;
     write.env("GIT_INDEX_FILE", &index).env("GIT_WORK_TREE", to).current_dir(to);
-    write.env("GIT_CONFIG_COUNT", "1").env("GIT_CONFIG_KEY_0", "core.symlinks").env("GIT_CONFIG_VALUE_0", "false");
+    write
+        .env("GIT_CONFIG_COUNT", "1")
+        .env("GIT_CONFIG_KEY_0", "core.symlinks")
+        .env("GIT_CONFIG_VALUE_0", "false");
     write.args(["--all", "--force", "--quiet"]);
     let written = run(read, "read-tree").and_then(|_| run(write, "checkout-index"));
     let _ = std::fs::remove_file(&index);

@@ -36,7 +36,8 @@ impl Worktree {
             ask(&root, "status", &["--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"])?;
         let of = |is_meant: fn(&&str) -> bool| {
             let lines = status.split('\0').filter(is_meant);
-            let mut paths: Vec<String> = lines.filter_map(|line| line.get(3..)).map(ToOwned::to_owned).collect();
+            let mut paths: Vec<String> =
+                lines.filter_map(|line| line.get(3..)).map(ToOwned::to_owned).collect();
             paths.sort();
             paths
         };

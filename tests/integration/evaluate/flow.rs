@@ -19,7 +19,10 @@ fn every_case_is_asked_of_every_model_so_often_and_the_answers_become_entries() 
     let head = stage.commit("main");
     let data = stage.github.git(super::stage::DATASETS, &["rev-parse", "main"]);
     for entry in entries {
-        assert_eq!((&entry["prompt_commit"], &entry["dataset_commit"]), (&Value::from(head.clone()), &Value::from(data.clone())));
+        assert_eq!(
+            (&entry["prompt_commit"], &entry["dataset_commit"]),
+            (&Value::from(head.clone()), &Value::from(data.clone()))
+        );
         assert_eq!(entry["calls"]["attempted"], 2 * CASES);
         assert_eq!(entry["calls"]["ok"], 2 * CASES);
     }
@@ -38,7 +41,8 @@ fn every_case_is_asked_of_every_model_so_often_and_the_answers_become_entries() 
     insta::assert_snapshot!(result["not_served"], @r#"[{"model":"meadow/quill-retired","reason":"no target has it (asked: `mindrouter`)"}]"#);
     // Nothing of the work tree or the clone changed, and no secret is anywhere.
     assert_eq!(git(&stage.workspace.path("library"), &["status", "--porcelain"]), "");
-    let everything = format!("{}{}{}", output.stdout, output.stderr, stage.workspace.read("out/evaluation.json"));
+    let everything =
+        format!("{}{}{}", output.stdout, output.stderr, stage.workspace.read("out/evaluation.json"));
     for secret in [KEY, TOKEN] {
         assert!(!everything.contains(secret));
     }
@@ -63,7 +67,9 @@ fn models_come_from_the_default_branch_whatever_commit_is_evaluated() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     let old = stage.commit("main");
-    stage.push(|dir| std::fs::write(dir.join(".evaluator/models.yaml"), "models:\n  - id: meadow/quill-small\n").unwrap());
+    stage.push(|dir| {
+        std::fs::write(dir.join(".evaluator/models.yaml"), "models:\n  - id: meadow/quill-small\n").unwrap()
+    });
     let args = ["--replicates", "1", "--git-sha", &old[..9], "--format", "json", "-q"];
     let result: Value = serde_json::from_str(&stage.evaluate(&args).expect(0).stdout).unwrap();
     assert_eq!(result["prompt_commit"], old);
@@ -97,7 +103,8 @@ fn the_first_target_that_has_a_model_serves_it_and_its_own_settings_play_no_part
 #[test]
 fn a_gateway_with_bad_moments_is_waited_for() {
     let stage = Stage::new();
-    let llm = stage.gateway(&["--rate-429", "0.3", "--rate-5xx", "0.1", "--rate-drop", "0.05", "--seed", "4"]);
+    let llm =
+        stage.gateway(&["--rate-429", "0.3", "--rate-5xx", "0.1", "--rate-drop", "0.05", "--seed", "4"]);
     let output = stage.evaluate(&["--replicates", "1", "--format", "json", "-q"]).expect(0);
     let result: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(result["calls"]["failed"], 0);
@@ -112,12 +119,20 @@ fn calls_without_an_answer_count_as_missing_and_are_told() {
     let answers = stage.workspace.read("answers.jsonl");
     stage.workspace.write("answers.jsonl", format!("{refusal}\n{answers}"));
     let file = stage.workspace.path("answers.jsonl");
-    let llm = crate::support::MockLlm::start(&["--model=meadow/quill-small", "--mindrouter", "--answers", file.to_str().unwrap()]);
+    let llm = crate::support::MockLlm::start(&[
+        "--model=meadow/quill-small",
+        "--mindrouter",
+        "--answers",
+        file.to_str().unwrap(),
+    ]);
     stage.targets(&llm, "");
     let output = stage.evaluate(&["--replicates", "1", "--format", "json"]).expect(5);
     let result: Value = serde_json::from_str(&output.stdout).unwrap();
     let entry = &result["entries"][0];
-    assert_eq!((&entry["calls"]["api_error"], &entry["calls"]["ok"]), (&Value::from(1), &Value::from(CASES - 1)));
+    assert_eq!(
+        (&entry["calls"]["api_error"], &entry["calls"]["ok"]),
+        (&Value::from(1), &Value::from(CASES - 1))
+    );
     assert!(entry["accuracy"]["n_missing"].as_u64().unwrap() > 0);
     insta::assert_snapshot!(result["warnings"][0].as_str().unwrap(), @"");
 }
@@ -151,7 +166,11 @@ fn an_evaluation_is_a_step_of_a_workflow() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let [pull] = &stage.github.pulls()[..] else { panic!("one pull request") };
     assert_eq!(pull.labels, ["evaluation", "bot"]);
-    assert!(pull.body.contains("[Workflow run](https://git.example/meadow/skills/actions/runs/77)"), "{}", pull.body);
+    assert!(
+        pull.body.contains("[Workflow run](https://git.example/meadow/skills/actions/runs/77)"),
+        "{}",
+        pull.body
+    );
     let outputs = stage.workspace.read("output.txt");
     assert!(outputs.contains("pull-request<<") && outputs.contains("/pull/1001"), "{outputs}");
     assert!(outputs.contains(&pull.head) && outputs.contains("\n36\n"), "{outputs}");

@@ -48,7 +48,9 @@ fn submodules_are_not_fetched_and_large_files_not_read() {
         git(dir, &["commit", "--quiet", "-m", "Add a submodule"]);
     });
     assert!(said.contains("evals/cases/other` is a submodule"), "{said}");
-    let said = refused(|dir| std::fs::write(skill(dir).join("evals/cases/birch-lab/input.md"), vec![b'x'; 9 << 20]).unwrap());
+    let said = refused(|dir| {
+        std::fs::write(skill(dir).join("evals/cases/birch-lab/input.md"), vec![b'x'; 9 << 20]).unwrap()
+    });
     assert!(said.contains("evals/cases/birch-lab/input.md` is larger than 8 MiB"), "{said}");
 }
 
@@ -80,10 +82,18 @@ fn the_token_is_for_github_alone() {
     let stage = Stage::new();
     let llm = stage.gateway(&[]);
     // A clone whose `origin` is some other server gets no token, and ways that run commands are closed.
-    for url in [format!("{}/{LIBRARY}.git", llm.base_url()), "ext::sh -c 'touch was-run'".to_owned(), "/etc".to_owned()] {
+    for url in [
+        format!("{}/{LIBRARY}.git", llm.base_url()),
+        "ext::sh -c 'touch was-run'".to_owned(),
+        "/etc".to_owned(),
+    ] {
         git(&stage.workspace.path("library"), &["remote", "set-url", "origin", &url]);
         let output = stage.evaluate(&["-q"]).expect(1);
-        assert!(!output.stderr.contains(TOKEN) && !stage.workspace.path("was-run").exists(), "{}", output.stderr);
+        assert!(
+            !output.stderr.contains(TOKEN) && !stage.workspace.path("was-run").exists(),
+            "{}",
+            output.stderr
+        );
     }
     assert_eq!(llm.counter("requests"), 0);
 }
@@ -95,10 +105,14 @@ fn names_and_answers_obey_nothing_in_the_pull_request() {
     stage.push(|dir| std::fs::write(dir.join(".evaluator/models.yaml"), models).unwrap());
     let llm = crate::support::MockLlm::start(&["--model", "@meadow/all|x](https://evil.example)<img"]);
     stage.targets(&llm, "");
-    let output = stage.evaluate(&["--replicates", "1", "--open-pr", "-q", "--git-sha", &stage.commit("main")]);
+    let output =
+        stage.evaluate(&["--replicates", "1", "--open-pr", "-q", "--git-sha", &stage.commit("main")]);
     let output = output.expect(0);
     let body = &stage.github.pulls()[0].body;
-    assert!(!body.contains("@meadow") && !body.contains("](https://evil") && !body.contains("<img"), "{body}");
+    assert!(
+        !body.contains("@meadow") && !body.contains("](https://evil") && !body.contains("<img"),
+        "{body}"
+    );
     assert!(output.stdout.contains("@meadow/all"), "{}", output.stdout);
 }
 
@@ -126,5 +140,9 @@ fn a_library_that_is_not_clean_is_refused_but_for_what_lies_beside_it() {
     std::fs::write(library.join(format!("components/{SKILL}/evals/cases/new/expected.json")), "{}").unwrap();
     git(&library, &["reset", "--quiet", "--hard", "HEAD"]);
     let output = stage.evaluate(&["--replicates", "1", "--open-pr", "-q"]).expect(3);
-    assert!(output.stderr.contains("is not part of `main`: its entries do not belong there"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("is not part of `main`: its entries do not belong there"),
+        "{}",
+        output.stderr
+    );
 }

@@ -7,10 +7,18 @@ use crate::support::MockLlm;
 fn a_leaderboard_that_was_edited_or_is_newer_is_refused_before_the_first_call() {
     let stage = Stage::new();
     let llm = stage.gateway(&[]);
-    for text in ["{\"schema_version\": 1,\n \"entries\": []}\n", "{\"schema_version\": 99, \"entries\": []}\n", "<<<<<<< ours\n"] {
+    for text in [
+        "{\"schema_version\": 1,\n \"entries\": []}\n",
+        "{\"schema_version\": 99, \"entries\": []}\n",
+        "<<<<<<< ours\n",
+    ] {
         stage.push(|dir| std::fs::write(dir.join("leaderboard.json"), text).unwrap());
         let output = stage.evaluate(&["-q", "--open-pr"]).expect(3);
-        assert!(output.stderr.starts_with("error: `leaderboard.json` on `main` of the library"), "{}", output.stderr);
+        assert!(
+            output.stderr.starts_with("error: `leaderboard.json` on `main` of the library"),
+            "{}",
+            output.stderr
+        );
     }
     assert_eq!(llm.counter("requests"), 0);
     assert!(stage.github.pulls().is_empty());
@@ -80,7 +88,8 @@ fn a_model_that_always_fails_is_the_end_of_it_and_the_rest_is_kept() {
     stage.workspace.write("answers.jsonl", format!("{refusal}\n{answers}"));
     let file = stage.workspace.path("answers.jsonl");
     let models = ["--model=meadow/quill-large", "--model=meadow/quill-small", "--model=quill-latest"];
-    let broken = MockLlm::start(&[&models[..], &["--mindrouter", "--answers", file.to_str().unwrap()]].concat());
+    let broken =
+        MockLlm::start(&[&models[..], &["--mindrouter", "--answers", file.to_str().unwrap()]].concat());
     stage.targets(&broken, "    max_retries: 1\n");
     let output = stage.evaluate(&["--replicates", "1", "--batch-id", "b", "-q", "--open-pr"]).expect(1);
     insta::assert_snapshot!(output.stderr, @"");
@@ -97,7 +106,17 @@ fn a_skill_without_a_case_that_can_be_run_is_told() {
     let stage = Stage::new();
     let llm = stage.gateway(&[]);
     let api = stage.github.urls().api_url.clone();
-    let args = ["evaluate", "call-checklist", "--library", "library", "--token-file", "token.txt", "--github-api-url", &api, "-q"];
+    let args = [
+        "evaluate",
+        "call-checklist",
+        "--library",
+        "library",
+        "--token-file",
+        "token.txt",
+        "--github-api-url",
+        &api,
+        "-q",
+    ];
     let output = stage.workspace.run(&args).expect(3);
     insta::assert_snapshot!(output.stderr, @"");
     assert_eq!(llm.counter("requests"), 0);

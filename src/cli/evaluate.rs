@@ -75,12 +75,8 @@ pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::R
         }
         _ => None,
     };
-    if let Some(published) = &published {
-        tell_published(published, display);
-    }
+    let unopened = published.as_ref().is_some_and(|published| tell_published(published, display));
     tell(&args, &evaluated, published.as_ref())?;
-    let unopened =
-        published.is_some_and(|published| published.branch.is_some() && published.pull_request_url.is_none());
     Ok(match evaluated.calls.failed {
         _ if unopened => Exit::Failure,
         0 => Exit::Ok,
@@ -210,15 +206,20 @@ fn write_files(dir: &Path, evaluated: &Evaluated) -> anyhow::Result<()> {
     write_file(&dir.join("responses.jsonl"), &evaluated.responses)
 }
 
-fn tell_published(published: &Published, display: &Display) {
-    display.warnings(&published.warnings);
+/// Tells where the results are. Whether there is no pull request although there should be.
+fn tell_published(published: &Published, display: &Display) -> bool {
     match (&published.pull_request_url, &published.branch) {
         (Some(url), _) => display.note(&format!("pull request: {}", crate::model::printable(url))),
-        (None, Some(branch)) => display.note(&format!("the results are on the branch `{branch}`")),
+        (None, Some(_)) => {
+            published.warnings.iter().for_each(|warning| display::error(warning));
+            return true;
+        }
         (None, None) => {
             display.note("the leaderboard has the same entries already: there is nothing to change")
         }
     }
+    display.warnings(&published.warnings);
+    false
 }
 
 fn tell(args: &EvaluateArgs, evaluated: &Evaluated, published: Option<&Published>) -> anyhow::Result<()> {

@@ -83,7 +83,8 @@ pub(super) async fn find(
     if all.is_empty() {
         let names: Vec<String> =
             missing.iter().map(|model| format!("`{}`", printable(&model.model))).collect();
-        let message = format!("none of the models is served: {}; {nowhere}", names.join(", "));
+        let message =
+            format!("none of the models is served: {} (asked: {})", names.join(", "), asked.join(", "));
         return Err(model::Failure::new(model::Exit::Failure, message)
             .hint("model names must be spelled as `GET /v1/models` of the server lists them; `--target` names other targets")
             .into());

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use tempfile::TempDir;
+
 use super::clones::{Opened, commit_sha, open, origin_of};
 use super::export::export;
 use super::failure::{CheckoutError, CheckoutProblem};
@@ -122,6 +124,8 @@ struct Datasets {
     clone: Opened,
     commit: ObjectId,
     root: PathBuf,
+    /// Where they are, if that is only for now.
+    _apart: Option<TempDir>,
 }
 
 fn datasets_at(place: &Place, order: &Order, mut clone: Opened) -> Result<Datasets> {
@@ -129,18 +133,18 @@ fn datasets_at(place: &Place, order: &Order, mut clone: Opened) -> Result<Datase
     if let Some(wanted) = wanted {
         let commit = clone.commit(&wanted)?;
         if commit != clone.head {
-            let apart = place.state.join("worktrees").join("datasets");
-            check_out_apart(&clone.repository, &commit, &apart).map_err(|error| {
+            let apart = temporary(place, "datasets-")?;
+            check_out_apart(&clone.repository, &commit, apart.path()).map_err(|error| {
                 CheckoutError::of(CheckoutProblem::Pull, error.context("cannot check out the data sets"))
             })?;
-            return Ok(Datasets { clone, commit, root: apart });
+            return Ok(Datasets { clone, commit, root: apart.path().to_path_buf(), _apart: Some(apart) });
         }
     } else if place.datasets.as_ref().is_some_and(super::place::Source::is_kept) {
         clone.pull()?;
     }
     clone.must_be_clean(|_| false)?;
     let (commit, root) = (clone.head.clone(), clone.root.clone());
-    Ok(Datasets { clone, commit, root })
+    Ok(Datasets { clone, commit, root, _apart: None })
 }
 
 fn read_skill(
@@ -150,12 +154,7 @@ fn read_skill(
     commit: &ObjectId,
     datasets: Option<&Datasets>,
 ) -> Result<Skill> {
-    let pull = |error: std::io::Error| {
-        let error = anyhow::Error::new(error).context(format!("cannot write to `{}`", place.state.display()));
-        CheckoutError::of(CheckoutProblem::Pull, error)
-    };
-    std::fs::create_dir_all(&place.state).map_err(pull)?;
-    let folder = tempfile::Builder::new().prefix("library-").tempdir_in(&place.state).map_err(pull)?;
+    let folder = temporary(place, "library-")?;
     export(library, commit, &order.skill, folder.path())?;
     let root = datasets.map(|datasets| datasets.root.as_path());
     let skill = Skill::read(folder.path(), &order.skill, root).map_err(|error| {
@@ -181,6 +180,16 @@ fn read_skill(
         place.say(warning);
     }
     Ok(skill)
+}
+
+/// A directory that goes when it is read.
+fn temporary(place: &Place, prefix: &str) -> Result<TempDir> {
+    let made = std::fs::create_dir_all(&place.state)
+        .and_then(|()| tempfile::Builder::new().prefix(prefix).tempdir_in(&place.state));
+    made.map_err(|error| {
+        let error = anyhow::Error::new(error).context(format!("cannot write to `{}`", place.state.display()));
+        CheckoutError::of(CheckoutProblem::Pull, error)
+    })
 }
 
 /// A message as if the library itself had been read.

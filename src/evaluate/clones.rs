@@ -49,7 +49,7 @@ type Result<T> = std::result::Result<T, CheckoutError>;
 
 /// Finds out where a clone comes from, and gets a token where that is GitHub.
 pub(super) async fn origin_of(place: &Place, source: &Source) -> Result<Origin> {
-    let worktree = worktree(&source.dir)?;
+    let worktree = unseen(&source.dir)?;
     let Some(url) = worktree.origin else { return Ok(Origin::default()) };
     let Some((client, repo, git_url)) = place
         .github
@@ -70,7 +70,7 @@ pub(super) async fn origin_of(place: &Place, source: &Source) -> Result<Origin> 
 
 /// Fetches the default branch; nothing that is checked out is touched.
 pub(super) fn open(source: &Source, origin: Origin) -> Result<Opened> {
-    let worktree = worktree(&source.dir)?;
+    let worktree = unseen(&source.dir)?;
     let pull = |error| CheckoutError::of(CheckoutProblem::Pull, error);
     let repository =
         Repository::around(&worktree.root).map_err(pull)?.ok_or_else(|| no_clone(&source.dir))?;
@@ -249,6 +249,11 @@ pub(super) fn short(commit: &ObjectId) -> String {
 fn worktree(dir: &Path) -> Result<Worktree> {
     let found = if dir.is_dir() { Worktree::of(dir) } else { Ok(None) };
     found.map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error))?.ok_or_else(|| no_clone(dir))
+}
+
+/// The same without a look at its files.
+fn unseen(dir: &Path) -> Result<Worktree> {
+    dir.is_dir().then(|| Worktree::unseen(dir)).flatten().ok_or_else(|| no_clone(dir))
 }
 
 fn no_clone(dir: &Path) -> CheckoutError {

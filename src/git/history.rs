@@ -117,16 +117,15 @@ impl Repository {
 pub fn fast_forward(worktree: &Path, commit: &ObjectId) -> anyhow::Result<()> {
     let mut merge = command("merge")?;
     merge.current_dir(worktree);
+    merge.env("GIT_CONFIG_COUNT", "1");
+    merge.env("GIT_CONFIG_KEY_0", "submodule.recurse").env("GIT_CONFIG_VALUE_0", "false");
     merge.args(["--ff-only", "--quiet", "--no-verify-signatures", "--no-stat", &commit.to_string()]);
     run(merge, "merge").map(drop)
 }
 
-/// Checks a commit out in a directory of its own: links as small files, no hook, no submodule. What lay there is replaced.
+/// Checks a commit out in an empty directory: links as small files, no hook, no submodule.
 pub fn check_out_apart(clone: &Repository, commit: &ObjectId, to: &Path) -> anyhow::Result<()> {
-    if to.symlink_metadata().is_ok() {
-        std::fs::remove_dir_all(to)?;
-    }
-    std::fs::create_dir_all(to)?;
+    let to = &std::path::absolute(to)?;
     let index = to.with_extension("index");
     // Into an index of its own: that of the clone belongs to what is checked out there.
     let mut read = command_in(clone.dir(), "read-tree")?;

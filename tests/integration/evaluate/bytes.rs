@@ -102,6 +102,12 @@ fn a_killed_evaluation_goes_on_and_pays_only_what_is_missing() {
         &library,
         &["pull", "--quiet", stage.github.git_dir(LIBRARY).to_str().unwrap(), "main"],
     );
+    stage.github.put_file(DATASETS, "real/meadow_letters/text/larch-data.md", "Somebody else's letter.\n");
+    let datasets = stage.workspace.path("datasets");
+    super::stage::git(
+        &datasets,
+        &["pull", "--quiet", stage.github.git_dir(DATASETS).to_str().unwrap(), "main"],
+    );
     let output =
         stage.evaluate(&["--batch-id", "killed", "--output", "out", "--max-concurrency", "8"]).expect(0);
     assert_eq!(stage.workspace.read("out/leaderboard.json"), stage.workspace.read("whole/leaderboard.json"));
@@ -113,7 +119,11 @@ fn a_killed_evaluation_goes_on_and_pays_only_what_is_missing() {
     assert_eq!(llm.counter("ok"), asked);
     let output = stage.evaluate(&["--batch-id", "killed", "--replicates", "3", "-q"]).expect(3);
     let commit = &stage.commit("main~1")[..7];
-    insta::assert_snapshot!(output.stderr.replace(commit, "<commit>"), @"");
+    insta::assert_snapshot!(output.stderr.replace(commit, "<commit>"), @r"
+    error: the evaluation `killed` is another one: `grant-letter-extraction` at <commit>, 10 replicates
+
+    hint: choose another `--batch-id`, or ask for the same to resume it
+    ");
     assert_eq!(llm.counter("ok"), asked);
 }
 
@@ -135,5 +145,9 @@ fn an_interrupted_evaluation_says_how_to_go_on() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(5), "{said}");
     let error = said.split("error: ").last().unwrap();
-    insta::assert_snapshot!(error, @"");
+    insta::assert_snapshot!(error, @r"
+    the evaluation was stopped: the run was interrupted
+
+    hint: add `--batch-id stopped` to the same command to go on
+    ");
 }

@@ -144,7 +144,10 @@ fn a_rewritten_history_is_refused_and_commits_of_the_new_one_are_not() {
         let said = refused(&stage, None, CheckoutProblem::Diverged);
         let said = said.replace(&before[..7], "<before>").replace(&now[..7], "<now>");
         insta::allow_duplicates! {
-            insta::assert_snapshot!(said, @"");
+            insta::assert_snapshot!(said, @r"
+            `<dir>/library` cannot be moved forward: its commit <before> is not part of `main` at `<server>/meadow/skills.git`, which is <now> now
+            hint: the history there was rewritten, or the clone has commits of its own; `git -C <dir>/library fetch origin && git -C <dir>/library checkout -B main origin/main` makes the clone what the remote is
+            ");
         }
         assert_eq!(head(&stage, "library"), before, "the clone is left as it was");
     }
@@ -208,12 +211,15 @@ fn a_remote_that_is_down_is_waited_for_a_little_and_then_told() {
     serve(&stage, SKILL, None).unwrap();
     stage.github.add_fault(&broken(None));
     let said = refused(&stage, None, CheckoutProblem::Pull);
-    insta::assert_snapshot!(said, @"");
+    insta::assert_snapshot!(said, @"cannot reach `<server>/meadow/skills.git`: `git ls-remote` failed (exit status: 128): fatal: unable to access '<server>/meadow/skills.git/': The requested URL returned error: 503");
     stage.github.clear_faults();
     // A token without rights, in words that name the repository.
     stage.github.token(TOKEN, "eval-bot", "meadow/other", &[("contents", "read")]);
     let said = refused(&stage, None, CheckoutProblem::Pull);
-    insta::assert_snapshot!(said, @"");
+    insta::assert_snapshot!(said, @r"
+    there is no repository at `<server>/meadow/skills.git` that the token can see
+    hint: check its name, and that the token may read it (`Contents: read`)
+    ");
     stage.token(TOKEN, crate::support::github::TokenKind::Personal, &[("contents", "read")]);
     serve(&stage, SKILL, None).unwrap();
 }

@@ -58,7 +58,16 @@ fn people_read_a_table() {
     let output = stage.evaluate(&["--replicates", "1", "-q"]).expect(0);
     let commit = &stage.commit("main")[..7];
     let shown = output.stdout.replace(commit, "<commit>");
-    insta::assert_snapshot!(shown, @"");
+    insta::assert_snapshot!(shown, @r"
+    grant-letter-extraction 1.2.0 at <commit>, 1 replicate
+
+    model                                      accuracy  95 % interval       change  reproducibility  schema valid  calls
+    meadow/quill-large                         100.0 %   100.0 % to 100.0 %  new     —                100.0 %       12 of 12
+    meadow/quill-small                         90.8 %    89.5 % to 91.7 %    new     —                0.0 %         12 of 12
+    quill-latest → meadow/quill-large-2026-10  83.1 %    72.6 % to 93.2 %    new     —                100.0 %       12 of 12
+
+    not served: meadow/quill-retired: no target has it (asked: `mindrouter`)
+    ");
     assert_eq!(output.stderr, "");
 }
 
@@ -134,7 +143,7 @@ fn calls_without_an_answer_count_as_missing_and_are_told() {
         (&Value::from(1), &Value::from(CASES - 1))
     );
     assert!(entry["accuracy"]["n_missing"].as_u64().unwrap() > 0);
-    insta::assert_snapshot!(result["warnings"][0].as_str().unwrap(), @"");
+    insta::assert_snapshot!(result["warnings"][0].as_str().unwrap(), @"1 of 12 calls of `meadow/quill-small` have no answer, most of them bad_request: all their fields count as missing");
 }
 
 #[test]
@@ -174,5 +183,5 @@ fn an_evaluation_is_a_step_of_a_workflow() {
     let outputs = stage.workspace.read("output.txt");
     assert!(outputs.contains("pull-request<<") && outputs.contains("/pull/1001"), "{outputs}");
     assert!(outputs.contains(&pull.head) && outputs.contains("\n36\n"), "{outputs}");
-    assert!(stage.workspace.read("summary.md").contains("| model | accuracy |"));
+    assert!(stage.workspace.read("summary.md").contains("| model | accuracy (95 %) |"));
 }

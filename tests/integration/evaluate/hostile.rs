@@ -99,6 +99,19 @@ fn the_token_is_for_github_alone() {
 }
 
 #[test]
+fn the_credentials_that_a_checkout_left_do_not_get_in_the_way() {
+    let stage = Stage::new();
+    let _llm = stage.gateway(&[]);
+    let key = format!("http.{}/.extraheader", stage.github.urls().server_url);
+    git(
+        &stage.workspace.path("library"),
+        &["config", &key, "AUTHORIZATION: basic eC1hY2Nlc3MtdG9rZW46Z2hzX2dvbmU="],
+    );
+    stage.evaluate(&["--replicates", "1", "--open-pr", "-q"]).expect(0);
+    assert_eq!(stage.github.pulls().len(), 1);
+}
+
+#[test]
 fn names_and_answers_obey_nothing_in_the_pull_request() {
     let stage = Stage::new();
     let models = "models:\n  - id: \"@meadow/all|x](https://evil.example)<img\"\n";
@@ -109,10 +122,9 @@ fn names_and_answers_obey_nothing_in_the_pull_request() {
         stage.evaluate(&["--replicates", "1", "--open-pr", "-q", "--git-sha", &stage.commit("main")]);
     let output = output.expect(0);
     let body = &stage.github.pulls()[0].body;
-    assert!(
-        !body.contains("@meadow") && !body.contains("](https://evil") && !body.contains("<img"),
-        "{body}"
-    );
+    // All of it is code, in which nothing is obeyed.
+    let outside: String = body.split('`').step_by(2).collect();
+    assert!(!outside.contains("meadow") && !outside.contains("evil") && !outside.contains("<img"), "{body}");
     assert!(output.stdout.contains("@meadow/all"), "{}", output.stdout);
 }
 
@@ -137,8 +149,6 @@ fn a_library_that_is_not_clean_is_refused_but_for_what_lies_beside_it() {
     ");
     commit_all(&library, "A feature");
     // Somebody tries a branch of their own: told, and never published.
-    std::fs::write(library.join(format!("components/{SKILL}/evals/cases/new/expected.json")), "{}").unwrap();
-    git(&library, &["reset", "--quiet", "--hard", "HEAD"]);
     let output = stage.evaluate(&["--replicates", "1", "--open-pr", "-q"]).expect(3);
     assert!(
         output.stderr.contains("is not part of `main`: its entries do not belong there"),

@@ -55,7 +55,57 @@ fn the_results_come_as_a_pull_request_that_merges_cleanly() {
     assert_eq!(branches, "refs/heads/main");
     let body = pull.body.replace(&evaluated, "<commit>").replace(&main, "<main>");
     let data = stage.github.git(super::stage::DATASETS, &["rev-parse", "main"]);
-    insta::assert_snapshot!(body.replace(&data, "<data>"), @"");
+    insta::assert_snapshot!(body.replace(&data, "<data>"), @r"
+    **grant-letter-extraction** <code>1&#46;2&#46;0</code> at `<commit>`, 12 of 12 cases, 1 replicate.
+
+    | model | accuracy (95 %) | change | reproducibility (95 %) | change | fits the schema | calls |
+    |---|---|---|---|---|---|---|
+    | `meadow/quill-large` | 100.0 % (100.0 to 100.0) | – | – | – | 100.0 % | 12 of 12 ok |
+    | `meadow/quill-small` | 90.8 % (89.5 to 91.7) | – | – | – | 0.0 % | 12 of 12 ok |
+    | `quill-latest → meadow/quill-large-2026-10` | 83.1 % (72.6 to 93.2) | – | – | – | 100.0 % | 12 of 12 ok |
+    | `meadow/quill-retired` | – | – | – | – | – | not asked: the server does not list it |
+
+    Compared with:
+
+    - `meadow/quill-large`: no entry before
+    - `meadow/quill-small`: no entry before
+    - `quill-latest → meadow/quill-large-2026-10`: no entry before
+
+    <details><summary>Fields</summary>
+
+    | model | correct | incorrect | missing | hallucinated | correctly absent |
+    |---|---|---|---|---|---|
+    | `meadow/quill-large` | 130 | 0 | 0 | 0 | 8 |
+    | `meadow/quill-small` | 118 | 12 | 0 | 0 | 8 |
+    | `quill-latest → meadow/quill-large-2026-10` | 108 | 0 | 22 | 0 | 8 |
+
+    </details>
+
+    <details><summary>Cases</summary>
+
+    | case | `meadow/quill-large` | `meadow/quill-small` | `quill-latest → meadow/quill-large-2026-10` |
+    |---|---|---|---|
+    | `alder-river` | 100.0 % | 91.7 % | 100.0 % |
+    | `birch-lab` | 100.0 % | 85.7 % | 100.0 % |
+    | `cedar-atlas` | 100.0 % | 93.3 % | 100.0 % |
+    | `dune-watch` | 100.0 % | 90.9 % | 63.6 % |
+    | `elm-clinic` | 100.0 % | 90.9 % | 63.6 % |
+    | `fern-archive` | 100.0 % | 90.0 % | 80.0 % |
+    | `gale-tower` | 100.0 % | 90.0 % | 60.0 % |
+    | `heath-bees` | 100.0 % | 91.7 % | 66.7 % |
+    | `iris-optics` | 100.0 % | 85.7 % | 100.0 % |
+    | `juniper-schools` | 100.0 % | 92.9 % | 100.0 % |
+    | `kelp-forest` | 100.0 % | 90.0 % | 100.0 % |
+    | `larch-data` | 100.0 % | 90.9 % | 63.6 % |
+
+    </details>
+
+    Models that are not served here:
+
+    - <code>meadow&#47;quill&#45;retired</code>: <code>no target has it &#40;asked&#58; &#96;mindrouter&#96;&#41;</code>
+
+    Models as of `<main>`, data sets at `<data>`.
+    ");
 }
 
 #[test]
@@ -85,7 +135,8 @@ fn the_next_evaluation_tells_what_changed_and_the_same_one_changes_nothing() {
     let output = stage.evaluate(&QUICK).expect(0);
     let change = format!("+0.0 points against 1.2.0 ({})", &stage.commit("main~2")[..7]);
     assert!(output.stdout.contains(&change), "{}", output.stdout);
-    assert!(stage.github.pulls()[1].body.contains(&change), "{}", stage.github.pulls()[1].body);
+    let compared = format!("- `meadow/quill-large`: version 1.2.0 at `{}`", &stage.commit("main~2")[..7]);
+    assert!(stage.github.pulls()[1].body.contains(&compared), "{}", stage.github.pulls()[1].body);
     // Entries of the other commit stay.
     let board: serde_json::Value =
         serde_json::from_str(&stage.file(&stage.github.pulls()[1].head, "leaderboard.json")).unwrap();
@@ -114,12 +165,16 @@ fn a_job_that_may_not_open_pull_requests_leaves_the_branch_and_says_so() {
     let server = &stage.github.urls().server_url;
     let warning = output
         .stderr
-        .split("warning: ")
+        .split("error: ")
         .last()
         .unwrap()
         .replace(branch, "<branch>")
         .replace(server, "<server>");
-    insta::assert_snapshot!(warning, @"");
+    insta::assert_snapshot!(warning, @r#"
+    cannot open a pull request for `<branch>` in `meadow/skills`: GitHub answered 403: GitHub Actions is not permitted to create or approve pull requests.
+    hint: allow it in the settings of `meadow/skills` and of its owner (Actions, General, Workflow permissions: "Allow GitHub Actions to create and approve pull requests"), or use the token of a GitHub App or of a person
+    the results are on the branch `<branch>` of `meadow/skills`; open the pull request at <server>/meadow/skills/compare/main...<branch>?expand=1
+    "#);
     assert!(output.stdout.contains("meadow/quill-large"), "the entries are shown: {}", output.stdout);
 
     // When it may, the pull request starts no checks, which is told too.
@@ -141,7 +196,12 @@ fn nothing_is_lost_when_nothing_can_be_pushed() {
         .evaluate(&["--replicates", "1", "--open-pr", "--batch-id", "b1", "--output", "out", "-q"])
         .expect(1);
     let server = &stage.github.urls().server_url;
-    insta::assert_snapshot!(output.stderr.replace(server, "<server>"), @"");
+    insta::assert_snapshot!(output.stderr.replace(server, "<server>"), @r"
+    error: the token may not do this with git at `<server>/meadow/skills.git`
+    nothing is lost: the entries are in `.run-evals/evaluate/evaluations/b1.entries.json`
+
+    hint: it needs `Contents: read and write` there (fine-grained token or App), the scope `repo` (classic token), or `permissions: contents: write` (GITHUB_TOKEN, its own repository only)
+    ");
     assert!(stage.github.pulls().is_empty());
     let kept: serde_json::Value =
         serde_json::from_str(&stage.workspace.read(".run-evals/evaluate/evaluations/b1.entries.json"))

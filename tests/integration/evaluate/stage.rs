@@ -206,6 +206,9 @@ pub(crate) fn git(dir: &Path, args: &[&str]) -> String {
         .args(args)
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        // The same commits in every run: the intervals of an entry depend on its commit.
+        .env("GIT_AUTHOR_DATE", "2026-10-12T12:00:00Z")
+        .env("GIT_COMMITTER_DATE", "2026-10-12T12:00:00Z")
         .output()
         .unwrap();
     assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::support::Workspace;
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "eval",
     "dispatch",
     "collect",
@@ -15,6 +15,7 @@ const COMMANDS: [&str; 11] = [
     "report",
     "bundle",
     "evaluate",
+    "serve",
     "trigger",
     "sweep",
 ];

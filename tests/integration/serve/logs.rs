@@ -6,11 +6,14 @@ use serde_json::json;
 use super::openapi::Description;
 use super::service::{OURS, Service, log};
 use crate::evaluate::stage::{KEY, LIBRARY, SKILL, Stage, TOKEN};
+use crate::support::github::TokenKind;
 
 #[test]
 fn a_job_is_told_line_by_line_and_nothing_secret_is() {
     let stage = Stage::new();
     let _llm = stage.gateway(&["--rate-5xx", "0.05", "--seed", "3"]);
+    let grants = [("contents", "write"), ("pull_requests", "write"), ("issues", "write")];
+    stage.token(TOKEN, TokenKind::Personal, &grants);
     let service = Service::start(&stage, &["-v", "--label", "leaderboard"]);
     let commit = stage.commit("main");
     let answer = service.order(&json!({"skill_name": SKILL, "replicates": 2, "git_sha": commit[..10]}));
@@ -62,6 +65,9 @@ fn the_log_can_go_to_stderr() {
     let told = service.stderr();
     let line = told.lines().find(|line| line.contains("\"request\"")).unwrap();
     let line: serde_json::Value = serde_json::from_str(line).unwrap();
-    assert_eq!((&line["status"], &line["path"], &line["peer"]), (&json!(200), &json!("/jobs"), &json!("127.0.0.1")));
+    assert_eq!(
+        (&line["status"], &line["path"], &line["peer"]),
+        (&json!(200), &json!("/jobs"), &json!("127.0.0.1"))
+    );
     assert!(!workspace.path("state/log").exists());
 }

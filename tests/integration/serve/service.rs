@@ -1,7 +1,7 @@
 //! A running service, ended with the test.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -29,28 +29,29 @@ impl Service {
     /// On the clones of a stage, with the token `OURS` in `tokens`.
     pub(super) fn start(stage: &Stage, more: &[&str]) -> Self {
         write_tokens(&stage.workspace, OURS);
-        let api = stage.github.urls().api_url.clone();
-        let args = [
-            "serve", "--listen", "127.0.0.1:0", "--auth-token-file", "tokens", "--state", "state", "--library", "library",
-            "--datasets", "datasets", "--token-file", "token.txt", "--github-api-url", &api,
-        ];
-        Self::spawn(&stage.workspace, &[&args[..], more].concat())
+        Self::spawn(&stage.workspace, &args(&stage.github.urls().api_url, more))
     }
 
     /// On any clone, without a GitHub and without models.
     pub(super) fn bare(workspace: &Workspace, more: &[&str]) -> Self {
         write_tokens(workspace, OURS);
-        Self::spawn(workspace, &[&bare_args()[..], more].concat())
+        Self::spawn(workspace, &bare_args(more))
     }
 
     pub(super) fn spawn(workspace: &Workspace, args: &[&str]) -> Self {
-        let mut child = workspace.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Self::of(&mut workspace.command(args))
+    }
+
+    /// The service that a command becomes.
+    pub(super) fn of(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = Arc::new(Mutex::new(String::new()));
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         loop {
             let Some(Ok(line)) = lines.next() else { panic!("it did not start: {}", stderr.lock().unwrap()) };
             stderr.lock().unwrap().push_str(&format!("{line}\n"));
-            let Some((_, address)) = line.strip_prefix("listening on ").and_then(|url| url.split_once("://")) else {
+            let Some((_, address)) = line.strip_prefix("listening on ").and_then(|url| url.split_once("://"))
+            else {
                 continue;
             };
             let (address, more) = (address.to_owned(), Arc::clone(&stderr));
@@ -112,8 +113,12 @@ impl Service {
         self.ask("GET", "/health", &[], b"").expect(200)["busy"].as_bool().unwrap()
     }
 
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(super) fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+        kill(Pid::from_raw(self.pid().cast_signed()), signal).unwrap();
     }
 
     /// Sends a signal, and gives the exit code.
@@ -156,17 +161,40 @@ pub(super) fn write_tokens(workspace: &Workspace, text: &str) {
 pub(super) fn bare_workspace() -> Workspace {
     let workspace = Workspace::new();
     workspace.write("library/README.md", "empty\n");
-    crate::evaluate::stage::git(&workspace.path("library"), &["init", "--quiet", "--initial-branch=main", "."]);
+    crate::evaluate::stage::git(
+        &workspace.path("library"),
+        &["init", "--quiet", "--initial-branch=main", "."],
+    );
     crate::evaluate::stage::commit_all(&workspace.path("library"), "Begin");
     workspace.write_target("http://127.0.0.1:9/v1", "");
     workspace
 }
 
-pub(super) fn bare_args() -> [&'static str; 10] {
-    [
-        "serve", "--listen", "127.0.0.1:0", "--auth-token-file", "tokens", "--state", "state", "--library", "library",
-        "--no-publish",
-    ]
+/// The options of a service with everything; others may take the place of some.
+pub(super) fn args<'a>(api_url: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let defaults = [
+        ["--listen", "127.0.0.1:0"],
+        ["--auth-token-file", "tokens"],
+        ["--state", "state"],
+        ["--library", "library"],
+        ["--datasets", "datasets"],
+        ["--token-file", "token.txt"],
+        ["--github-api-url", api_url],
+    ];
+    let defaults = defaults.into_iter().filter(|[name, _]| !more.contains(name)).flatten();
+    ["serve"].into_iter().chain(defaults).chain(more.iter().copied()).collect()
+}
+
+/// The options of a service without GitHub; others may take the place of some.
+pub(super) fn bare_args<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let defaults = [
+        ["--listen", "127.0.0.1:0"],
+        ["--auth-token-file", "tokens"],
+        ["--state", "state"],
+        ["--library", "library"],
+    ];
+    let defaults = defaults.into_iter().filter(|[name, _]| !more.contains(name)).flatten();
+    ["serve", "--no-publish"].into_iter().chain(defaults).chain(more.iter().copied()).collect()
 }
 
 /// Waits until something is so.
@@ -184,5 +212,7 @@ pub(super) fn log(workspace: &Workspace) -> Vec<Value> {
         std::fs::read_dir(workspace.path("state/log")).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let text: String = files.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
-    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
 }

@@ -17,7 +17,8 @@ fn refused(stage: &Stage, service: &Service, order: &Value, status: u16) -> Stri
 fn comparable(stage: &Stage, text: &str) -> String {
     let text = text.replace(stage.workspace.root().to_str().unwrap(), "[dir]");
     let text = text.replace(&stage.github.urls().server_url, "[github]");
-    let is_sha = |word: &str| word.len() >= 7 && word.len() <= 40 && word.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_sha =
+        |word: &str| word.len() >= 7 && word.len() <= 40 && word.bytes().all(|b| b.is_ascii_hexdigit());
     let words = text.split_inclusive(|c: char| !c.is_ascii_alphanumeric());
     words
         .map(|word| {
@@ -74,7 +75,16 @@ fn rewritten_history_and_a_clone_of_its_own_mind() {
     let dirty = refused(&stage, &service, &skill(), 503);
     git(&library, &["checkout", "--quiet", "--", "."]);
     works(&service);
-    insta::assert_snapshot!([diverged, rewritten, dirty].join("\n---\n"), @"");
+    insta::assert_snapshot!([diverged, rewritten, dirty].join("\n---\n"), @r#"
+    `[dir]/library` cannot be moved forward: its commit [sha] is not part of `main` at `[github]/meadow/skills.git`, which is [sha] now
+    hint: the history there was rewritten, or the clone has commits of its own; `git -C [dir]/library fetch origin && git -C [dir]/library checkout -B main origin/main` makes the clone what the remote is
+    ---
+    `[dir]/library` cannot be moved forward: its commit [sha] is not part of `main` at `[github]/meadow/skills.git`, which is [sha] now
+    hint: the history there was rewritten, or the clone has commits of its own; `git -C [dir]/library fetch origin && git -C [dir]/library checkout -B main origin/main` makes the clone what the remote is
+    ---
+    `[dir]/library` has changes that are not committed, such as `README.md`
+    hint: what is evaluated is a commit: commit the changes, or take them back
+    "#);
 }
 
 #[test]
@@ -87,7 +97,13 @@ fn commits_that_are_not_there_or_not_part_of_it() {
     let elsewhere = stage.push_to("topic", &[], |dir| std::fs::write(dir.join("x"), "").unwrap());
     let not_part = refused(&stage, &service, &order(&elsewhere), 422);
     works(&service);
-    insta::assert_snapshot!([unknown, not_part].join("\n---\n"), @"");
+    insta::assert_snapshot!([unknown, not_part].join("\n---\n"), @r#"
+    `[sha]` is not part of the history of `main` at `[github]/meadow/skills.git`
+    hint: name a commit of the default branch, with 7 digits or more
+    ---
+    `[sha]` is not part of the history of `main` at `[github]/meadow/skills.git`
+    hint: name a commit of the default branch, with 7 digits or more
+    "#);
 }
 
 #[test]
@@ -104,7 +120,7 @@ fn a_remote_that_is_down() {
     let told = refused(&stage, &service, &skill(), 503);
     stage.github.clear_faults();
     works(&service);
-    insta::assert_snapshot!(told, @"");
+    insta::assert_snapshot!(told, @"cannot reach `[github]/meadow/skills.git`: `git ls-remote` failed (exit status: 128): fatal: unable to access '[github]/meadow/skills.git/': The requested URL returned error: 503");
 }
 
 #[test]
@@ -118,21 +134,28 @@ fn a_token_without_rights() {
     let id = service.accepted(1);
     let job = service.ended(&id, "failed");
     assert!(!service.is_busy());
-    let reader = comparable(&stage, job["reason"].as_str().unwrap()).replace(&id, "[job]");
+    let reader = comparable(&stage, job["reason"].as_str().unwrap()).replace(&id[..id.len() - 8], "[job]-");
     stage.workspace.write("token.txt", "github_pat_stranger");
     let stranger = refused(&stage, &service, &skill(), 503);
     // The file is read anew for each job.
     stage.workspace.write("token.txt", crate::evaluate::stage::TOKEN);
     works(&service);
     assert_eq!(stage.github.pulls().len(), 1);
-    insta::assert_snapshot!(format!("{reader}\n---\n{stranger}"), @"");
+    insta::assert_snapshot!(format!("{reader}\n---\n{stranger}"), @r#"
+    the token may not do this with git at `[github]/meadow/skills.git`
+    nothing is lost: the entries are in `state/evaluations/[job]-[sha].entries.json`
+    hint: it needs `Contents: read and write` there (fine-grained token or App), the scope `repo` (classic token), or `permissions: contents: write` (GITHUB_TOKEN, its own repository only)
+    ---
+    the token may not do this with git at `[github]/meadow/skills.git`
+    hint: it needs `Contents: read and write` there (fine-grained token or App), the scope `repo` (classic token), or `permissions: contents: write` (GITHUB_TOKEN, its own repository only)
+    "#);
 }
 
 #[test]
 fn a_model_that_always_fails() {
     let stage = Stage::new();
     let broken = stage.gateway(&["--rate-5xx", "1"]);
-    stage.targets(&broken, "    retry: { max_attempts: 2, initial_delay: 10ms }\n");
+    stage.targets(&broken, "    max_retries: 1\n");
     let service = Service::start(&stage, &QUIETLY);
     let id = service.accepted(1);
     let job = service.ended(&id, "failed");
@@ -141,5 +164,8 @@ fn a_model_that_always_fails() {
     drop(broken);
     let _llm = stage.gateway(&[]);
     works(&service);
-    insta::assert_snapshot!(job["reason"].as_str().unwrap(), @"");
+    insta::assert_snapshot!(job["reason"].as_str().unwrap(), @r#"
+    `meadow/quill-large` on target `mindrouter` answered none of 12 calls: server 503: the server is overloaded, by chance
+    hint: nothing was published; the answers of the other models are kept, and the same id asks for the rest
+    "#);
 }

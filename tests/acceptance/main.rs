@@ -25,9 +25,6 @@ mod junit;
 mod serve;
 mod skills;
 #[expect(dead_code, reason = "the other tests use the rest")]
-#[path = "../integration/evaluate/stage.rs"]
-mod skills_stage;
-#[expect(dead_code, reason = "the other tests use the rest")]
 #[path = "../integration/remote/stage.rs"]
 mod stage;
 #[expect(dead_code, unused_imports, reason = "the other tests use the rest")]

@@ -12,7 +12,7 @@ use run_evals::leaderboard::Leaderboard;
 use serde_json::{Value, json};
 
 use crate::act::one_at_a_time;
-use crate::skills_stage::{KEY, LIBRARY, SKILL, Stage, TOKEN, git};
+use crate::evaluate::stage::{KEY, LIBRARY, SKILL, Stage, TOKEN, git};
 use crate::support::github::{MockGithub, NewRepo, RunView};
 
 /// What the service knows the workflow by.

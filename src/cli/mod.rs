@@ -14,6 +14,7 @@ mod bundle;
 mod collect;
 mod display;
 mod eval;
+mod evaluate;
 mod follow;
 mod github;
 mod grading;
@@ -26,10 +27,13 @@ mod report;
 mod resume;
 mod run;
 mod run_remote;
+mod serve;
 mod session;
 mod signals;
+mod sweep;
 mod sync;
 mod targets;
+mod trigger;
 mod verify_run;
 
 pub use actions::{Annotation, annotate};
@@ -66,7 +70,11 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Report(args) => report::report(args, &display).await,
         Command::Bundle(args) => bundle::bundle(args, &display).await,
         Command::Sync(args) => sync::sync(&args, &display),
+        Command::Evaluate(args) => Box::pin(evaluate::evaluate(*args, &display)).await,
+        Command::Trigger(args) => Box::pin(trigger::trigger(args, &display)).await,
+        Command::Sweep(args) => Box::pin(sweep::sweep(args, &display)).await,
         Command::Adapter(args) => Box::pin(adapter::adapter(args, &display)).await,
+        Command::Serve(args) => Box::pin(serve::serve(*args, cli.global.verbose > 0, &display)).await,
         Command::Targets(command) => targets::targets(command, &display).await,
     }
 }

@@ -120,6 +120,7 @@ impl Client {
         let octocrab = self.octocrab_as(token)?;
         let (mut failed, mut limited, mut moved) = (0, 0, 0);
         loop {
+            self.inner.sent.fetch_add(1, Ordering::Relaxed);
             let tried = tokio::time::timeout(LONGEST_CALL, once(&octocrab, &call)).await;
             if matches!(&tried, Ok(Ok(_))) {
                 self.inner.reached.store(true, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::Context as _;
 use octocrab::{AuthState, Octocrab, OctocrabBuilder};
@@ -52,6 +52,8 @@ pub(super) struct Inner {
     identity: Identity,
     /// Whether the host has ever answered; a wrong address is not worth the patience of a bad moment.
     pub(super) reached: AtomicBool,
+    /// How many requests were sent.
+    pub(super) sent: AtomicU64,
     /// Old servers do not know that a dispatch can be answered with its run.
     pub(super) no_run_details: AtomicBool,
 }
@@ -89,9 +91,15 @@ impl Client {
             notify: options.notify,
             identity,
             reached: AtomicBool::new(false),
+            sent: AtomicU64::new(0),
             no_run_details: AtomicBool::new(false),
         };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// How many requests were sent so far, repeated ones too.
+    pub fn requests_sent(&self) -> u64 {
+        self.inner.sent.load(Ordering::Relaxed)
     }
 
     /// What git authenticates with; an App's token is renewed when it is about to expire.

@@ -101,6 +101,11 @@ fn a_batch_as_an_artifact_of_the_workflow_that_dispatches() {
 /// act names containers after workflow and job, so that two of the same workflow would end each other's.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
+/// Waits until nobody else uses act.
+pub(crate) fn one_at_a_time() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Everything that takes part.
 struct Chain {
     github: MockGithub,
@@ -111,7 +116,7 @@ struct Chain {
 
 impl Chain {
     fn start() -> Self {
-        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = one_at_a_time();
         let llm = MockLlm::start(&["--require-key", KEY]);
         let executor = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/acceptance/run-act");
         let github = MockGithub::start_with(&["--executor", executor.to_str().unwrap()]);

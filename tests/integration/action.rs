@@ -9,22 +9,25 @@ use run_evals::config::Document;
 use serde_json::Value;
 
 /// The commands that a step can name as its `mode`.
-const MODES: [&str; 7] = ["eval", "dispatch", "collect", "run", "report", "bundle", "sync"];
+const MODES: [&str; 10] =
+    ["eval", "dispatch", "collect", "run", "report", "bundle", "evaluate", "trigger", "sweep", "sync"];
 /// Commands that are no mode, and why.
-const NO_MODES: [(&str, &str); 2] = [
+const NO_MODES: [(&str, &str); 3] = [
     ("adapter", "AgentV starts it"),
+    ("serve", "runs for months on a machine of its own; a step ends"),
     ("targets", "for whoever writes the file; a dispatch asks the same questions before it starts anything"),
 ];
 /// Inputs that are no option.
 const OWN_INPUTS: [&str; 2] = ["mode", "token"];
 /// Options that are no input, and why.
-const NO_INPUTS: [(&str, &str); 7] = [
+const NO_INPUTS: [(&str, &str); 8] = [
     ("help", "a step has nobody to read it"),
     ("version", "the release of the action says it"),
     ("token-file", "the input `token` comes without a file"),
     ("agentv-batch", "AgentV calls it, which a step starts itself"),
     ("output-file", "AgentV names it"),
     ("id", "AgentV names it"),
+    ("auth-token-file", "a secret comes as the variable `RUN_EVALS_SERVE_TOKEN`"),
     (
         "app-key-file",
         "a secret comes as the variable `RUN_EVALS_APP_KEY`, never through a file of the workspace",
@@ -86,7 +89,10 @@ fn the_defaults_are_those_of_the_command_line() {
 #[test]
 fn the_mode_lists_every_command() {
     let told = description(&inputs()["mode"]);
-    assert_eq!(told, "The command: eval, dispatch, collect, run, report, bundle or sync.");
+    assert_eq!(
+        told,
+        "The command: eval, dispatch, collect, run, report, bundle, evaluate, trigger, sweep or sync."
+    );
     let mut root = Cli::command();
     root.build();
     let commands: Vec<_> =
@@ -99,7 +105,7 @@ fn the_mode_lists_every_command() {
 fn the_outputs_are_the_promised_ones() {
     let action = action();
     let outputs: Vec<_> = action["outputs"].as_object().unwrap().keys().collect();
-    let promised = "batch-id run-id run-url results-branch results-path answered failed cost-usd passed score bundle-path bundle-sha256 synced unsynced benchmarks";
+    let promised = "batch-id run-id run-url results-branch results-path answered failed cost-usd passed score pull-request job-id fired bundle-path bundle-sha256 synced unsynced benchmarks";
     assert_eq!(outputs, promised.split(' ').collect::<Vec<_>>());
 }
 

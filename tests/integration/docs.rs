@@ -5,8 +5,21 @@ use std::path::Path;
 
 use crate::support::Workspace;
 
-const COMMANDS: [&str; 9] =
-    ["eval", "dispatch", "collect", "run", "adapter", "targets check", "report", "bundle", "sync"];
+const COMMANDS: [&str; 13] = [
+    "eval",
+    "dispatch",
+    "collect",
+    "run",
+    "adapter",
+    "targets check",
+    "report",
+    "bundle",
+    "evaluate",
+    "serve",
+    "trigger",
+    "sweep",
+    "sync",
+];
 
 #[test]
 fn options_that_the_tables_of_the_readme_name_exist() {

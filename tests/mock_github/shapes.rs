@@ -130,11 +130,13 @@ pub(crate) fn full_repository(world: &World, repo: &Repo) -> Value {
         "subscribers_count": 0,
         "watchers": 0,
         "watchers_count": 0,
+        "has_downloads": true,
         "has_issues": true,
         "has_projects": false,
         "has_wiki": false,
         "has_pages": false,
         "has_discussions": false,
+        "has_downloads": true,
         "topics": [],
     });
     extend(&mut result, more);

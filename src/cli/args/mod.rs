@@ -5,24 +5,34 @@ mod bundle;
 mod collect;
 mod dispatch;
 mod eval;
+mod evaluate;
 mod report;
 mod run;
+mod serve;
+mod service;
 mod shared;
+mod sweep;
 mod sync;
 mod targets;
+mod trigger;
 
 pub(super) use adapter::AdapterArgs;
 pub(super) use bundle::{BundleArgs, BundleCommand};
 pub(super) use collect::CollectArgs;
 pub(super) use dispatch::DispatchArgs;
 pub(super) use eval::{EvalArgs, GradingArgs};
+pub(super) use evaluate::{EvaluateArgs, PublishArgs};
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
 pub(super) use run::RunArgs;
+pub(super) use serve::ServeArgs;
+pub(super) use service::ServiceArgs;
 pub(super) use shared::{
     BatchArgs, Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs,
 };
+pub(super) use sweep::SweepArgs;
 pub(super) use sync::SyncArgs;
 pub(super) use targets::{CheckArgs, TargetsCommand};
+pub(super) use trigger::TriggerArgs;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -60,8 +70,17 @@ impl Cli {
             | Command::Report(_)
             | Command::Bundle(_)
             | Command::Sync(_)
+            | Command::Serve(_)
+            | Command::Evaluate(_)
+            | Command::Trigger(_)
+            | Command::Sweep(_)
             | Command::Targets(_) => false,
         }
+    }
+
+    /// Whether the command has a log of its own, and starts it itself.
+    pub fn keeps_a_log(&self) -> bool {
+        matches!(self.command, Command::Serve(_))
     }
 }
 
@@ -94,8 +113,16 @@ pub enum Command {
     Bundle(BundleArgs),
     /// Bring benchmarks that come from git up to date
     Sync(SyncArgs),
+    /// Evaluate a skill of a skill library: call, score, and put the entries on its leaderboard
+    Evaluate(Box<EvaluateArgs>),
+    /// Ask the service to evaluate a skill, or all whose version rose in a push
+    Trigger(TriggerArgs),
+    /// Ask the service again for the evaluations that are missing
+    Sweep(SweepArgs),
     /// Answer one call of AgentV; calls that come together leave as one batch
     Adapter(AdapterArgs),
+    /// Take orders for evaluations over HTTP, on a machine that can reach the models
+    Serve(Box<ServeArgs>),
     /// Check a targets file, or print its schema
     #[command(subcommand)]
     Targets(TargetsCommand),

@@ -59,6 +59,7 @@ async fn try_run(world: &Arc<World>, id: u64) -> Result<&'static str, String> {
         json!({
             "env": variables,
             "secrets": repo.secrets,
+            "variables": repo.variables,
             "workflow": run.path,
             "sha": run.sha,
             "git_dir": repo.bare.dir,

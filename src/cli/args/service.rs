@@ -1,0 +1,26 @@
+//! How the evaluation service is reached: what `trigger` and `sweep` take alike.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::config::parse_duration;
+
+/// How the service is reached.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Service")]
+pub struct ServiceArgs {
+    /// Where the service is; `http` only on this machine
+    #[arg(long, value_name = "URL")]
+    pub url: String,
+    /// A file with the service's token [default: the variable `RUN_EVALS_SERVE_TOKEN`]
+    #[arg(long, value_name = "FILE")]
+    pub auth_token_file: Option<PathBuf>,
+    /// The certificates to trust instead of the system's, in PEM format [default: the variable `RUN_EVALS_SERVE_CA`]
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+    /// How long the service may take for an answer
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s")]
+    pub timeout: Duration,
+}

@@ -1,0 +1,46 @@
+//! `sweep`: what the triggers left out is asked for again.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::args::SweepArgs;
+use super::display::Display;
+use super::trigger::{library, repository, service, tell, told};
+use super::{github, inputs};
+use crate::model::{Exit, Failure};
+use crate::trigger::{Patrol, sweep as sweep_up};
+
+pub(super) async fn sweep(args: SweepArgs, display: &Display) -> anyhow::Result<Exit> {
+    let env = inputs::process_environment();
+    let repo = repository(args.repo.as_deref(), &env)?;
+    let service = service(&args.service, &env)?;
+    let client = github::client(&args.github, &env, display)?;
+    let since = SignedDuration::try_from(args.since)
+        .ok()
+        .and_then(|since| Timestamp::now().checked_sub(since).ok())
+        .ok_or_else(|| Failure::new(Exit::Usage, "`--since` goes back too far"))?;
+    let patrol = Patrol {
+        client: &client,
+        repo: &repo,
+        branch: None,
+        since,
+        service: &service,
+        replicates: args.replicates,
+        wait_limit: args.wait_limit,
+        pause: args.pause,
+        dry_run: args.dry_run,
+        tell: &|text| display.note(text),
+    };
+    let (range, found, shots) = sweep_up(&patrol).await?;
+    display.warnings(&found.warnings);
+    let library = library(&env, Some(&repo));
+    tell(
+        &told(
+            "Sweep of skill evaluations",
+            library,
+            (range.as_ref(), &found),
+            &shots,
+            client.requests_sent(),
+        ),
+        args.format,
+    )
+}

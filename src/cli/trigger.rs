@@ -1,0 +1,167 @@
+//! `trigger`: the service is asked for the evaluation of a skill, or of all whose version rose in a push.
+
+use std::path::Path;
+
+use super::args::{Format, ServiceArgs, TriggerArgs};
+use super::display::{self, Display};
+use super::{actions, github, inputs};
+use crate::config::Env;
+use crate::model::{CommitSha, Exit, Failure, Secret, is_repository, printable};
+use crate::trigger::{
+    Found, Order, PushEvent, Range, Service, ServiceOptions, Shot, Told, find_bumps, fire, pushed,
+    render_json, render_markdown, render_text,
+};
+
+/// Where the token of the service stands.
+const SERVE_TOKEN: &str = "RUN_EVALS_SERVE_TOKEN";
+/// Where the certificates of the service's CA may stand.
+const SERVE_CA: &str = "RUN_EVALS_SERVE_CA";
+
+pub(super) async fn trigger(args: TriggerArgs, display: &Display) -> anyhow::Result<Exit> {
+    let env = inputs::process_environment();
+    let service = service(&args.service, &env)?;
+    if let Some(skill) = args.skill {
+        let order = Order { skill, replicates: args.replicates, git_sha: args.git_sha };
+        let outcome = service.evaluate(&order).await.into();
+        let Order { skill, git_sha, .. } = order;
+        let shots = [Shot { skill, from: None, to: None, git_sha, outcome }];
+        let library = library(&env, args.repo.as_deref());
+        let title = "Skill evaluation";
+        return tell(
+            &Told { title, library, range: None, shots: &shots, others: 0, requests: 0 },
+            args.format,
+        );
+    }
+    let Some((before, after)) = commits(&args, &env, display)? else { return Ok(Exit::Ok) };
+    let repo = repository(args.repo.as_deref(), &env)?;
+    let client = github::client(&args.github, &env, display)?;
+    let range = pushed(&client, &repo, before.as_ref(), &after).await.map_err(Failure::from)?;
+    let found = find_bumps(&client, &repo, &range).await.map_err(Failure::from)?;
+    display.warnings(&found.warnings);
+    let shots = fire(&service, &found.bumps, args.replicates).await;
+    let library = library(&env, Some(&repo));
+    let told = told(
+        "Skill evaluations of this push",
+        library,
+        (Some(&range), &found),
+        &shots,
+        client.requests_sent(),
+    );
+    tell(&told, args.format)
+}
+
+/// What there is to tell of a range.
+pub(super) fn told<'a>(
+    title: &'a str,
+    library: Option<String>,
+    (range, found): (Option<&'a Range>, &Found),
+    shots: &'a [Shot],
+    requests: u64,
+) -> Told<'a> {
+    Told { title, library, range, shots, others: found.others, requests }
+}
+
+/// Tells everybody what became of it.
+pub(super) fn tell(told: &Told<'_>, format: Format) -> anyhow::Result<Exit> {
+    match format {
+        Format::Text => display::stdout(&render_text(told))?,
+        Format::Json => display::json(&format!("{:#}\n", render_json(told)))?,
+    }
+    actions::step_summary(&render_markdown(told))?;
+    let (mut jobs, mut fired) = (Vec::new(), Vec::new());
+    for shot in told.shots {
+        if let crate::trigger::Outcome::Fired { job_id } = &shot.outcome {
+            jobs.push(job_id.as_str());
+            fired.push(shot.skill.as_str());
+        }
+        if shot.outcome.exit() != Exit::Ok {
+            let hint = shot.outcome.hint().map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
+            display::error(&format!("`{}` is not evaluated: {}{hint}", shot.skill, shot.outcome.detail()));
+        }
+    }
+    actions::outputs(&[("job-id", jobs.join(",")), ("fired", fired.join(","))])?;
+    Ok(Shot::exit(told.shots))
+}
+
+/// The service that the command line and the environment describe.
+pub(super) fn service(args: &ServiceArgs, env: &Env) -> anyhow::Result<Service> {
+    let token = if let Some(path) = &args.auth_token_file {
+        Secret::new(&read(path, "the service's token", "--auth-token-file")?)
+    } else {
+        let value = env.get(SERVE_TOKEN).filter(|value| !value.trim().is_empty());
+        Secret::new(value.ok_or_else(|| {
+            Failure::new(Exit::Usage, "no token for the service").hint(format!(
+                "put it into the variable `{SERVE_TOKEN}`, or name a file with `--auth-token-file`"
+            ))
+        })?)
+    };
+    actions::mask([&token]);
+    let ca = match &args.ca_file {
+        Some(path) => Some(read(path, "the certificates of the service's CA", "--ca-file")?.into_bytes()),
+        None => env.get(SERVE_CA).filter(|pem| !pem.trim().is_empty()).map(|pem| pem.as_bytes().to_vec()),
+    };
+    Ok(Service::new(&ServiceOptions { url: &args.url, token, ca, timeout: args.timeout })?)
+}
+
+fn read(path: &Path, what: &str, option: &str) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| {
+        Failure::config(format!("cannot read {what} `{}`: {error}", path.display()))
+            .hint(format!("`{option}` names the file"))
+    })
+}
+
+/// The repository that was named, or that of the workflow.
+pub(super) fn repository(named: Option<&str>, env: &Env) -> Result<String, Failure> {
+    let repo = named.or_else(|| env.get("GITHUB_REPOSITORY")).filter(|repo| !repo.is_empty());
+    let repo = repo.ok_or_else(|| {
+        Failure::new(Exit::Usage, "no skill library is named").hint("name it with `--repo <owner>/<name>`")
+    })?;
+    if !is_repository(repo) {
+        return Err(Failure::new(Exit::Usage, format!("`{}` is no repository", printable(repo)))
+            .hint("repositories are named `<owner>/<name>`"));
+    }
+    Ok(repo.to_owned())
+}
+
+/// The page of the library, where the step knows its server.
+pub(super) fn library(env: &Env, repo: Option<&str>) -> Option<String> {
+    let server = env.get("GITHUB_SERVER_URL").filter(|url| !url.is_empty())?;
+    let repo = repo.or_else(|| env.get("GITHUB_REPOSITORY")).filter(|repo| is_repository(repo))?;
+    Some(format!("{}/{repo}", server.trim_end_matches('/')))
+}
+
+/// The commits of the push: as named, else from the event. `None` where nothing was pushed that could be evaluated.
+fn commits(
+    args: &TriggerArgs,
+    env: &Env,
+    display: &Display,
+) -> Result<Option<(Option<CommitSha>, CommitSha)>, Failure> {
+    const WHAT: &str = "name a skill, or a push with `--before` and `--after`";
+    let read = |text: &str, option: &str| {
+        PushEvent::commit(text).map_err(|why| {
+            Failure::new(Exit::Usage, format!("`{option}` is no commit: {}", printable(&why))).hint(WHAT)
+        })
+    };
+    let (before, after) = if let Some(after) = &args.after {
+        (read(args.before.as_deref().unwrap_or(NO_COMMIT), "--before")?, read(after, "--after")?)
+    } else {
+        let path = env.get("GITHUB_EVENT_PATH").filter(|path| !path.is_empty());
+        let is_push = env.get("GITHUB_EVENT_NAME") == Some("push");
+        let path = path.filter(|_| is_push).ok_or_else(|| {
+            Failure::new(Exit::Usage, "there is neither a skill nor a push to look at").hint(WHAT)
+        })?;
+        let event = PushEvent::read(Path::new(path))?;
+        if !event.git_ref.starts_with("refs/heads/") {
+            display.note(&format!("`{}` is no branch: nothing to evaluate", printable(&event.git_ref)));
+            return Ok(None);
+        }
+        (event.before, event.after)
+    };
+    if after.is_none() {
+        display.note("the branch was deleted: nothing to evaluate");
+    }
+    Ok(after.map(|after| (before, after)))
+}
+
+/// Stands for the parent of the last commit.
+const NO_COMMIT: &str = "0000000000000000000000000000000000000000";

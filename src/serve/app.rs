@@ -1,0 +1,34 @@
+//! What all requests share.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::auth::{AllowList, SlowDown, Tokens};
+use super::jobs::{Slot, Store};
+use super::work::Work;
+
+/// The state of the service; there is one, in an `Arc`.
+#[derive(Debug)]
+pub struct App {
+    /// The tokens that are valid now.
+    pub tokens: Tokens,
+    /// What failed attempts cost.
+    pub slow_down: SlowDown,
+    /// Who may connect at all.
+    pub allowed: AllowList,
+    /// Whether a proxy stands before the port and says who asks.
+    pub behind_proxy: bool,
+    /// Whether those who ask come by HTTPS, to this port or to the proxy: cookies are `Secure` then.
+    pub is_https: bool,
+    /// The jobs.
+    pub jobs: Store,
+    /// How evaluations are made; nothing if the service makes none.
+    pub(super) work: Option<Arc<Work>>,
+    /// The place for the job that runs.
+    pub(super) slot: Slot,
+    /// True once everything is to stop.
+    pub(super) stop: watch::Sender<bool>,
+    /// How many threads are at work.
+    pub(super) working: watch::Sender<usize>,
+}

@@ -1,0 +1,158 @@
+//! The components whose version rose by MAJOR or MINOR in a range of commits, and the commit that raised each.
+
+use std::collections::VecDeque;
+
+use tokio::task::JoinSet;
+
+use super::range::{Range, Was, prompt_path};
+use crate::config::skill_version;
+use crate::github::{ApiError, Client, CommitQuery};
+use crate::model::{CommitSha, Exit, Failure, SemVersion, SkillName};
+
+/// So many components are looked at at once.
+const AT_ONCE: usize = 8;
+/// So many commits of one prompt are looked through where the whole range is not known.
+const MOST_COMMITS: usize = 100;
+
+/// A component whose version rose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bump {
+    /// Which.
+    pub skill: SkillName,
+    /// Its version before the range; nothing where it is new.
+    pub from: Option<SemVersion>,
+    /// Its version at the end of the range.
+    pub to: SemVersion,
+    /// The commit since which MAJOR.MINOR is what it is at the end.
+    pub commit: CommitSha,
+}
+
+/// What a range has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    /// By name.
+    pub bumps: Vec<Bump>,
+    /// How many prompts changed without a rise.
+    pub others: usize,
+    /// What people should know.
+    pub warnings: Vec<String>,
+}
+
+/// What became of one prompt.
+enum Seen {
+    Rose(Bump),
+    DidNot,
+    Unreadable(String),
+}
+
+/// Finds what rose in a range.
+pub async fn find_bumps(client: &Client, repo: &str, range: &Range) -> Result<Found, ApiError> {
+    let mut found = Found { warnings: range.warnings.clone(), ..Found::default() };
+    let mut waiting: VecDeque<(SkillName, Was)> =
+        range.changed.iter().map(|(skill, was)| (skill.clone(), *was)).collect();
+    let mut looks = JoinSet::new();
+    loop {
+        while looks.len() < AT_ONCE
+            && let Some((skill, was)) = waiting.pop_front()
+        {
+            let (client, repo, range) = (client.clone(), repo.to_owned(), range.clone());
+            looks.spawn(async move { look(&client, &repo, &range, skill, was).await });
+        }
+        let Some(looked) = looks.join_next().await else { break };
+        let looked = looked.map_err(|error| {
+            ApiError::Invalid(Failure::new(Exit::Failure, format!("cannot look: {error}")))
+        })?;
+        match looked? {
+            Seen::Rose(bump) => found.bumps.push(bump),
+            Seen::DidNot => found.others += 1,
+            Seen::Unreadable(why) => {
+                found.others += 1;
+                found.warnings.push(why);
+            }
+        }
+    }
+    found.bumps.sort_by(|one, other| one.skill.cmp(&other.skill));
+    found.warnings.sort();
+    Ok(found)
+}
+
+async fn look(
+    client: &Client,
+    repo: &str,
+    range: &Range,
+    skill: SkillName,
+    was: Was,
+) -> Result<Seen, ApiError> {
+    let path = prompt_path(&skill);
+    let Some(prompt) = client.file(repo, &path, &range.head).await? else { return Ok(Seen::DidNot) };
+    let Some(to) = version_of(&prompt) else {
+        return Ok(Seen::Unreadable(format!(
+            "`{path}` has no `version: MAJOR.MINOR.PATCH` in its front matter: it is not evaluated"
+        )));
+    };
+    let from = match (&range.base, was) {
+        (Some(base), Was::There) => {
+            client.file(repo, &path, base).await?.and_then(|prompt| version_of(&prompt))
+        }
+        _ => None,
+    };
+    if !to.rose_by_major_or_minor(from.as_ref()) {
+        return Ok(Seen::DidNot);
+    }
+    let Some(commit) = raised_by(client, repo, range, &path, to).await? else {
+        return Ok(Seen::Unreadable(format!(
+            "`{path}` rose to {to}, but the commit that raised it is not among its last {MOST_COMMITS}: name the skill and its commit"
+        )));
+    };
+    let commit = commit.parse().map_err(|error| {
+        ApiError::Invalid(Failure::new(Exit::Failure, format!("GitHub told no commit: {error}")))
+    })?;
+    Ok(Seen::Rose(Bump { skill, from, to, commit }))
+}
+
+/// The commit since which MAJOR.MINOR of the prompt is what it is at the end of the range.
+async fn raised_by(
+    client: &Client,
+    repo: &str,
+    range: &Range,
+    path: &str,
+    to: SemVersion,
+) -> Result<Option<String>, ApiError> {
+    if range.inside.as_ref().is_some_and(|inside| inside.len() == 1) {
+        return Ok(Some(range.head.clone()));
+    }
+    let query = CommitQuery { from: &range.head, path: Some(path), since: None, pages: 1 };
+    let touched = client.commits(repo, query).await?;
+    let is_all = touched.len() < MOST_COMMITS || range.inside.is_some();
+    // What lies outside came in on another line of the history.
+    let is_inside = |sha: &str| range.inside.as_ref().is_none_or(|inside| inside.contains(sha));
+    let mut inside: Vec<String> =
+        touched.into_iter().map(|commit| commit.sha).filter(|sha| is_inside(sha)).collect();
+    if range.inside.is_some() && inside.len() == 1 {
+        return Ok(inside.pop());
+    }
+    if inside.is_empty() {
+        return Ok(Some(range.head.clone()));
+    }
+    let mut raised = None;
+    for sha in inside {
+        let prompt = client.file(repo, path, &sha).await?;
+        let version = prompt.and_then(|prompt| version_of(&prompt));
+        if version.map(line) != Some(line(to)) {
+            // A merge that took neither side as it was has no other commit to name.
+            return Ok(Some(raised.unwrap_or_else(|| range.head.clone())));
+        }
+        raised = Some(sha);
+    }
+    Ok(raised.filter(|_| is_all))
+}
+
+/// The version that a `prompt.md` has.
+fn version_of(prompt_md: &[u8]) -> Option<SemVersion> {
+    skill_version(std::str::from_utf8(prompt_md).ok()?)
+}
+
+/// What an evaluation depends on.
+fn line(version: SemVersion) -> (u64, u64) {
+    (version.major, version.minor)
+}

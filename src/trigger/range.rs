@@ -1,0 +1,243 @@
+//! The commits that are looked at, and the prompts that they changed; told by GitHub, without a clone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use crate::github::{ApiError, ChangedFile, Client, CommitQuery, MOST_COMPARED_FILES};
+use crate::model::{CommitSha, Failure, SkillName, printable};
+
+/// 1,000 commits of a window of time.
+const MOST_PAGES: usize = 10;
+const FOLDER: &str = "components";
+const FILE: &str = "prompt.md";
+
+/// A range of commits.
+#[derive(Debug, Clone)]
+pub struct Range {
+    /// The last commit before it; nothing where the history begins in it.
+    pub base: Option<String>,
+    /// Its last commit.
+    pub head: String,
+    /// All its commits, where they are not too many.
+    pub(super) inside: Option<BTreeSet<String>>,
+    /// The components whose `prompt.md` is another one than before, and whether it was there before. Those that are gone are not
+    /// among them.
+    pub(super) changed: BTreeMap<SkillName, Was>,
+    /// What people should know of it.
+    pub warnings: Vec<String>,
+}
+
+/// Whether a prompt was there before the range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Was {
+    There,
+    Nowhere,
+}
+
+/// The path of a component's prompt.
+pub(super) fn prompt_path(skill: &SkillName) -> String {
+    format!("{FOLDER}/{skill}/{FILE}")
+}
+
+/// The commits of a push. Without `before`, or where GitHub no longer knows it, the last commit alone.
+pub async fn pushed(
+    client: &Client,
+    repo: &str,
+    before: Option<&CommitSha>,
+    after: &CommitSha,
+) -> Result<Range, ApiError> {
+    let Some(before) = before else { return last_commit(client, repo, after.as_str()).await };
+    if let Some(range) = between(client, repo, before.as_str(), after.as_str()).await? {
+        return Ok(range);
+    }
+    let mut range = last_commit(client, repo, after.as_str()).await?;
+    range.warnings.push(format!(
+        "GitHub does not know how `{}` leads to `{}`: only the last commit was looked at",
+        before.short(),
+        after.short()
+    ));
+    Ok(range)
+}
+
+/// What came to a branch since then; `None` where nothing did. The line of first parents is followed back in time: a branch that was
+/// merged since then came with all its commits, however old they are.
+pub async fn recent(
+    client: &Client,
+    repo: &str,
+    branch: &str,
+    since: Timestamp,
+) -> Result<Option<Range>, ApiError> {
+    let query = CommitQuery { from: branch, path: None, since: Some(since), pages: MOST_PAGES };
+    let commits = client.commits(repo, query).await?;
+    let Some(head) = commits.first() else { return Ok(None) };
+    let parents: BTreeMap<&str, Option<&str>> = commits
+        .iter()
+        .map(|commit| (commit.sha.as_str(), commit.parents.first().map(|parent| parent.sha.as_str())))
+        .collect();
+    let mut base = Some(head.sha.as_str());
+    while let Some(parent) = base.and_then(|commit| parents.get(commit)) {
+        base = *parent;
+    }
+    let head = head.sha.as_str();
+    let mut range = match base {
+        None => whole(client, repo, head).await?,
+        Some(base) => match between(client, repo, base, head).await? {
+            Some(range) => range,
+            None => last_commit(client, repo, head).await?,
+        },
+    };
+    if commits.len() >= MOST_PAGES * 100 {
+        range.warnings.push(format!("there are more commits: looked at the last {}", commits.len()));
+    }
+    Ok(Some(range))
+}
+
+/// From the last commit that both have. After a push with force that is not `before`: what the push threw away was not brought by it.
+async fn between(client: &Client, repo: &str, before: &str, after: &str) -> Result<Option<Range>, ApiError> {
+    let Some(compared) = client.compare(repo, before, after).await? else { return Ok(None) };
+    let is_whole = compared.commits.len() >= compared.total_commits;
+    let inside = is_whole.then(|| compared.commits.into_iter().map(|commit| commit.sha).collect());
+    let base = compared.merge_base;
+    let mut range = Range {
+        base: Some(base.clone()),
+        head: after.to_owned(),
+        inside,
+        changed: BTreeMap::new(),
+        warnings: Vec::new(),
+    };
+    if base != before {
+        range.warnings.push(format!(
+            "the history was written anew: looked at what came after `{}`, the last commit that both have",
+            shortened(&base)
+        ));
+    }
+    if compared.files.len() < MOST_COMPARED_FILES {
+        range.add_files(&compared.files);
+    } else {
+        range.add_trees(client, repo).await?;
+    }
+    Ok(Some(range))
+}
+
+/// A commit and what it changed against its first parent.
+async fn last_commit(client: &Client, repo: &str, sha: &str) -> Result<Range, ApiError> {
+    let (commit, files) = client.commit(repo, sha).await?;
+    let mut range = Range {
+        base: commit.parents.first().map(|parent| parent.sha.clone()),
+        head: commit.sha.clone(),
+        inside: Some(BTreeSet::from([commit.sha])),
+        changed: BTreeMap::new(),
+        warnings: Vec::new(),
+    };
+    if files.len() < MOST_COMPARED_FILES {
+        range.add_files(&files);
+    } else {
+        range.add_trees(client, repo).await?;
+    }
+    Ok(range)
+}
+
+/// A history from its first commit on.
+async fn whole(client: &Client, repo: &str, head: &str) -> Result<Range, ApiError> {
+    let mut range = Range {
+        base: None,
+        head: head.to_owned(),
+        inside: None,
+        changed: BTreeMap::new(),
+        warnings: Vec::new(),
+    };
+    range.add_trees(client, repo).await?;
+    Ok(range)
+}
+
+impl Range {
+    fn add_files(&mut self, files: &[ChangedFile]) {
+        for file in files.iter().filter(|file| file.status != "removed") {
+            let was = match file.status.as_str() {
+                "added" | "renamed" | "copied" => Was::Nowhere,
+                _ => Was::There,
+            };
+            if let Some(folder) = prompt_folder(&file.filename) {
+                self.add(folder, was);
+            }
+        }
+    }
+
+    /// Where there are more files than GitHub compares: all prompts of both ends, by their digests.
+    async fn add_trees(&mut self, client: &Client, repo: &str) -> Result<(), ApiError> {
+        let before = match &self.base {
+            Some(base) => prompts(client, repo, base).await?,
+            None => BTreeMap::new(),
+        };
+        for (folder, digest) in prompts(client, repo, &self.head).await? {
+            match before.get(&folder) {
+                Some(earlier) if *earlier == digest => {}
+                Some(_) => self.add(&folder, Was::There),
+                None => self.add(&folder, Was::Nowhere),
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, folder: &str, was: Was) {
+        match folder.parse() {
+            Ok(skill) => {
+                self.changed.insert(skill, was);
+            }
+            Err(error) => {
+                self.warnings.push(format!("`{FOLDER}/{}` was left out: {error}", printable(folder)));
+            }
+        }
+    }
+}
+
+/// The digest of each prompt of a commit, by its folder.
+async fn prompts(client: &Client, repo: &str, commit: &str) -> Result<BTreeMap<String, String>, ApiError> {
+    let root = client.tree(repo, commit, false).await?;
+    let folder = root.entries.iter().find(|entry| entry.path == FOLDER && entry.kind == "tree");
+    let Some(folder) = folder else { return Ok(BTreeMap::new()) };
+    let tree = client.tree(repo, &folder.sha, true).await?;
+    if tree.truncated {
+        let failure =
+            Failure::config(format!("`{FOLDER}` of `{}` has more files than GitHub lists", printable(repo)));
+        return Err(ApiError::Invalid(failure.hint("name the skill: `run-evals trigger SKILL`")));
+    }
+    let of_entry = |path: String, sha| {
+        let folder = path.strip_suffix(FILE)?.strip_suffix('/')?;
+        (!folder.contains('/')).then(|| (folder.to_owned(), sha))
+    };
+    let files = tree.entries.into_iter().filter(|entry| entry.kind == "blob");
+    Ok(files.filter_map(|entry| of_entry(entry.path, entry.sha)).collect())
+}
+
+/// The folder of a component whose prompt this path is.
+fn prompt_folder(path: &str) -> Option<&str> {
+    let folder = path.strip_prefix(FOLDER)?.strip_prefix('/')?.strip_suffix(FILE)?.strip_suffix('/')?;
+    (!folder.contains('/')).then_some(folder)
+}
+
+/// The first digits of a commit.
+pub(super) fn shortened(sha: &str) -> &str {
+    sha.get(..7).unwrap_or(sha)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_prompt_of_a_component_counts() {
+        assert_eq!(prompt_folder("components/rfp/prompt.md"), Some("rfp"));
+        for other in [
+            "components/prompt.md",
+            "components/rfp/skill/prompt.md",
+            "components/rfp/prompt.md.orig",
+            "old/components/rfp/prompt.md",
+            "componentsx/rfp/prompt.md",
+            "components/rfp/xprompt.md",
+        ] {
+            assert_eq!(prompt_folder(other), None, "{other}");
+        }
+    }
+}

@@ -123,7 +123,7 @@ fn place(
         std::fs::write(&ignore, "*\n").with_context(|| format!("cannot write `{}`", ignore.display()))?;
     }
     Ok(Place {
-        library: source(&args.library),
+        library: source(args.library.as_deref().unwrap_or(Path::new("."))),
         datasets: args.datasets.as_deref().map(source),
         targets,
         target_names: args.targets.target.clone(),

@@ -342,7 +342,7 @@ fn the_entry_before_is_the_nearest_commit_back() {
     assert_eq!(by_version.before.skill_version, "1.1.0");
     assert_eq!(previous(&before, &entry("new", 'a', "1.2.0", 7), &rank), None);
     // The same entry, run again, is not before itself.
-    assert_eq!(previous(&board(&[now.clone()]), &now, &|_| Some(0)), None);
+    assert_eq!(previous(&board(std::slice::from_ref(&now)), &now, &|_| Some(0)), None);
     let mut old = entry("m", 'b', "1.0.0", 4);
     old.cases_sha256 = Digest::of(b"others");
     old.params.seed = Some(1);

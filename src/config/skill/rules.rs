@@ -142,13 +142,8 @@ fn word(rule: &FieldRule) -> &'static str {
 
 fn field_type(node: &Node) -> Result<FieldRule, String> {
     let found = node.as_str().and_then(|word| FieldType::WORDS.iter().find(|(known, _)| *known == word));
-    match found {
-        Some((_, kind)) => Ok(FieldRule::Type(*kind)),
-        None => {
-            let words = FieldType::WORDS.map(|(word, _)| format!("`{word}`")).join(", ");
-            Err(format!("expected one of {words}"))
-        }
-    }
+    let words = || FieldType::WORDS.map(|(word, _)| format!("`{word}`")).join(", ");
+    found.map(|(_, kind)| FieldRule::Type(*kind)).ok_or_else(|| format!("expected one of {}", words()))
 }
 
 fn tolerance(node: &Node) -> Result<FieldRule, String> {

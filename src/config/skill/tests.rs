@@ -219,7 +219,7 @@ fn a_schema_may_belong_to_another_component() {
     library.catalog(&json!({"format": "json_array"}));
     library.write(
         "components/x/schema.json",
-        r##"{"version": "1", "$ref": "https://a.example/y#/$defs/output"}"##,
+        r#"{"version": "1", "$ref": "https://a.example/y#/$defs/output"}"#,
     );
     assert_eq!(library.skill().schema.unwrap()["items"], json!({"$ref": "#/$defs/i"}));
 }

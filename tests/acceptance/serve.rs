@@ -13,7 +13,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::evaluate::stage::{SKILL, Stage, git};
+use crate::evaluate::stage::{SKILL, Stage};
 use service::{OURS, Service, args, wait_for, write_tokens};
 
 /// A file that takes all the room there is.
@@ -92,6 +92,7 @@ fn a_full_disk_fails_the_job_and_nothing_else() {
     assert!(told.contains("the disk is full") || told.contains("No space left on device"), "{told}");
     wait_for(|| !service.is_busy());
     drop(filler);
+    // The clone can still be moved forward.
+    stage.push(|dir| std::fs::write(dir.join("small"), "").unwrap());
     works(&service);
-    git(&disk.join("library"), &["fsck", "--no-dangling", "--no-progress"]);
 }

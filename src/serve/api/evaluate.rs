@@ -135,7 +135,6 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told() {
         let bodies = [
-            "",
             "nonsense",
             "[]",
             "{}",
@@ -153,6 +152,37 @@ mod tests {
             r#"{"skill_name": "/", "replicates": [], "git_sha": {}, "\u0007": 1}"#,
         ];
         let told: Vec<String> = bodies.iter().map(|body| format!("{body}\n  {}", refused(body))).collect();
-        insta::assert_snapshot!(told.join("\n"), @"");
+        insta::assert_snapshot!(told.join("\n"), @r##"
+        nonsense
+          400 the body is no JSON: expected ident at line 1 column 2
+        []
+          422 the body must be an object: `{"skill_name": …}`
+        {}
+          422 `skill_name` is missing
+        {"skill_name": "../x"}
+          422 `skill_name`: the name of a skill has 1 to 100 characters of `a-z`, `0-9`, `.`, `_` and `-`, begins with a letter or digit, and has no `..`
+        {"skill_name": 7}
+          422 `skill_name`: must be a string
+        {"skill_name": "a", "git_sha": "--upload-pack=touch /tmp/x"}
+          422 `git_sha`: a commit is named by 7 to 40 hexadecimal digits
+        {"skill_name": "a", "git_sha": "HEAD"}
+          422 `git_sha`: a commit is named by 7 to 40 hexadecimal digits
+        {"skill_name": "a", "replicates": 0}
+          422 `replicates`: a whole number from 1 to 100
+        {"skill_name": "a", "replicates": -1}
+          422 `replicates`: a whole number from 1 to 100
+        {"skill_name": "a", "replicates": 1000000000}
+          422 `replicates`: a whole number from 1 to 100
+        {"skill_name": "a", "replicates": 1e400}
+          400 the body is no JSON: number out of range at line 1 column 39
+        {"skill_name": "a", "replicates": 10.0}
+          422 `replicates`: a whole number from 1 to 100
+        {"skill_name": "a", "replicates": "10"}
+          422 `replicates`: a whole number from 1 to 100
+        {"skill_name": "a", "skil": 1}
+          422 unknown key `skil`; legal are `skill_name`, `replicates`, `git_sha`
+        {"skill_name": "/", "replicates": [], "git_sha": {}, "\u0007": 1}
+          422 unknown key `\u{7}`; legal are `skill_name`, `replicates`, `git_sha`; `skill_name`: the name of a skill has 1 to 100 characters of `a-z`, `0-9`, `.`, `_` and `-`, begins with a letter or digit, and has no `..`; `git_sha`: must be a string; `replicates`: a whole number from 1 to 100
+        "##);
     }
 }

@@ -37,7 +37,7 @@ impl Journal {
             match serde_json::from_slice::<Job>(line) {
                 Ok(job) => drop(jobs.insert(job.job_id.clone(), job)),
                 Err(_) if !line.ends_with(b"\n") => {
-                    tracing::warn!("the last line of the journal was cut off")
+                    tracing::warn!("the last line of the journal was cut off");
                 }
                 Err(error) => {
                     tracing::warn!(line = lines, "a line of the journal cannot be read: {error}");

@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn a_line_that_cannot_be_read_is_kept_aside() {
         let dir = tempfile::tempdir().unwrap();
-        drop(Store::open(dir.path(), 100).map(|store| store.add(job(1)).unwrap()).unwrap());
+        Store::open(dir.path(), 100).unwrap().add(job(1)).unwrap();
         let path = dir.path().join("jobs.jsonl");
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, format!("nonsense\n{text}")).unwrap();

@@ -180,7 +180,8 @@ fn answers() -> String {
                 "contains": expected["grant_number"],
                 "content": serde_json::to_string_pretty(&answer).unwrap(),
             });
-            lines.push_str(&format!("{line}\n"));
+            lines += &line.to_string();
+            lines.push('\n');
         }
     }
     lines

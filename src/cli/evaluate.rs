@@ -123,7 +123,7 @@ fn place(
         std::fs::write(&ignore, "*\n").with_context(|| format!("cannot write `{}`", ignore.display()))?;
     }
     Ok(Place {
-        library: source(&args.library),
+        library: source(args.library.as_deref().unwrap_or(Path::new("."))),
         datasets: args.datasets.as_deref().map(source),
         targets,
         target_names: args.targets.target.clone(),
@@ -211,11 +211,13 @@ fn tell_published(published: &Published, display: &Display) -> bool {
     match (&published.pull_request_url, &published.branch) {
         (Some(url), _) => display.note(&format!("pull request: {}", crate::model::printable(url))),
         (None, Some(_)) => {
-            published.warnings.iter().for_each(|warning| display::error(warning));
+            for warning in &published.warnings {
+                display::error(warning);
+            }
             return true;
         }
         (None, None) => {
-            display.note("the leaderboard has the same entries already: there is nothing to change")
+            display.note("the leaderboard has the same entries already: there is nothing to change");
         }
     }
     display.warnings(&published.warnings);

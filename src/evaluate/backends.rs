@@ -42,7 +42,9 @@ pub(super) async fn find(
     models: &[ModelSettings],
 ) -> Result<(Vec<Served>, Vec<NotServed>, Env), Failure> {
     let (file, warnings) = TargetsFile::load(&place.targets, &place.targets)?;
-    warnings.iter().for_each(|warning| place.say(warning));
+    for warning in &warnings {
+        place.say(warning);
+    }
     let mut env = place.env.clone();
     env.mark_secret(file.secret_names());
     let targets = targets(place, &file, &env)?;
@@ -167,6 +169,8 @@ fn targets(place: &Place, file: &TargetsFile, env: &Env) -> Result<Vec<RunnerTar
         };
         return Err(model::Failure::config(message).hint(why).into());
     }
-    left_out.iter().for_each(|told| place.say(told));
+    for told in &left_out {
+        place.say(told);
+    }
     Ok(targets)
 }

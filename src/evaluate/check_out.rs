@@ -160,7 +160,7 @@ fn read_skill(
     let skill = Skill::read(folder.path(), &order.skill, root).map_err(|error| {
         let is_unknown = matches!(error, SkillError::Unknown { .. });
         let problem = if is_unknown { CheckoutProblem::UnknownSkill } else { CheckoutProblem::Invalid };
-        CheckoutError::of(problem, anyhow::Error::new(without(error.into(), folder.path())))
+        CheckoutError::of(problem, anyhow::Error::new(without(&error.into(), folder.path())))
     })?;
     if let Some(Datasets { clone, commit, .. }) = datasets {
         for path in skill.cases.iter().filter_map(|case| case.dataset_file.as_deref()) {
@@ -193,7 +193,7 @@ fn temporary(place: &Place, prefix: &str) -> Result<TempDir> {
 }
 
 /// A message as if the library itself had been read.
-fn without(failure: crate::model::Failure, folder: &Path) -> crate::model::Failure {
+fn without(failure: &crate::model::Failure, folder: &Path) -> crate::model::Failure {
     let shown = format!("{}/", folder.display());
     let message = failure.to_string().replace(&shown, "");
     let told = crate::model::Failure::new(failure.exit(), message);

@@ -170,7 +170,7 @@ async fn commit_and_push(
             match pushed {
                 Ok(Pushed::Done) => return Ok(Some((branch, library.branch.clone()))),
                 Ok(Pushed::Moved(_)) if tries < TRIES => {
-                    std::thread::sleep(std::time::Duration::from_millis(1100))
+                    std::thread::sleep(std::time::Duration::from_millis(1100));
                 }
                 Ok(Pushed::Moved(error)) => return Err(anyhow::Error::new(error)),
                 Ok(Pushed::Refused(words)) => {

@@ -19,9 +19,9 @@ pub struct EvaluateArgs {
     /// The commit of the library, which must be part of its default branch [default: what is checked out]
     #[arg(long, value_name = "SHA")]
     pub git_sha: Option<ShaPrefix>,
-    /// The skill library, a clone
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub library: PathBuf,
+    /// The skill library, a clone [default: the working directory]
+    #[arg(long, value_name = "DIR")]
+    pub library: Option<PathBuf>,
     /// The data sets that cases refer to, a clone
     #[arg(long, value_name = "DIR")]
     pub datasets: Option<PathBuf>,

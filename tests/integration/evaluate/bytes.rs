@@ -1,5 +1,6 @@
 //! The same commit gives the same bytes, wherever and however it is evaluated.
 
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -26,13 +27,16 @@ fn scripted(stage: &Stage) {
                 let id = if replicate == 1 { case.clone() } else { format!("{case}#{replicate}") };
                 let text =
                     if luck == 4 && number == 2 { "no JSON at all".to_owned() } else { answer.to_string() };
-                script.push_str(&format!("{}\n", json!({"id": id, "response": text})));
+                script += &json!({"id": id, "response": text}).to_string();
+                script.push('\n');
             }
         }
         stage.workspace.write(&format!("script-{number}.jsonl"), script);
-        targets.push_str(&format!(
-            "  - name: t{number}\n    provider: mock\n    model: {model}\n    script: script-{number}.jsonl\n"
-        ));
+        writeln!(
+            targets,
+            "  - name: t{number}\n    provider: mock\n    model: {model}\n    script: script-{number}.jsonl"
+        )
+        .unwrap();
     }
     stage.workspace.write("targets.yaml", targets);
 }
@@ -46,7 +50,7 @@ fn a_checkout_and_a_commit_elsewhere_give_equal_bytes() {
 
     // Another machine: other clones, the default branch has moved on, the commit is named.
     stage.push(|dir| {
-        std::fs::write(dir.join("components/grant-letter-extraction/prompt.md"), "broken\n").unwrap()
+        std::fs::write(dir.join("components/grant-letter-extraction/prompt.md"), "broken\n").unwrap();
     });
     stage.clone_of(LIBRARY, "library-2", &["--depth=1"]);
     stage.clone_of(DATASETS, "datasets-2", &[]);

@@ -122,7 +122,7 @@ fn an_unknown_skill_is_told_from_a_broken_one() {
     hint: did you mean `grant-letter-extraction`?
     ");
     stage.push(|dir| {
-        std::fs::write(dir.join(format!("components/{SKILL}/prompt.md")), "no front matter\n").unwrap()
+        std::fs::write(dir.join(format!("components/{SKILL}/prompt.md")), "no front matter\n").unwrap();
     });
     let said = refused(&stage, None, CheckoutProblem::Invalid);
     assert!(
@@ -238,19 +238,16 @@ fn a_clone_that_was_left_locked_is_usable_again() {
     assert_eq!(serve(&stage, SKILL, None).unwrap().prompt_commit().as_str(), commit);
 }
 
-/// On a file system of its own, which only root may mount, and everybody in a name space of their own.
+/// The largest file that a process may write stands for a disk without room: git fails half-way, as it does there.
 #[test]
 fn a_full_disk_is_told_and_the_clone_is_usable_when_there_is_room() {
     let stage = Stage::new();
-    let filler = vec![b'x'; 200_000];
-    let noise = |dir: &Path| {
+    let commit = stage.push(|dir| {
         // What cannot be compressed.
-        let bytes: Vec<u8> = (0..filler.len()).map(|_| fastrand::u8(..)).collect();
+        let bytes: Vec<u8> = (0..200_000).map(|_| fastrand::u8(..)).collect();
         std::fs::write(dir.join("large.bin"), bytes).unwrap();
-    };
-    let commit = stage.push(noise);
+    });
     let small = stage.workspace.path("library");
-    // The largest file that a process may write stands for a disk without room: git fails half-way, as it does there.
     let args = stage
         .args(&["--replicates", "1", "-q"])
         .iter()

@@ -77,7 +77,7 @@ fn models_come_from_the_default_branch_whatever_commit_is_evaluated() {
     let _llm = stage.gateway(&[]);
     let old = stage.commit("main");
     stage.push(|dir| {
-        std::fs::write(dir.join(".evaluator/models.yaml"), "models:\n  - id: meadow/quill-small\n").unwrap()
+        std::fs::write(dir.join(".evaluator/models.yaml"), "models:\n  - id: meadow/quill-small\n").unwrap();
     });
     let args = ["--replicates", "1", "--git-sha", &old[..9], "--format", "json", "-q"];
     let result: Value = serde_json::from_str(&stage.evaluate(&args).expect(0).stdout).unwrap();

@@ -49,7 +49,7 @@ fn submodules_are_not_fetched_and_large_files_not_read() {
     });
     assert!(said.contains("evals/cases/other` is a submodule"), "{said}");
     let said = refused(|dir| {
-        std::fs::write(skill(dir).join("evals/cases/birch-lab/input.md"), vec![b'x'; 9 << 20]).unwrap()
+        std::fs::write(skill(dir).join("evals/cases/birch-lab/input.md"), vec![b'x'; 9 << 20]).unwrap();
     });
     assert!(said.contains("evals/cases/birch-lab/input.md` is larger than 8 MiB"), "{said}");
 }

@@ -12,7 +12,7 @@ use run_evals::leaderboard::Leaderboard;
 use serde_json::{Value, json};
 
 use crate::act::one_at_a_time;
-use crate::evaluate::stage::{KEY, LIBRARY, SKILL, Stage, TOKEN, git};
+use crate::evaluate::stage::{KEY, LIBRARY, SKILL, Stage, TOKEN};
 use crate::support::github::{MockGithub, NewRepo, RunView};
 
 /// What the service knows the workflow by.
@@ -31,11 +31,9 @@ fn a_push_becomes_a_pull_request_that_merges() {
     service.introduce(&stage);
 
     // A push raises the version; the workflow runs for it.
+    copy_templates(&stage);
     let before = stage.commit("main");
-    let bump = stage.push(|library| {
-        raise(&library.join(format!("components/{SKILL}/prompt.md")));
-        copy_templates(library);
-    });
+    let bump = raise(&stage);
     let started = Instant::now();
     let log = run_push(&stage, &executor, &before, &bump, &service);
     eprintln!("skills: {} ms for the workflow of the push", started.elapsed().as_millis());
@@ -207,20 +205,21 @@ fn certificates() -> (String, String, String) {
     (ca.pem(), certificate.pem(), key.serialize_pem())
 }
 
-/// Raises MINOR of a prompt.
-fn raise(prompt: &Path) {
-    let text = std::fs::read_to_string(prompt).unwrap();
+/// Raises the version of the skill; the commit.
+fn raise(stage: &Stage) -> String {
+    let prompt = format!("components/{SKILL}/prompt.md");
+    let text = stage.file("main", &prompt);
     let line = text.lines().find(|line| line.starts_with("version:")).unwrap();
-    std::fs::write(prompt, text.replace(line, "version: 99.1.0")).unwrap();
+    stage.github.put_file(LIBRARY, &prompt, text.replace(line, "version: 99.1.0"));
+    stage.commit("main")
 }
 
 /// The templates, as a person copies them.
-fn copy_templates(library: &Path) {
-    let workflows = library.join(".github/workflows");
-    std::fs::create_dir_all(&workflows).unwrap();
+fn copy_templates(stage: &Stage) {
     for name in TEMPLATES {
         let template = Path::new(env!("CARGO_MANIFEST_DIR")).join("workflows").join(name);
-        std::fs::copy(template, workflows.join(name)).unwrap();
+        let text = std::fs::read_to_string(template).unwrap();
+        stage.github.put_file(LIBRARY, &format!(".github/workflows/{name}"), text);
     }
 }
 
@@ -291,6 +290,14 @@ fn merge(stage: &Stage, branch: &str) -> Leaderboard {
     let bytes = std::fs::read(clone.join("leaderboard.json")).unwrap();
     std::fs::remove_dir_all(&clone).unwrap();
     Leaderboard::parse(&bytes, Path::new(Leaderboard::PATH)).unwrap()
+}
+
+/// git at the present time, which a sweep goes by.
+fn git(dir: &Path, args: &[&str]) -> String {
+    let identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "commit.gpgsign=false"];
+    let output = Command::new("git").current_dir(dir).args(identity).args(args).output().unwrap();
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
 }
 
 fn shown(run: &RunView) -> String {

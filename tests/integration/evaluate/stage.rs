@@ -44,9 +44,7 @@ impl Stage {
             let seed = workspace.path(&format!("seed-{name}"));
             copy(&fixtures.join(name), &seed);
             git(&seed, &["init", "--quiet", "--initial-branch=main", "."]);
-            git(&seed, &["add", "--all", "."]);
-            // Long ago, so that nobody takes it for new.
-            git_at(&seed, &["commit", "--quiet", "-m", "Begin"], Some("2026-01-02T03:04:05Z"));
+            commit_all(&seed, "Begin");
             git(&seed, &["push", "--quiet", github.git_dir(repo).to_str().unwrap(), "main"]);
             std::fs::remove_dir_all(&seed).unwrap();
         }
@@ -205,16 +203,9 @@ pub(crate) fn expected() -> Vec<(String, Value)> {
 }
 
 pub(crate) fn git(dir: &Path, args: &[&str]) -> String {
-    git_at(dir, args, None)
-}
-
-/// The same at another time.
-fn git_at(dir: &Path, args: &[&str], time: Option<&str>) -> String {
     let identity =
         ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.com", "-c", "commit.gpgsign=false"];
-    let dates = time.into_iter().flat_map(|time| [("GIT_AUTHOR_DATE", time), ("GIT_COMMITTER_DATE", time)]);
     let output = Command::new("git")
-        .envs(dates)
         .current_dir(dir)
         .args(identity)
         .args(args)

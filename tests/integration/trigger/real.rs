@@ -79,25 +79,13 @@ fn what_a_push_raised_is_evaluated_once() {
     let _llm = stage.gateway(&[]);
     let serve = Serve::start(&stage);
     let before = stage.commit("main");
-    let bump = stage.push(|library| {
-        let prompt = library.join(format!("components/{SKILL}/prompt.md"));
-        let text = std::fs::read_to_string(&prompt).unwrap();
-        let line = text.lines().find(|line| line.starts_with("version:")).unwrap();
-        std::fs::write(&prompt, text.replace(line, "version: 99.1.0")).unwrap();
-    });
-    let push = [
-        "trigger",
-        "--repo",
-        LIBRARY,
-        "--before",
-        &before,
-        "--after",
-        &bump,
-        "--replicates",
-        "1",
-        "--format",
-        "json",
-    ];
+    let prompt = format!("components/{SKILL}/prompt.md");
+    let text = stage.file("main", &prompt);
+    let line = text.lines().find(|line| line.starts_with("version:")).unwrap();
+    stage.github.put_file(LIBRARY, &prompt, text.replace(line, "version: 99.1.0"));
+    let bump = stage.commit("main");
+    let push =
+        ["trigger", "--repo", LIBRARY, "--before", &before, "--after", &bump, "--replicates", "1", "--format", "json"];
     let fired = outcome(&run(&stage, &serve, &push).expect(0));
     assert_eq!((&fired["skill"], &fired["git_sha"]), (&Value::from(SKILL), &Value::from(bump.as_str())));
     assert!(fired["job_id"].as_str().unwrap().starts_with("job-"), "{fired:#}");
@@ -133,5 +121,9 @@ fn a_certificate_of_somebody_else_gets_no_token() {
     let other = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     stage.workspace.write("cert.pem", other.cert.pem());
     let output = run(&stage, &serve, &["trigger", SKILL]).expect(1);
-    insta::assert_snapshot!(output.stderr, @"");
+    insta::assert_snapshot!(output.stderr, @r"
+    error: `grant-letter-extraction` is not evaluated: invalid peer certificate: BadSignature
+
+    hint: check the address, the network and the proxy variables; a certificate of your own CA is trusted with `--ca-file` or the variable `RUN_EVALS_SERVE_CA`
+    ");
 }

@@ -25,6 +25,7 @@ impl Blocked {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "the figures")]
 fn of_200_orders_at_once_one_gets_the_place_and_the_others_do_not_wait_for_git() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);

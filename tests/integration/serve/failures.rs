@@ -99,10 +99,8 @@ fn a_token_that_may_not_tell_is_told_to_the_log_and_harms_nothing() {
     let id = service.accepted(1);
     service.ended(&id, "failed");
     let told = || {
-        let lines = super::service::log(&stage.workspace).into_iter();
-        lines
-            .filter(|line| line["message"].as_str().is_some_and(|m| m.starts_with("could not be told")))
-            .next_back()
+        let mut lines = super::service::log(&stage.workspace).into_iter();
+        lines.rfind(|line| line["message"].as_str().is_some_and(|m| m.starts_with("could not be told")))
     };
     wait_for(|| told().is_some());
     let line = told().unwrap();

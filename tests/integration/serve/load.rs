@@ -20,6 +20,7 @@ fn job(service: &Service) -> Duration {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "the figures")]
 fn ten_thousand_requests_and_wrong_tokens_do_not_slow_a_job_down() {
     let stage = Stage::new();
     // A job waits for models, not for this machine: 360 calls of a quarter of a second, few at once.

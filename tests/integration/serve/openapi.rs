@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 use super::http::Answer;
 use super::service::{OURS, Service, bare_workspace, bearer, order_headers};
 
+/// Method, path, headers, body.
+type Request<'r> = (&'r str, &'r str, &'r [(&'r str, &'r str)], &'r [u8]);
+
 /// The description.
 pub(super) struct Description(Value);
 
@@ -99,7 +102,7 @@ fn every_answer_is_as_it_is_described() {
     let wrong = bearer("wrong");
     let wrong = [("Authorization", wrong.as_str())];
     let large = format!(r#"{{"skill_name": "{}"}}"#, "a".repeat(20_000));
-    let requests: Vec<(&str, &str, &[(&str, &str)], &[u8])> = vec![
+    let requests: Vec<Request<'_>> = vec![
         ("GET", "/health", &[], b""),
         ("GET", "/jobs", &json, b""),
         ("GET", "/jobs", &[], b""),

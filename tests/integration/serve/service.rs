@@ -49,7 +49,7 @@ impl Service {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         loop {
             let Some(Ok(line)) = lines.next() else { panic!("it did not start: {}", stderr.lock().unwrap()) };
-            stderr.lock().unwrap().push_str(&format!("{line}\n"));
+            stderr.lock().unwrap().push_str(&(line.clone() + "\n"));
             let Some((_, address)) = line.strip_prefix("listening on ").and_then(|url| url.split_once("://"))
             else {
                 continue;
@@ -57,7 +57,7 @@ impl Service {
             let (address, more) = (address.to_owned(), Arc::clone(&stderr));
             std::thread::spawn(move || {
                 for line in lines.map_while(Result::ok) {
-                    more.lock().unwrap().push_str(&format!("{line}\n"));
+                    more.lock().unwrap().push_str(&(line + "\n"));
                 }
             });
             return Self { child, address, stderr };

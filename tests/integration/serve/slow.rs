@@ -11,7 +11,7 @@ use super::service::{OURS, Service, bare_workspace, bearer};
 fn lasts(service: &Service, bytes: &[u8]) -> (Duration, Option<u16>) {
     let started = Instant::now();
     let mut stream = TcpStream::connect(&service.address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
     stream.write_all(bytes).unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("it is closed");

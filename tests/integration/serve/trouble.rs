@@ -112,7 +112,11 @@ fn a_remote_that_is_down() {
     let _llm = stage.gateway(&[]);
     let service = Service::start(&stage, &QUIETLY);
     let down = |route: &str| {
-        let answer = Wrong::Status { status: 503, body: "down".to_owned(), headers: Default::default() };
+        let answer = Wrong::Status {
+            status: 503,
+            body: "down".to_owned(),
+            headers: std::collections::BTreeMap::new(),
+        };
         let what = What::Answer { route: route.to_owned(), after: false, answer };
         stage.github.add_fault(&Fault { what, times: None, skip: 0 })
     };

@@ -14,6 +14,7 @@ pub mod exchange;
 pub mod git;
 pub mod github;
 pub mod grade;
+pub mod leaderboard;
 pub mod logging;
 pub mod model;
 pub mod providers;

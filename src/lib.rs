@@ -22,3 +22,4 @@ pub mod report;
 pub mod runner;
 pub mod scoring;
 pub mod serve;
+pub mod sync;

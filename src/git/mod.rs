@@ -2,13 +2,16 @@
 //!
 //! `command` starts git so that nothing of the user's environment, configuration or hooks plays a part. `Repository` is a
 //! bare repository on disk: `objects` reads from it through one long-lived process, `commit` adds to a branch through
-//! one short process per commit. `remote` exchanges branches with a repository on another machine, and `access` asks what it allows. A process costs some
+//! one short process per commit. `remote` exchanges branches with a repository on another machine, and `access` asks what it allows. `place` is a clone with a work tree,
+//! `reach` how its origin is reached. A process costs some
 //! milliseconds, so there are few.
 
 mod access;
 mod command;
 mod commit;
 mod objects;
+mod place;
+mod reach;
 mod remote;
 mod repository;
 mod worktree;
@@ -17,6 +20,8 @@ pub use access::may_push;
 pub use command::GitError;
 pub use commit::{Committed, NewFile};
 pub use objects::ObjectId;
+pub use place::{LFS_FILTER, Place, config_file, harmless, set_config};
+pub use reach::Reach;
 pub use remote::{Pushed, Remote, fetch_files};
 pub use repository::Repository;
 pub use worktree::{Worktree, resolve_ref};

@@ -1,0 +1,142 @@
+//! Addresses of repositories: which are allowed, and to which the token may go.
+
+use std::path::PathBuf;
+
+use reqwest::Url;
+
+use crate::config::Env;
+use crate::git::Reach;
+use crate::model::{Secret, printable};
+
+/// Tokens for github.com and `*.ghe.com`, and for an Enterprise Server.
+const TOKENS: [&str; 3] = ["INPUT_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"];
+const ENTERPRISE_TOKENS: [&str; 3] = ["INPUT_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"];
+
+/// What kind of address it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Web,
+    Ssh,
+    Local,
+}
+
+/// Why an address is not allowed at all, and what to write instead.
+pub(super) fn check(url: &str) -> Result<(), (String, String)> {
+    let shown = printable(&without_userinfo(url));
+    let legal = "write `https://host/owner/name`, `ssh://git@host/owner/name`, `git@host:owner/name` or, with `--allow-local`, a path";
+    let kind = kind(url).ok_or_else(|| (format!("`url`: `{shown}` is no address that is allowed"), legal.to_owned()))?;
+    if kind == Kind::Web {
+        let parsed = Url::parse(url).ok().filter(|url| url.has_host());
+        let parsed = parsed.ok_or_else(|| (format!("`url`: `{shown}` is no address"), legal.to_owned()))?;
+        if !parsed.username().is_empty() || parsed.password().is_some() {
+            let hint = "leave the user and the password out: git's credential helpers and `GITHUB_TOKEN` authenticate";
+            return Err((format!("`url`: `{shown}` was written with a user or a password in it"), hint.to_owned()));
+        }
+        if parsed.query().is_some() || parsed.fragment().is_some() {
+            return Err((format!("`url`: `{shown}` has a `?` or a `#` in it"), legal.to_owned()));
+        }
+    }
+    if kind == Kind::Ssh {
+        let after = url.strip_prefix("ssh://").unwrap_or(url);
+        let authority = after.split(['/']).next().unwrap_or_default();
+        let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+        if user.contains(':') || user.starts_with('-') || host.starts_with('-') || host.is_empty() {
+            let hint = "ssh authenticates with a key: write `ssh://git@host/owner/name`";
+            return Err((format!("`url`: `{shown}` is no address of ssh"), hint.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// Whether it is a directory of this machine.
+pub(super) fn is_local(url: &str) -> bool {
+    kind(url) == Some(Kind::Local)
+}
+
+/// The address as it can be compared: GitHub takes a name with and without `.git`.
+pub(super) fn same(one: &str, other: &str) -> bool {
+    let bare = |url: &str| url.trim_end_matches('/').trim_end_matches(".git").to_owned();
+    bare(one) == bare(other)
+}
+
+/// How the repository is reached, with the token where that is GitHub's, and the token itself.
+pub(super) fn reach(url: &str, allow_local: bool, env: &Env) -> (Reach, Option<Secret>) {
+    let reach = Reach::new(url, allow_local);
+    match token(url, env) {
+        Some((origin, token)) => (reach.with_token(&origin, token.clone()), Some(token)),
+        None => (reach, None),
+    }
+}
+
+/// The token that this address may get, and the beginning of all addresses that may.
+fn token(url: &str, env: &Env) -> Option<(String, Secret)> {
+    let parsed = Url::parse(url).ok()?;
+    let host = parsed.host_str()?;
+    let is_loopback = ["127.0.0.1", "localhost", "[::1]"].contains(&host);
+    if parsed.scheme() != "https" && !(parsed.scheme() == "http" && is_loopback) {
+        return None;
+    }
+    let origin = parsed.origin().ascii_serialization();
+    let is_github = parsed.scheme() == "https" && parsed.port().is_none() && (host == "github.com" || host.ends_with(".ghe.com"));
+    let server = env.get("GITHUB_SERVER_URL").and_then(|server| Url::parse(server).ok());
+    let is_server = server.is_some_and(|server| server.origin().ascii_serialization() == origin);
+    let names = match (is_github, is_server) {
+        (true, _) => TOKENS,
+        (false, true) => ENTERPRISE_TOKENS,
+        (false, false) => return None,
+    };
+    let token = names.iter().find_map(|name| env.get(name)).map(str::trim)?;
+    let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    is_token.then(|| (format!("{origin}/"), Secret::new(token)))
+}
+
+fn kind(url: &str) -> Option<Kind> {
+    if url.chars().any(|c| c.is_control() || c.is_whitespace()) && !url.starts_with('/') {
+        return None;
+    }
+    if let Some((scheme, _)) = url.split_once("://") {
+        return match scheme {
+            "https" | "http" => Some(Kind::Web),
+            "ssh" => Some(Kind::Ssh),
+            "file" => Some(Kind::Local),
+            _ => None,
+        };
+    }
+    // `ext::sh -c …` and every other helper.
+    if url.contains("::") || url.starts_with('-') {
+        return None;
+    }
+    if PathBuf::from(url).is_absolute() {
+        return Some(Kind::Local);
+    }
+    let colon = url.find(':')?;
+    (!url[..colon].contains('/')).then_some(Kind::Ssh)
+}
+
+/// The address without what stands before the `@`.
+pub(super) fn without_userinfo(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let end = rest.find('/').unwrap_or(rest.len());
+    match rest[..end].rfind('@') {
+        Some(at) if scheme != "ssh" => format!("{scheme}://{}", &rest[at + 1..]),
+        _ => url.to_owned(),
+    }
+}
+
+/// A text in which no address has a user or a password any more: lines of it are drawn in messages.
+pub(super) fn masked(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        out.push_str(before);
+        let end = after.find(|c: char| c.is_whitespace() || "/'\"".contains(c)).unwrap_or(after.len());
+        rest = after;
+        if let Some(user) = after[..end].rfind('@').filter(|_| !before.ends_with("ssh://")) {
+            out.push_str("***");
+            rest = &after[user..];
+        }
+    }
+    out.push_str(rest);
+    out
+}

@@ -1,0 +1,103 @@
+//! The one moment in which a benchmark changes, and what comes after it.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use super::stage::{Note, Workshop, place};
+use super::view::View;
+
+/// Puts a finished replica in the place of the clone. In one step, so that whoever looks sees the one or the other.
+pub(super) fn exchange(workshop: &Workshop, clone: &Path) -> anyhow::Result<()> {
+    let tree = workshop.tree();
+    if fs::symlink_metadata(clone).is_err() || is_empty(clone) {
+        // An empty directory gives way.
+        return fs::rename(&tree, clone).with_context(|| format!("cannot put `{}` in place", clone.display()));
+    }
+    let cannot = || format!("cannot replace `{}`", clone.display());
+    match renameat_with(CWD, &tree, CWD, clone, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(()),
+        // File systems that cannot: two steps, and `mend` for whoever is killed between them.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+            let old = workshop.dir.join("old");
+            fs::rename(clone, &old).with_context(cannot)?;
+            fs::rename(&tree, clone).with_context(cannot)?;
+            fs::rename(&old, &tree).with_context(cannot)
+        }
+        Err(error) => Err(std::io::Error::from(error)).with_context(cannot),
+    }
+}
+
+/// Cleans up after syncs that were killed. With what was kept for the user, if anything was.
+pub(super) fn mend(clone: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut kept = Vec::new();
+    for workshop in Workshop::leftovers(clone)? {
+        let old = workshop.dir.join("old");
+        if old.is_dir() {
+            // Killed between the two steps, or just after them.
+            if fs::symlink_metadata(clone).is_err() {
+                fs::rename(&old, clone).with_context(|| format!("cannot put `{}` back", clone.display()))?;
+            } else if !workshop.tree().exists() {
+                fs::rename(&old, workshop.tree())?;
+            }
+        }
+        match workshop.note() {
+            Some(note) if workshop.is_exchanged(&note) => kept.extend(retire(&workshop, &note, clone)?),
+            _ => workshop.remove(),
+        }
+    }
+    Ok(kept)
+}
+
+/// Takes away what was exchanged, after all that came into it at the last moment was moved over. Where it cannot be, nothing
+/// is taken away, and the place is told.
+pub(super) fn retire(workshop: &Workshop, note: &Note, clone: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let old = workshop.tree();
+    let is_clean = match View::open(&old) {
+        Ok(view) => rescue(&view, &old, note, clone).unwrap_or(false),
+        // Kept, because nobody can say what is in it.
+        Err(_) => false,
+    };
+    if is_clean {
+        // From here on it is nobody's, however much of it is left.
+        fs::rename(&old, workshop.dir.join("gone"))?;
+        workshop.remove();
+        return Ok(None);
+    }
+    let (parent, name) = place(clone)?;
+    let keep = parent.join(format!("{name}.before-sync-{}", jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S")));
+    fs::rename(&old, &keep).with_context(|| format!("cannot keep `{}`", keep.display()))?;
+    workshop.remove();
+    Ok(Some(keep))
+}
+
+/// Moves new files over. Whether nothing is left that only the old directory has.
+fn rescue(view: &View, old: &Path, note: &Note, clone: &Path) -> anyhow::Result<bool> {
+    if note.reset {
+        return Ok(true);
+    }
+    let mut is_clean = note.head.as_ref().is_none_or(|head| *head == view.head) && view.changed()?.is_empty();
+    for file in view.untracked()? {
+        let (from, to) = (old.join(&file), clone.join(&file));
+        match (fs::symlink_metadata(&from), fs::symlink_metadata(&to)) {
+            (Ok(one), Ok(other)) if one.ino() == other.ino() || one.is_dir() && other.is_dir() => {}
+            (Ok(_), Err(_)) => {
+                if let Some(parent) = to.parent() {
+                    fs::create_dir_all(parent)?;
+                }
+                is_clean &= renameat_with(CWD, &from, CWD, &to, RenameFlags::NOREPLACE).is_ok();
+            }
+            (Ok(_), Ok(_)) => is_clean = false,
+            (Err(_), _) => {}
+        }
+    }
+    Ok(is_clean)
+}
+
+fn is_empty(dir: &Path) -> bool {
+    fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
+}

@@ -1,0 +1,156 @@
+//! Why a benchmark is not up to date, and the command that resolves it.
+
+use std::fmt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::address::without_userinfo;
+use super::registry::Benchmark;
+use crate::git::GitError;
+use crate::model::printable;
+
+/// The kinds of refusal and failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// It has no source.
+    Local,
+    /// The address is on this machine, which was not allowed.
+    LocalAddress,
+    /// Files were changed, or new ones are in the way.
+    LocalChanges,
+    /// Commits were made that the other side does not have.
+    Diverged,
+    /// Another branch or commit was checked out by hand.
+    CheckedOut,
+    /// The other side's history no longer has the commit that is here.
+    ForcePushed,
+    /// The directory has files and is no clone.
+    NoClone,
+    /// The clone is of another address.
+    OtherUrl,
+    /// The place cannot be used: a file, a mount point, a linked work tree.
+    Place,
+    /// Something may not be read or written.
+    Permission,
+    /// The disk is full.
+    DiskFull,
+    /// There is no such branch, tag or commit.
+    UnknownRef,
+    /// The other side wants to know who asks, or does not let them.
+    Auth,
+    /// There is no repository at the address, as far as can be seen.
+    NotFound,
+    /// The other side cannot be reached.
+    Unreachable,
+    /// git-lfs or something else is missing here.
+    Missing,
+    /// Anything else.
+    Failed,
+}
+
+/// A benchmark that was not synced; it is as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What kind of reason.
+    pub kind: Kind,
+    /// What is in the way.
+    pub reason: String,
+    /// The command that resolves it, or what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl Failure {
+    pub(super) fn new(kind: Kind, reason: impl Into<String>) -> Self {
+        Self { kind, reason: reason.into(), fix: None }
+    }
+
+    #[must_use]
+    pub(super) fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+
+    /// What an error of any kind means for a benchmark.
+    pub(super) fn of(error: &anyhow::Error, benchmark: &Benchmark) -> Self {
+        if let Some(failure) = error.downcast_ref::<Self>() {
+            return failure.clone();
+        }
+        if let Some(error) = error.chain().find_map(|cause| cause.downcast_ref::<GitError>()) {
+            return of_git(error, benchmark);
+        }
+        let reason = printable(&format!("{error:#}"));
+        let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+        match io.map(std::io::Error::kind) {
+            Some(std::io::ErrorKind::PermissionDenied) => permission(reason, &benchmark.path),
+            Some(std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded) => disk_full(reason),
+            Some(std::io::ErrorKind::CrossesDevices | std::io::ErrorKind::ResourceBusy) => mount_point(benchmark),
+            _ => Self::new(Kind::Failed, reason),
+        }
+    }
+}
+
+/// What git's own words mean.
+fn of_git(error: &GitError, benchmark: &Benchmark) -> Failure {
+    let says = |words: &[&str]| words.iter().any(|words| error.stderr.contains(words));
+    let url = benchmark.source.as_ref().map(|source| printable(&without_userinfo(&source.url))).unwrap_or_default();
+    let words = printable(error.stderr.lines().find(|line| line.starts_with("fatal:") || line.starts_with("error:")).unwrap_or(&error.stderr));
+    if says(&["No space left on device", "Disk quota exceeded"]) {
+        return disk_full(words);
+    }
+    if says(&["transport 'file' not allowed", "transport 'ext' not allowed", "not allowed"]) && says(&["transport '"]) {
+        return Failure::new(Kind::LocalAddress, words).fix("allow directories of this machine with `--allow-local`");
+    }
+    let is_auth = ["Authentication failed", "could not read Username", "could not read Password", "returned error: 401", "returned error: 403", "Permission denied (publickey", "terminal prompts disabled", "Host key verification failed"];
+    if says(&is_auth) {
+        let hint = if url.starts_with("http") {
+            "give git a credential helper for this host (`gh auth setup-git`, `git config --global credential.helper …`); for GitHub, set `GITHUB_TOKEN` to a token that may read it (`Contents: read`)"
+        } else {
+            "give ssh a key that the host knows, without a passphrase to be typed, and the host's own key (`ssh-keyscan`)"
+        };
+        return Failure::new(Kind::Auth, format!("`{url}` does not let us in")).fix(hint);
+    }
+    if says(&["not found", "returned error: 404", "does not exist", "does not appear to be a git repository", "returned error: 30"]) {
+        let fix = "check `source.url`, and that the token or the credential helper may read it";
+        return Failure::new(Kind::NotFound, format!("there is no repository at `{url}` that can be seen from here")).fix(fix);
+    }
+    if error.is_passing() || says(&["unable to access", "Could not read from remote repository", "Connection refused", "Connection timed out"]) {
+        return Failure::new(Kind::Unreachable, format!("`{url}` cannot be reached: {words}")).fix(format!("run-evals sync {}", benchmark.id));
+    }
+    if says(&["Permission denied", "Operation not permitted", "Read-only file system"]) {
+        return permission(words, &benchmark.path);
+    }
+    Failure::new(Kind::Failed, format!("`git {}` failed: {words}", error.subcommand))
+}
+
+fn permission(reason: String, path: &Path) -> Failure {
+    let parent = path.parent().unwrap_or(path);
+    let fix = format!("let this user write to {} and to all that lies in {}", quoted(parent), quoted(path));
+    Failure::new(Kind::Permission, reason).fix(fix)
+}
+
+fn disk_full(reason: String) -> Failure {
+    Failure::new(Kind::DiskFull, format!("the disk is full: {reason}")).fix("make room; for a moment a benchmark lies there twice")
+}
+
+pub(super) fn mount_point(benchmark: &Benchmark) -> Failure {
+    let reason = format!("`{}` is a mount point, which cannot be replaced in one step", benchmark.path.display());
+    Failure::new(Kind::Place, reason).fix("mount the directory above it, and let `path` be a directory in it")
+}
+
+/// A path as a shell takes it.
+pub(super) fn quoted(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:@%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) { text.into_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}

@@ -1,0 +1,35 @@
+//! Benchmarks that come from git: a registry names them, `sync` brings them up to date, and nothing else changes them.
+//!
+//! `registry` reads `benchmarks.yaml` (with `entry`) and AgentV's own `projects:` (`agentv`); `address` says which URLs are allowed and
+//! where the token may go. `update` is one sync: it takes the `lock`, looks at the clone (`view`), asks the other side (`upstream`),
+//! and where that is a fast-forward it makes a replica beside the clone (`stage`), updates that (`fill`, with a `config` of our own; `save` keeps what `--reset` gives up) and exchanges
+//! the two in one step (`exchange`). Whatever else it finds it refuses (`failure`), with the command that resolves it. `record` is
+//! what a clone knows of its last sync, `state` what the registry's directory does; `status` tells it all.
+
+mod address;
+mod agentv;
+mod config;
+mod entry;
+mod exchange;
+mod failure;
+mod fill;
+mod lock;
+mod record;
+mod registry;
+mod save;
+mod stage;
+mod state;
+mod status;
+mod step;
+#[cfg(test)]
+mod tests;
+mod update;
+mod upstream;
+mod view;
+
+pub use failure::{Failure, Kind};
+pub use registry::{Benchmark, Registry, Source};
+pub use state::{LastError, State};
+pub use status::{Status, status};
+pub use step::Step;
+pub use update::{Change, Options, Synced, sync_one};

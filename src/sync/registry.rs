@@ -1,0 +1,228 @@
+//! The registry: which benchmarks there are, where they lie, and where they come from.
+
+use std::path::{Component, Path, PathBuf};
+
+use serde::Serialize;
+
+use super::{address, agentv, entry};
+use crate::config::{Document, Env, Problems, Source as File, Span};
+use crate::model::Failure;
+
+/// The file in AgentV's home.
+const FILE: &str = "benchmarks.yaml";
+/// AgentV's own file there.
+const AGENTV_FILE: &str = "config.yaml";
+
+/// A benchmark of the registry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Benchmark {
+    /// What commands call it.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// Its directory, absolute.
+    pub path: PathBuf,
+    /// Where it comes from; nothing for one that only lies here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+    /// When it was added, as the registry says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub added_at: Option<String>,
+    /// The file that names it.
+    pub registry: PathBuf,
+}
+
+/// Where a benchmark comes from, with the variables filled in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Source {
+    /// The address of the repository.
+    pub url: String,
+    /// A branch, a tag or a commit; nothing for the default branch.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+}
+
+/// The benchmarks of one registry.
+#[derive(Debug, Clone)]
+pub struct Registry {
+    /// The file that was read, or that would be.
+    pub path: PathBuf,
+    /// The benchmarks, in the order of the file.
+    pub benchmarks: Vec<Benchmark>,
+}
+
+impl Registry {
+    /// Reads the registry: the file that was named, or `benchmarks.yaml` and AgentV's `config.yaml` in `AGENTV_HOME` or `~/.agentv`.
+    /// With the warnings, drawn.
+    pub fn find(named: Option<&Path>, env: &Env) -> Result<(Self, Vec<String>), Failure> {
+        if let Some(path) = named {
+            return Self::load(path, env);
+        }
+        let home = agentv_home(env)?;
+        let (own, foreign) = (home.join(FILE), home.join(AGENTV_FILE));
+        if !own.exists() && !foreign.exists() {
+            let message = format!("there is no registry `{}`", own.display());
+            return Err(Failure::config(message).hint(
+                "write one: `benchmarks: [{ id: refunds, path: ~/benchmarks/refunds, source: { url: https://github.com/o/r, ref: main } }]`, \
+                 or name another with `--registry FILE`",
+            ));
+        }
+        let mut reader = Reader::new(env);
+        if own.exists() {
+            reader.read(&own)?;
+        }
+        if foreign.exists() {
+            reader.read_foreign(&foreign)?;
+        }
+        reader.finish(own)
+    }
+
+    /// Reads one file, of either kind.
+    pub fn load(path: &Path, env: &Env) -> Result<(Self, Vec<String>), Failure> {
+        let path = std::path::absolute(path).map_err(|error| cannot_read(path, &error))?;
+        let mut reader = Reader::new(env);
+        reader.read(&path)?;
+        reader.finish(path)
+    }
+
+    /// The benchmark of this name.
+    pub fn get(&self, id: &str) -> Option<&Benchmark> {
+        self.benchmarks.iter().find(|benchmark| benchmark.id == id)
+    }
+}
+
+/// Collects entries and problems over the files of a registry.
+pub(super) struct Reader<'e> {
+    pub(super) env: &'e Env,
+    pub(super) problems: Problems,
+    found: Vec<(Benchmark, Span)>,
+}
+
+impl<'e> Reader<'e> {
+    fn new(env: &'e Env) -> Self {
+        Self { env, problems: Problems::default(), found: Vec::new() }
+    }
+
+    fn read(&mut self, path: &Path) -> Result<(), Failure> {
+        let document = document(path)?;
+        let Some(mut fields) = document.root.fields("registry", &mut self.problems) else { return Ok(()) };
+        match fields.list("benchmarks", &mut self.problems) {
+            Some(items) => {
+                for item in items {
+                    if let Some(benchmark) = entry::read(item, path, self) {
+                        self.add(benchmark, &item.span);
+                    }
+                }
+            }
+            None if fields.get("projects").is_some() => self.projects(&document, path)?,
+            None if fields.get("benchmarks").is_some() => {}
+            None if has_key(&document, "benchmarks") || has_key(&document, "projects") => {}
+            None => self.problems.error_with_hint(
+                &document.root.span,
+                "a registry has a list `benchmarks`",
+                "write `benchmarks: [{ id: …, path: …, source: { url: …, ref: … } }]`",
+            ),
+        }
+        Ok(())
+    }
+
+    /// AgentV's own file: whatever else stands in it is AgentV's.
+    fn read_foreign(&mut self, path: &Path) -> Result<(), Failure> {
+        let document = document(path)?;
+        if has_key(&document, "projects") { self.projects(&document, path) } else { Ok(()) }
+    }
+
+    fn projects(&mut self, document: &Document, path: &Path) -> Result<(), Failure> {
+        for (project, span) in agentv::projects(document, path, self)? {
+            // The same thing in both files is one thing.
+            let twin = self.found.iter().find(|(known, _)| known.id == project.id && known.registry != project.registry);
+            match twin {
+                Some((known, _)) if known.path == project.path => {}
+                Some((known, _)) => {
+                    let message = format!("`{}` also stands in `{}`, which counts", project.id, known.registry.display());
+                    self.problems.warning(&span, message, None);
+                }
+                None => self.add(project, &span),
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, benchmark: Benchmark, span: &Span) {
+        for (known, before) in &self.found {
+            let line = before.line;
+            if known.id == benchmark.id {
+                let message = format!("two benchmarks have the id `{}`, the first on line {line}", benchmark.id);
+                self.problems.error_with_hint(span, message, "give each an id of its own");
+            } else if known.path == benchmark.path {
+                let message = format!("`{}` and `{}` have the same path, `{}`", known.id, benchmark.id, benchmark.path.display());
+                self.problems.error_with_hint(span, message, "give each a directory of its own");
+            } else if known.path.starts_with(&benchmark.path) || benchmark.path.starts_with(&known.path) {
+                let message = format!("the paths of `{}` and `{}` lie one in the other", known.id, benchmark.id);
+                self.problems.error_with_hint(span, message, "give each a directory of its own");
+            }
+        }
+        self.found.push((benchmark, span.clone()));
+    }
+
+    fn finish(self, path: PathBuf) -> Result<(Registry, Vec<String>), Failure> {
+        let warnings = self.problems.finish()?;
+        let benchmarks = self.found.into_iter().map(|(benchmark, _)| benchmark).collect();
+        Ok((Registry { path, benchmarks }, warnings))
+    }
+}
+
+/// AgentV's home.
+fn agentv_home(env: &Env) -> Result<PathBuf, Failure> {
+    if let Some(home) = env.get("AGENTV_HOME") {
+        let home = expand(home, env).map_err(Failure::config)?;
+        return std::path::absolute(&home).map_err(|error| cannot_read(&home, &error));
+    }
+    let home = env.get("HOME").ok_or_else(|| {
+        Failure::config("there is no `HOME`, in which `.agentv` would be").hint("set `AGENTV_HOME`, or name a file with `--registry`")
+    })?;
+    Ok(Path::new(home).join(".agentv"))
+}
+
+/// The path with a leading `~` filled in.
+pub(super) fn expand(path: &str, env: &Env) -> Result<PathBuf, String> {
+    let rest = match path.strip_prefix('~') {
+        Some("") => "",
+        Some(rest) if rest.starts_with('/') => &rest[1..],
+        Some(_) => return Err(format!("`{path}`: only `~/` is filled in, not another user's home")),
+        None => return Ok(PathBuf::from(path)),
+    };
+    let home = env.get("HOME").ok_or_else(|| format!("`{path}`: there is no `HOME`"))?;
+    Ok(Path::new(home).join(rest))
+}
+
+/// An absolute path without `.` and `..`.
+pub(super) fn normalized(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+pub(super) fn document(path: &Path) -> Result<Document, Failure> {
+    let bytes = std::fs::read(path).map_err(|error| cannot_read(path, &error))?;
+    let cwd = std::env::current_dir().unwrap_or_default();
+    let file = File::decode(crate::config::shown(path, &cwd), bytes)?;
+    Ok(Document::parse(file.path, address::masked(&file.text))?)
+}
+
+fn has_key(document: &Document, name: &str) -> bool {
+    document.root.entries().unwrap_or_default().iter().any(|(key, _)| key.text == name)
+}
+
+fn cannot_read(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::config(format!("cannot read the registry `{}`: {error}", path.display())).hint("`--registry FILE` names another")
+}
+

@@ -1,0 +1,45 @@
+//! What `--reset` gives up stays in the clone, under a name of its own.
+
+use anyhow::Context as _;
+
+use super::view::View;
+use crate::git::Place;
+
+/// Keeps the commits, the changes and the files in the way of a replica as a commit, and gives the name that it can be found by;
+/// nothing where there is nothing to keep.
+pub(super) fn save(place: &Place, view: &View, commit: &str, is_dirty: bool) -> anyhow::Result<Option<String>> {
+    let in_the_way = in_the_way(place, view, commit)?;
+    if !in_the_way.is_empty() {
+        let files: Vec<&str> = in_the_way.iter().map(String::as_str).collect();
+        place.run("add", &[&["--force", "--"], &files[..]].concat())?;
+    }
+    let has_own = view.head != commit && view.has_own_commits()?;
+    let saved = if is_dirty || !in_the_way.is_empty() {
+        place.ask("stash", &["create", "before `sync --reset`"]).context("cannot keep the changes")?
+    } else {
+        String::new()
+    };
+    let saved = match saved {
+        empty if empty.is_empty() && has_own => view.head.clone(),
+        empty if empty.is_empty() => return Ok(None),
+        saved => saved,
+    };
+    let name = format!("refs/before-reset/{}", jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S"));
+    place.run("update-ref", &[&name, &saved])?;
+    Ok(Some(name))
+}
+
+/// New files that the commit would write over.
+fn in_the_way(place: &Place, view: &View, commit: &str) -> anyhow::Result<Vec<String>> {
+    let tree = place.run("ls-tree", &["-r", "-z", "--name-only", "--end-of-options", commit])?;
+    let tree = String::from_utf8_lossy(&tree).into_owned();
+    let names: std::collections::HashSet<&str> = tree.split('\0').collect();
+    let untracked = view.untracked()?;
+    let collides = |name: &&str| {
+        names.contains(name)
+            || name.match_indices('/').any(|(at, _)| names.contains(&name[..at]))
+            || names.iter().any(|known| known.strip_prefix(*name).is_some_and(|rest| rest.starts_with('/')))
+    };
+    let files = untracked.iter().filter_map(|path| path.to_str()).filter(|name| !name.ends_with('/'));
+    Ok(files.filter(collides).map(ToOwned::to_owned).collect())
+}

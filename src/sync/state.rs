@@ -1,0 +1,73 @@
+//! How the last syncs went: a file beside the registry. The registry itself is never written.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::failure::Failure;
+use super::lock::lock;
+
+/// How the last sync of a benchmark went.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// When it was last found or made equal to its source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_sync: Option<Timestamp>,
+    /// The commit at that time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_commit: Option<String>,
+    /// Why the last try failed; nothing after one that did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<LastError>,
+}
+
+/// A failed try.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastError {
+    /// When.
+    pub at: Timestamp,
+    /// Why, and what helps.
+    #[serde(flatten)]
+    pub failure: Failure,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct StateFile {
+    version: u32,
+    benchmarks: BTreeMap<String, State>,
+}
+
+impl State {
+    /// The state of a benchmark; one that cannot be read is as good as none.
+    pub fn read(registry: &Path, id: &str) -> Self {
+        read(&file(registry)).benchmarks.remove(id).unwrap_or_default()
+    }
+
+    /// Changes it.
+    pub fn update(registry: &Path, id: &str, change: impl FnOnce(&mut Self)) -> anyhow::Result<()> {
+        let path = file(registry);
+        let dir = path.parent().context("a registry lies in a directory")?;
+        let _lock = lock(&path.with_extension("lock"), || {})?;
+        let mut all = read(&path);
+        all.version = 1;
+        change(all.benchmarks.entry(id.to_owned()).or_default());
+        let cannot = || format!("cannot write `{}`", path.display());
+        let mut temporary = tempfile::Builder::new().prefix(".benchmarks-").tempfile_in(dir).with_context(cannot)?;
+        temporary.write_all(&serde_json::to_vec_pretty(&all)?).with_context(cannot)?;
+        temporary.persist(&path).with_context(cannot)?;
+        Ok(())
+    }
+}
+
+/// `benchmarks.yaml` → `benchmarks.sync.json`.
+fn file(registry: &Path) -> PathBuf {
+    registry.with_extension("sync.json")
+}
+
+fn read(path: &Path) -> StateFile {
+    std::fs::read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+}

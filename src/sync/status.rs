@@ -1,0 +1,145 @@
+//! What is known of a benchmark, without changing anything.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::address;
+use super::exchange::mend;
+use super::failure::{Failure, Kind};
+use super::registry::{Benchmark, Source};
+use super::state::{LastError, State};
+use super::update::{Options, check_address, lock_file, real};
+use super::upstream::{Relation, Upstream};
+use super::view::{Found, View, look};
+
+/// What is known of a benchmark.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Status {
+    /// What commands call it.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// Its directory.
+    pub path: PathBuf,
+    /// The file that names it.
+    pub registry: PathBuf,
+    /// In one word: `local`, `missing`, `current`, `behind`, `ahead`, `diverged`, `dirty`, `unknown` or `refused`.
+    pub state: &'static str,
+    /// Where it comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+    /// The commit that is checked out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The branch that is checked out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// How many commits the other side has that are not here, where it could be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub behind: Option<u64>,
+    /// How many commits are here that the other side does not have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<u64>,
+    /// How many files were changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dirty: Option<usize>,
+    /// When it was last found or made equal to its source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_sync: Option<Timestamp>,
+    /// Why the last sync failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<LastError>,
+    /// Why it could not be looked at, or the other side not be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<Failure>,
+}
+
+/// Looks at a benchmark, and asks the other side unless told not to. Blocks.
+pub fn status(benchmark: &Benchmark, options: &Options) -> Status {
+    let State { last_sync, last_error, .. } = State::read(&benchmark.registry, &benchmark.id);
+    let mut status = Status {
+        id: benchmark.id.clone(),
+        name: benchmark.name.clone(),
+        path: benchmark.path.clone(),
+        registry: benchmark.registry.clone(),
+        state: "local",
+        source: benchmark.source.clone(),
+        commit: None,
+        branch: None,
+        behind: None,
+        ahead: None,
+        dirty: None,
+        last_sync,
+        last_error,
+        problem: None,
+    };
+    if let Some(source) = &benchmark.source
+        && let Err(error) = fill(&mut status, benchmark, source, options)
+    {
+        let failure = Failure::of(&error, benchmark);
+        let is_unknown = matches!(failure.kind, Kind::Auth | Kind::NotFound | Kind::Unreachable | Kind::UnknownRef | Kind::LocalAddress);
+        if status.state == "local" {
+            status.state = if is_unknown { "unknown" } else { "refused" };
+        }
+        status.problem = Some(failure);
+    }
+    status
+}
+
+fn fill(status: &mut Status, benchmark: &Benchmark, source: &Source, options: &Options) -> anyhow::Result<()> {
+    let path = real(&benchmark.path)?;
+    if !path.exists() {
+        // A sync that was killed between two steps; whoever holds the lock is still at it.
+        if let Ok(lock) = std::fs::File::open(lock_file(&path)?)
+            && lock.try_lock().is_ok()
+        {
+            mend(&path)?;
+        }
+    }
+    let Found::Clone(view) = look(benchmark, &path)? else {
+        status.state = "missing";
+        return Ok(());
+    };
+    status.commit = Some(view.head.clone());
+    status.branch.clone_from(&view.branch);
+    let dirty = view.changed()?.len();
+    status.dirty = Some(dirty);
+    if dirty > 0 {
+        status.state = "dirty";
+    }
+    if options.offline {
+        if dirty == 0 {
+            status.state = "unknown";
+        }
+        return Ok(());
+    }
+    check_address(source, options, benchmark)?;
+    let relation = relation(&view, source, benchmark, options)?;
+    let state = match relation {
+        Relation::Same => {
+            (status.behind, status.ahead) = (Some(0), Some(0));
+            "current"
+        }
+        Relation::Behind(count) => {
+            (status.behind, status.ahead) = (Some(count), Some(0));
+            "behind"
+        }
+        Relation::Ahead(count) => {
+            (status.behind, status.ahead) = (Some(0), Some(count));
+            "ahead"
+        }
+        Relation::Apart => "diverged",
+    };
+    if dirty == 0 {
+        status.state = state;
+    }
+    Ok(())
+}
+
+fn relation(view: &View, source: &Source, benchmark: &Benchmark, options: &Options) -> anyhow::Result<Relation> {
+    let (reach, _) = address::reach(&source.url, options.allow_local, &options.env);
+    let mut upstream = Upstream::ask(&reach, source, benchmark)?;
+    upstream.relation(view, &reach)
+}

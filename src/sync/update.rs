@@ -1,0 +1,332 @@
+//! One sync of one benchmark.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::exchange::{exchange, mend, retire};
+use super::failure::{Failure, Kind, quoted};
+use super::fill::{Filled, Filling, Moved, uses_lfs};
+use super::lock::lock;
+use super::record::Record;
+use super::registry::{Benchmark, Source};
+use super::stage::{Workshop, place, replicate};
+use super::state::{LastError, State};
+use super::step::Step;
+use super::upstream::{Relation, Upstream};
+use super::view::{Found, View, look, named};
+use super::address;
+use crate::config::Env;
+use crate::git::Reach;
+use crate::model::Redactor;
+
+/// How often a sync begins again where the other side moves under it.
+const TRIES: usize = 3;
+
+/// How to sync.
+#[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command")]
+pub struct Options {
+    /// Where tokens come from.
+    pub env: Env,
+    /// Give up what is in the way.
+    pub reset: bool,
+    /// Take repositories of this machine.
+    pub allow_local: bool,
+    /// Fetch submodules.
+    pub submodules: bool,
+    /// Fetch large files.
+    pub lfs: bool,
+    /// Ask nobody (`status` alone).
+    pub offline: bool,
+}
+
+/// What a sync did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// The benchmark was not there.
+    Cloned,
+    /// It has another commit now.
+    Updated,
+    /// It was as it should be.
+    Unchanged,
+    /// It has no source and was not looked at.
+    Local,
+}
+
+/// A benchmark that is what its source says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Synced {
+    /// What was done.
+    pub change: Change,
+    /// The commit before, where there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The commit now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// How much was received of it.
+    pub received_bytes: u64,
+    /// Where `--reset` keeps what it gave up, in the clone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub saved: Option<String>,
+    /// What the user should know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// Brings a benchmark up to date, or leaves it as it is and says why. Blocks; `progress` hears the steps.
+pub fn sync_one(benchmark: &Benchmark, options: &Options, progress: impl Fn(Step)) -> Result<Synced, Failure> {
+    let Some(source) = &benchmark.source else {
+        return Ok(Synced { change: Change::Local, from: None, commit: None, received_bytes: 0, saved: None, notes: Vec::new() });
+    };
+    let (reach, token) = address::reach(&source.url, options.allow_local, &options.env);
+    let result = sync(benchmark, source, options, &reach, &progress).map_err(|error| {
+        let mut failure = Failure::of(&error, benchmark);
+        // No message has it; this makes sure.
+        failure.reason = Redactor::new(&token).redact(failure.reason);
+        failure
+    });
+    // Where the registry's directory cannot be written, the last sync is simply not known.
+    let _ = State::update(&benchmark.registry, &benchmark.id, |state| match &result {
+        Ok(synced) => {
+            *state = State { last_sync: Some(Timestamp::now()), last_commit: synced.commit.clone(), last_error: None };
+        }
+        Err(failure) => state.last_error = Some(LastError { at: Timestamp::now(), failure: failure.clone() }),
+    });
+    progress(Step::Done);
+    result
+}
+
+/// Refuses an address of this machine.
+pub(super) fn check_address(source: &Source, options: &Options, benchmark: &Benchmark) -> Result<(), Failure> {
+    if address::is_local(&source.url) && !options.allow_local {
+        let reason = format!("`{}` is a directory of this machine", source.url);
+        return Err(Failure::new(Kind::LocalAddress, reason).fix(format!("run-evals sync {} --allow-local", benchmark.id)));
+    }
+    Ok(())
+}
+
+/// The directory that is meant, where the path is a link to it.
+pub(super) fn real(path: &Path) -> anyhow::Result<PathBuf> {
+    match fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_symlink() => {
+            path.canonicalize().with_context(|| format!("`{}` is a link to nothing", path.display()))
+        }
+        _ => Ok(path.to_path_buf()),
+    }
+}
+
+/// The file that a sync of this clone holds the lock of.
+pub(super) fn lock_file(clone: &Path) -> anyhow::Result<PathBuf> {
+    let (parent, name) = place(clone)?;
+    Ok(parent.join(format!(".{name}.sync.lock")))
+}
+
+fn sync(
+    benchmark: &Benchmark,
+    source: &Source,
+    options: &Options,
+    reach: &Reach,
+    progress: &dyn Fn(Step),
+) -> anyhow::Result<Synced> {
+    check_address(source, options, benchmark)?;
+    let path = real(&benchmark.path)?;
+    let (parent, _) = place(&path)?;
+    fs::create_dir_all(&parent).with_context(|| format!("cannot make `{}`", parent.display()))?;
+    let _lock = lock(&lock_file(&path)?, || progress(Step::Waiting))?;
+    let mut notes: Vec<String> = mend(&path)?.iter().map(|kept| kept_note(kept)).collect();
+    let sync = Sync { benchmark, source, options, reach, progress, path: &path };
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match sync.once() {
+            Err(error) if tries < TRIES && error.downcast_ref::<Moved>().is_some() => {}
+            done => {
+                let mut synced = done?;
+                notes.append(&mut synced.notes);
+                return Ok(Synced { notes, ..synced });
+            }
+        }
+    }
+}
+
+struct Sync<'s> {
+    benchmark: &'s Benchmark,
+    source: &'s Source,
+    options: &'s Options,
+    reach: &'s Reach,
+    progress: &'s dyn Fn(Step),
+    path: &'s Path,
+}
+
+impl Sync<'_> {
+    fn once(&self) -> anyhow::Result<Synced> {
+        // Before anybody is asked: what is refused here is refused offline too.
+        let found = look(self.benchmark, self.path)?;
+        if let Found::Clone(view) = &found {
+            self.check_clone(view)?;
+        }
+        (self.progress)(Step::Asking);
+        let mut upstream = Upstream::ask(self.reach, self.source, self.benchmark)?;
+        match found {
+            Found::Nothing => self.put(None, &upstream),
+            Found::Clone(view) if self.is_current(&view, &mut upstream)? => self.unchanged(&view, &upstream),
+            Found::Clone(view) => self.put(Some(&view), &upstream),
+        }
+    }
+
+    /// Refuses what is not as the last sync left it.
+    fn check_clone(&self, view: &View) -> anyhow::Result<()> {
+        if self.options.reset {
+            return Ok(());
+        }
+        let (shown, at) = (self.benchmark.path.display(), quoted(&self.benchmark.path));
+        let refuse = |kind, reason: String, fix: String| Err(Failure::new(kind, reason).fix(fix).into());
+        let reset = self.reset();
+        if !view.origin.as_deref().is_some_and(|origin| address::same(origin, &self.source.url)) {
+            let origin = view.origin.as_deref().map(address::without_userinfo).unwrap_or_else(|| "nothing".to_owned());
+            let reason = format!("`{shown}` is a clone of `{}`, not of `{}`", crate::model::printable(&origin), self.source.url);
+            return refuse(Kind::OtherUrl, reason, reset);
+        }
+        if let Some(record) = &view.record
+            && record.branch != view.branch
+        {
+            let (now, back) = (view.branch.as_deref(), record.branch.as_deref());
+            let is = now.map_or_else(|| format!("the commit {} by itself", short(&view.head)), |branch| format!("the branch `{branch}`"));
+            let was = back.map_or_else(|| short(&record.commit).to_owned(), |branch| format!("`{branch}`"));
+            let reason = format!("`{shown}` has {is} checked out, and the last sync left {was} there");
+            let fix = back.map_or(reset, |branch| format!("git -C {at} switch {branch}"));
+            return refuse(Kind::CheckedOut, reason, fix);
+        }
+        let changed = view.changed()?;
+        if !changed.is_empty() {
+            let reason = format!("`{shown}` has local changes: {}", named(&changed));
+            return refuse(Kind::LocalChanges, reason, format!("git -C {at} stash, or {reset}"));
+        }
+        Ok(())
+    }
+
+    /// Whether there is nothing to do; what cannot be done is refused.
+    fn is_current(&self, view: &View, upstream: &mut Upstream) -> anyhow::Result<bool> {
+        if self.options.reset {
+            let is_same = view.head == upstream.commit
+                && view.branch.as_deref() == upstream.branch()
+                && view.origin.as_deref() == Some(self.source.url.as_str())
+                && view.changed()?.is_empty();
+            return Ok(is_same && !self.wants_more(view)?);
+        }
+        let is_followed = match &view.record {
+            Some(record) => record.reference != self.source.reference,
+            None => view.branch.as_deref() != upstream.branch(),
+        };
+        let has_own = view.has_own_commits()?;
+        if is_followed && !has_own {
+            return Ok(view.head == upstream.commit && view.branch.as_deref() == upstream.branch() && !self.wants_more(view)?);
+        }
+        let (shown, url) = (self.benchmark.path.display(), &self.source.url);
+        let refuse = |kind, reason| Err(Failure::new(kind, reason).fix(self.reset()).into());
+        match upstream.relation(view, self.reach)? {
+            Relation::Same => Ok(view.branch.as_deref() == upstream.branch() && !self.wants_more(view)?),
+            Relation::Behind(_) => Ok(false),
+            Relation::Ahead(count) if has_own => {
+                let commits = if count == 1 { "1 commit".to_owned() } else { format!("{count} commits") };
+                let reason = format!("`{shown}` has {commits} that `{url}` does not have");
+                Err(Failure::new(Kind::Diverged, reason).fix(format!("git -C {} push, or {}", quoted(&self.benchmark.path), self.reset())).into())
+            }
+            Relation::Apart if has_own => refuse(Kind::Diverged, format!("`{shown}` and `{url}` have diverged: each has commits that the other does not have")),
+            Relation::Ahead(_) | Relation::Apart => {
+                let reason = format!("`{url}` was force-pushed: its history no longer has {}, which `{shown}` is at", short(&view.head));
+                refuse(Kind::ForcePushed, reason)
+            }
+        }
+    }
+
+    /// Whether submodules or large files were asked for that are not there.
+    fn wants_more(&self, view: &View) -> anyhow::Result<bool> {
+        let tree = view.place.work_tree();
+        let submodules = self.options.submodules && tree.join(".gitmodules").is_file();
+        Ok(submodules || self.options.lfs && !view.has_lfs && uses_lfs(&view.place, tree)?)
+    }
+
+    fn unchanged(&self, view: &View, upstream: &Upstream) -> anyhow::Result<Synced> {
+        let record = Record {
+            reference: self.source.reference.clone(),
+            branch: upstream.branch().map(ToOwned::to_owned),
+            commit: view.head.clone(),
+        };
+        if view.record.as_ref() != Some(&record) {
+            record.write(&view.git_dir)?;
+        }
+        Ok(Synced {
+            change: Change::Unchanged,
+            from: Some(view.head.clone()),
+            commit: Some(view.head.clone()),
+            received_bytes: 0,
+            saved: None,
+            notes: Vec::new(),
+        })
+    }
+
+    /// Makes the next state beside the clone and puts it in its place.
+    fn put(&self, from: Option<&View>, upstream: &Upstream) -> anyhow::Result<Synced> {
+        let workshop = Workshop::open(self.path, from.map(|view| view.head.as_str()), self.options.reset)?;
+        let made = self.make(&workshop, from, upstream);
+        let filled = match made {
+            Ok(filled) => filled,
+            Err(error) => {
+                workshop.remove();
+                return Err(error);
+            }
+        };
+        let mut notes = filled.notes;
+        match (from, workshop.note()) {
+            (Some(_), Some(note)) => notes.extend(retire(&workshop, &note, self.path)?.map(|kept| kept_note(&kept))),
+            _ => workshop.remove(),
+        }
+        Ok(Synced {
+            change: if from.is_some() { Change::Updated } else { Change::Cloned },
+            from: from.map(|view| view.head.clone()),
+            commit: Some(upstream.commit.clone()),
+            received_bytes: filled.received,
+            saved: filled.saved,
+            notes,
+        })
+    }
+
+    fn make(&self, workshop: &Workshop, from: Option<&View>, upstream: &Upstream) -> anyhow::Result<Filled> {
+        let tree = workshop.tree();
+        if from.is_some() {
+            replicate(self.path, &tree)?;
+        }
+        let filling = Filling {
+            benchmark: self.benchmark,
+            url: &self.source.url,
+            reference: self.source.reference.as_deref(),
+            upstream,
+            reach: self.reach,
+            options: self.options,
+            progress: self.progress,
+        };
+        let filled = filling.fill(&tree, from)?;
+        exchange(workshop, self.path)?;
+        Ok(filled)
+    }
+
+    fn reset(&self) -> String {
+        let local = if self.options.allow_local { " --allow-local" } else { "" };
+        format!("run-evals sync {} --reset{local}", self.benchmark.id)
+    }
+}
+
+fn kept_note(kept: &Path) -> String {
+    format!("files were changed while it was synced; they are kept in `{}`", kept.display())
+}
+
+pub(super) fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
+}

@@ -1,0 +1,159 @@
+//! What the other side has: what the `ref` means there, and whether it is ahead of what is here.
+
+use std::path::Path;
+
+use super::config;
+use super::failure::{Failure, Kind};
+use super::registry::{Benchmark, Source};
+use super::view::View;
+use crate::git::Reach;
+
+/// Where a view keeps what it fetched.
+const FETCHED: &str = "refs/sync/fetched";
+/// How many commits are asked for in turn where a date does not find the one that is here.
+const DEEPER: [&str; 2] = ["--deepen=1000", "--deepen=10000"];
+
+/// What the `ref` of a benchmark is on the other side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Upstream {
+    /// What to fetch: the full name, or a commit.
+    pub(super) name: String,
+    /// The commit.
+    pub(super) commit: String,
+}
+
+/// How what is here relates to what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Relation {
+    /// The same commit.
+    Same,
+    /// The other side is so many commits ahead, as far as it was asked for them.
+    Behind(u64),
+    /// What is here is so many commits ahead.
+    Ahead(u64),
+    /// Each has commits that the other does not, as far as can be seen.
+    Apart,
+}
+
+impl Upstream {
+    /// Asks the other side what the source means.
+    pub(super) fn ask(reach: &Reach, source: &Source, benchmark: &Benchmark) -> anyhow::Result<Self> {
+        // An empty directory, so that no repository around it plays a part.
+        let nowhere = tempfile::tempdir()?;
+        let Some(reference) = &source.reference else { return Self::default_branch(reach, nowhere.path()) };
+        if is_commit(reference) {
+            return Ok(Self { name: reference.clone(), commit: reference.clone() });
+        }
+        let (branch, tag) = match reference {
+            full if full.starts_with("refs/heads/") => (full.clone(), String::new()),
+            full if full.starts_with("refs/tags/") => (String::new(), full.clone()),
+            short => (format!("refs/heads/{short}"), format!("refs/tags/{short}")),
+        };
+        let listed = reach.list(nowhere.path(), &[&branch, &tag, &format!("{tag}^{{}}")].map(String::as_str))?;
+        let found = |wanted: &str| {
+            let line = listed.lines().find_map(|line| line.split_once('\t').filter(|(_, name)| *name == wanted));
+            line.map(|(id, _)| id.to_owned())
+        };
+        if let Some(commit) = found(&branch) {
+            return Ok(Self { name: branch, commit });
+        }
+        if let Some(commit) = found(&format!("{tag}^{{}}")).or_else(|| found(&tag)) {
+            return Ok(Self { name: tag, commit });
+        }
+        let reason = format!("`{reference}` is no branch and no tag of `{}`", source.url);
+        let fix = format!("change `source.ref` of `{}` in `{}`", benchmark.id, benchmark.registry.display());
+        Err(Failure::new(Kind::UnknownRef, reason).fix(fix).into())
+    }
+
+    fn default_branch(reach: &Reach, nowhere: &Path) -> anyhow::Result<Self> {
+        let listed = reach.list(nowhere, &["HEAD"])?;
+        let name = listed.lines().find_map(|line| line.strip_prefix("ref: ")?.strip_suffix("\tHEAD"));
+        let commit = listed.lines().find_map(|line| line.strip_suffix("\tHEAD").filter(|id| !id.starts_with("ref:")));
+        match (name, commit) {
+            (Some(name), Some(commit)) => Ok(Self { name: name.to_owned(), commit: commit.to_owned() }),
+            _ => {
+                let reason = format!("`{}` has no default branch with a commit", reach.url());
+                Err(Failure::new(Kind::UnknownRef, reason).fix("name a branch with `source.ref`").into())
+            }
+        }
+    }
+
+    /// The branch, if it is one.
+    pub(super) fn branch(&self) -> Option<&str> {
+        self.name.strip_prefix("refs/heads/")
+    }
+
+    /// The tag, if it is one.
+    pub(super) fn tag(&self) -> Option<&str> {
+        self.name.strip_prefix("refs/tags/")
+    }
+
+    /// How the clone's commit relates to this one. Only commits are fetched, no files, and nothing of it reaches the clone. What
+    /// is there may have moved since it was asked for; then this moves along.
+    pub(super) fn relation(&mut self, view: &View, reach: &Reach) -> anyhow::Result<Relation> {
+        if view.head == self.commit {
+            return Ok(Relation::Same);
+        }
+        if view.place.holds("cat-file", &["-e", &format!("{}^{{commit}}", self.commit)])?
+            && view.is_ancestor(&self.commit, &view.head)?
+        {
+            return Ok(Relation::Ahead(count(view, &self.commit, &view.head)?));
+        }
+        let date = view.place.ask("log", &["-1", "--format=%ct", "--end-of-options", &view.head])?;
+        // In the common case everything since the commit that is here, and nothing else. A clone with its whole history
+        // negotiates by itself.
+        let first = if view.is_shallow { Some(format!("--shallow-since={date}")) } else { None };
+        let mut tries: Vec<Option<String>> = vec![first];
+        if view.is_shallow {
+            // Clocks may be wrong. Without an answer from this far back the history counts as another one.
+            tries.push(Some("--depth=1".to_owned()));
+            tries.extend(DEEPER.map(|deeper| Some(deeper.to_owned())));
+        }
+        for how in tries {
+            match self.fetch(view, reach, how.as_deref()) {
+                // The other side says so where no commit is as young as the one that is here.
+                Err(error) if how.as_deref().is_some_and(|how| how.starts_with("--shallow-since")) && is_no_commit(&error) => continue,
+                fetched => fetched?,
+            }
+            self.commit = view.place.ask("rev-parse", &["--verify", &format!("{FETCHED}^{{commit}}")])?;
+            if self.commit == view.head {
+                return Ok(Relation::Same);
+            }
+            if view.is_ancestor(&view.head, &self.commit)? {
+                return Ok(Relation::Behind(count(view, &view.head, &self.commit)?));
+            }
+            if view.is_ancestor(&self.commit, &view.head)? {
+                return Ok(Relation::Ahead(count(view, &self.commit, &view.head)?));
+            }
+        }
+        Ok(Relation::Apart)
+    }
+
+    fn fetch(&self, view: &View, reach: &Reach, how: Option<&str>) -> anyhow::Result<()> {
+        config::write(view.place.git_dir(), reach.url(), view.object_format(), true)?;
+        let refspec = format!("+{}:{FETCHED}", self.name);
+        let mut args = vec!["--quiet", "--no-tags", "--no-write-fetch-head", "--filter=tree:0"];
+        args.extend(how);
+        args.extend(["--", "origin", &refspec]);
+        view.place.transfer(reach, "fetch", &args, None, &|_| {}).map(drop)
+    }
+}
+
+/// Whether a `ref` is a commit.
+pub(super) fn is_commit(reference: &str) -> bool {
+    matches!(reference.len(), 40 | 64) && reference.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+}
+
+fn count(view: &View, from: &str, to: &str) -> anyhow::Result<u64> {
+    let counted = view.place.ask("rev-list", &["--count", "--end-of-options", &format!("{from}..{to}")])?;
+    Ok(counted.parse().unwrap_or(0))
+}
+
+fn is_no_commit(error: &anyhow::Error) -> bool {
+    let git = error.downcast_ref::<crate::git::GitError>();
+    git.is_some_and(|error| {
+        ["no commits selected for shallow", "error processing shallow info", "expected shallow", "the remote end hung up"]
+            .iter()
+            .any(|words| error.stderr.contains(words))
+    })
+}

@@ -10,6 +10,7 @@ pub mod cli;
 pub mod config;
 pub mod dispatcher;
 pub mod error;
+pub mod evaluate;
 pub mod exchange;
 pub mod git;
 pub mod github;

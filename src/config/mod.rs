@@ -27,7 +27,10 @@ pub use interpolate::{Reference, each_reference, interpolate, interpolate_tree, 
 pub use node::{Fields, Key, Node, NodeValue, did_you_mean};
 pub use policy::Policy;
 pub use roots::{Roots, git_root};
-pub use skill::{Expected, ModelSettings, Models, OutputFormat, Skill, SkillCase};
+pub use skill::{
+    Expected, ModelSettings, Models, OutputFormat, SchemaCheck, Skill, SkillCase, SkillError, skill_names,
+    skill_version,
+};
 pub use source::{Source, Span, shown};
 pub use suite::{
     GraderOptions, SuiteOptions, VERSION_5, expand_pattern, fill_vars, is_pattern, load_suite, media_type,

@@ -3,12 +3,13 @@
 //! `command` starts git so that nothing of the user's environment, configuration or hooks plays a part. `Repository` is a
 //! bare repository on disk: `objects` reads from it through one long-lived process, `commit` adds to a branch through
 //! one short process per commit. `remote` exchanges branches with a repository on another machine, and `access` asks what it allows. `place` is a clone with a work tree,
-//! `reach` how its origin is reached. A process costs some
+//! `reach` how its origin is reached, `history` is for a clone that somebody keeps. A process costs some
 //! milliseconds, so there are few.
 
 mod access;
 mod command;
 mod commit;
+mod history;
 mod objects;
 mod place;
 mod reach;
@@ -19,6 +20,7 @@ mod worktree;
 pub use access::may_push;
 pub use command::GitError;
 pub use commit::{Committed, NewFile};
+pub use history::{EntryKind, TreeEntry, check_out_apart, fast_forward};
 pub use objects::ObjectId;
 pub use place::{LFS_FILTER, Place, config_file, harmless, set_config};
 pub use reach::Reach;

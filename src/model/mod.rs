@@ -5,7 +5,7 @@
 //! `finding` what a check found out.
 //! `dispatch` is what a dispatcher tells a runner on GitHub, `names` the rules of GitHub's and git's names,
 //! `request_line` reads a request, `text` makes foreign text safe to show. `grader` is how an answer is graded, `pattern` and
-//! `prompt` are what graders use, `score` is what an answer is worth, `evaluation` what all of them come to. `skill` has the names of skill
+//! `prompt` are what graders use, `score` is what an answer is worth, `evaluation` what all of them come to. `skill` and `version` have the names of skill
 //! evaluations, `field_rules` how the fields of their answers are compared, `entry` what they come to, in `ratio`s.
 
 mod batch;
@@ -30,6 +30,7 @@ mod skill;
 mod suite;
 mod target;
 mod text;
+mod version;
 
 pub use batch::{
     BATCH_FORMAT, BatchManifest, MOST_REQUESTS, MOST_SHARDS, Provenance, ResultsManifest, Stop, Totals,
@@ -72,3 +73,4 @@ pub use target::{
     RunnerTarget, Shards, Target,
 };
 pub use text::{folded, is_obeyed, printable};
+pub use version::{InvalidVersion, SemVersion};

@@ -16,6 +16,7 @@ mod headers;
 mod http;
 mod lenient;
 mod mock;
+mod models;
 mod openai;
 mod reply;
 mod script;
@@ -26,4 +27,5 @@ mod tests;
 
 pub use caller::{Call, Caller};
 pub use headers::{Allowance, RateHints};
+pub use models::{ListedModel, list_models};
 pub use reply::{CallError, Reply, Retry};

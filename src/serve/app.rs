@@ -1,6 +1,12 @@
 //! What all requests share.
 
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
 use super::auth::{AllowList, SlowDown, Tokens};
+use super::jobs::{Slot, Store};
+use super::work::Work;
 
 /// The state of the service; there is one, in an `Arc`.
 #[derive(Debug)]
@@ -15,4 +21,14 @@ pub struct App {
     pub behind_proxy: bool,
     /// Whether those who ask come by HTTPS, to this port or to the proxy: cookies are `Secure` then.
     pub is_https: bool,
+    /// The jobs.
+    pub jobs: Store,
+    /// How evaluations are made; nothing if the service makes none.
+    pub(super) work: Option<Arc<Work>>,
+    /// The place for the job that runs.
+    pub(super) slot: Slot,
+    /// True once everything is to stop.
+    pub(super) stop: watch::Sender<bool>,
+    /// How many threads are at work.
+    pub(super) working: watch::Sender<usize>,
 }

@@ -5,6 +5,7 @@ mod bundle;
 mod collect;
 mod dispatch;
 mod eval;
+mod evaluate;
 mod report;
 mod run;
 mod serve;
@@ -16,6 +17,7 @@ pub(super) use bundle::{BundleArgs, BundleCommand};
 pub(super) use collect::CollectArgs;
 pub(super) use dispatch::DispatchArgs;
 pub(super) use eval::{EvalArgs, GradingArgs};
+pub(super) use evaluate::{EvaluateArgs, PublishArgs};
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
 pub(super) use run::RunArgs;
 pub(super) use serve::ServeArgs;
@@ -60,6 +62,7 @@ impl Cli {
             | Command::Report(_)
             | Command::Bundle(_)
             | Command::Serve(_)
+            | Command::Evaluate(_)
             | Command::Targets(_) => false,
         }
     }
@@ -97,6 +100,8 @@ pub enum Command {
     Report(ReportCommandArgs),
     /// Compile a suite and all it refers to into a directory that runs anywhere
     Bundle(BundleArgs),
+    /// Evaluate a skill of a skill library: call, score, and put the entries on its leaderboard
+    Evaluate(Box<EvaluateArgs>),
     /// Answer one call of AgentV; calls that come together leave as one batch
     Adapter(AdapterArgs),
     /// Take orders for evaluations over HTTP, on a machine that can reach the models

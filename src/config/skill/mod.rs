@@ -2,15 +2,33 @@
 //!
 //! `library` opens files and never leaves the clone. `prompt` reads `prompt.md`, `catalog` what `component_catalog.json` says of
 //! the skill's answers, `schema` bundles its schema with those it refers to, `cases` reads the cases with what they point at
-//! (`pointer`, `message`), `rules` reads `evals/scoring.yaml`, and `models` reads `.evaluator/models.yaml`.
+//! (`pointer`, `message`), `rules` reads `evals/scoring.yaml`, `read` puts it together, and `validity` holds answers against the
+//! schema. `models` reads `.evaluator/models.yaml`.
 
+mod cases;
+mod catalog;
+mod library;
+mod message;
 mod models;
+mod pointer;
+mod prompt;
+mod read;
+mod rules;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod validity;
 
 use serde_json::Value;
 
-use crate::model::{Digest, FieldRules, SkillName, Skipped, StructuredOutput};
+use crate::model::{
+    Digest, FieldRules, JsonSchema, ResponseFormat, SemVersion, SkillName, Skipped, StructuredOutput,
+};
 
 pub use self::models::{ModelSettings, Models};
+pub use self::prompt::skill_version;
+pub use self::read::{SkillError, skill_names};
+pub use self::validity::SchemaCheck;
 
 /// A skill, ready to be evaluated.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,7 +36,7 @@ pub struct Skill {
     /// The folder of its component, which is its name everywhere.
     pub name: SkillName,
     /// The `version` of its prompt.
-    pub version: String,
+    pub version: SemVersion,
     /// The digest of the whole `prompt.md`.
     pub prompt_sha256: Digest,
     /// The digest of `system`.
@@ -91,5 +109,18 @@ impl Skill {
             (OutputFormat::JsonObject, ..) => StructuredOutput::JsonObject,
             (OutputFormat::JsonArray, ..) => StructuredOutput::None,
         }
+    }
+
+    /// What the request says of the shape of the answer.
+    pub fn response_format(&self, structured_output: StructuredOutput) -> Option<ResponseFormat> {
+        let strict = match structured_output {
+            StructuredOutput::None => return None,
+            StructuredOutput::JsonObject => return Some(ResponseFormat::JsonObject),
+            StructuredOutput::JsonSchema => None,
+            StructuredOutput::JsonSchemaStrict => Some(true),
+        };
+        let name = self.name.as_str().chars().take(64).map(|c| if c == '.' { '_' } else { c }).collect();
+        let schema = self.schema.clone()?;
+        Some(ResponseFormat::JsonSchema { json_schema: JsonSchema { name, strict, schema } })
     }
 }

@@ -1,7 +1,5 @@
 //! What an action must show besides the cookie: that the form is ours, and that the browser says so too.
 
-use std::sync::Arc;
-
 use axum::body::Body;
 use axum::extract::{Form, FromRequest as _, Request};
 use axum::response::{IntoResponse as _, Response};
@@ -11,9 +9,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use subtle::ConstantTimeEq as _;
 
-use super::page;
 use super::session::Session;
-use crate::serve::{App, read_body};
+use super::{Desk, page};
+use crate::serve::read_body;
 
 /// The most bytes of a form.
 const LARGEST_FORM: usize = 16 * 1024;
@@ -27,8 +25,8 @@ struct Signed {
 }
 
 /// Lets an action of a session pass if its form comes from a page of that session.
-pub(super) async fn check(app: &Arc<App>, session: &Session, request: Request) -> Result<(), Response> {
-    let form: Signed = form(app, request).await?;
+pub(super) async fn check(desk: &Desk, session: &Session, request: Request) -> Result<(), Response> {
+    let form: Signed = form(desk, request).await?;
     if form.csrf.as_bytes().ct_eq(session.csrf.as_bytes()).into() {
         return Ok(());
     }
@@ -36,8 +34,8 @@ pub(super) async fn check(app: &Arc<App>, session: &Session, request: Request) -
 }
 
 /// The fields of a form that no other site has sent.
-pub(super) async fn form<T: DeserializeOwned>(app: &Arc<App>, request: Request) -> Result<T, Response> {
-    if !is_same_origin(request.headers(), app.is_https) {
+pub(super) async fn form<T: DeserializeOwned>(desk: &Desk, request: Request) -> Result<T, Response> {
+    if !is_same_origin(request.headers(), desk.app.is_https) {
         let site = request.headers().get(SEC_FETCH_SITE).or_else(|| request.headers().get(ORIGIN));
         tracing::warn!(?site, "refused: a form of another site");
         return Err(refused("this form comes from another site"));

@@ -1,7 +1,5 @@
 //! The door: a token of the service opens it.
 
-use std::sync::Arc;
-
 use axum::extract::{Query, Request, State};
 use axum::response::{IntoResponse as _, Response};
 use http::header::SET_COOKIE;
@@ -12,7 +10,7 @@ use serde::Deserialize;
 use super::html::Html;
 use super::page::{open_page, redirect};
 use super::session::{Session, is_own_path, set_cookie};
-use super::guard;
+use super::{Desk, guard};
 use crate::model::Secret;
 use crate::serve::{App, Peer, Refusal, auth};
 
@@ -38,13 +36,13 @@ pub(super) async fn form(session: Result<Session, Response>, Query(wanted): Quer
 }
 
 /// A token in a form becomes a session. A wrong one is slowed down like one in a header.
-pub(super) async fn sign_in(State(app): State<Arc<App>>, Peer(peer): Peer, request: Request) -> Response {
-    let shown: Shown = match guard::form(&app, request).await {
+pub(super) async fn sign_in(State(desk): State<Desk>, Peer(peer): Peer, request: Request) -> Response {
+    let shown: Shown = match guard::form(&desk, request).await {
         Ok(shown) => shown,
         Err(refused) => return refused,
     };
     let token = Secret::new(shown.token.trim());
-    if let Err(refusal) = auth::admit(&app, peer, Some(token.expose())).await {
+    if let Err(refusal) = auth::admit(&desk.app, peer, Some(token.expose())).await {
         let reason = match &refusal {
             Refusal::Unauthorized if token.expose().is_empty() => "Type a token.".to_owned(),
             Refusal::Unauthorized => "This is no valid token.".to_owned(),
@@ -52,24 +50,21 @@ pub(super) async fn sign_in(State(app): State<Arc<App>>, Peer(peer): Peer, reque
         };
         return show(refusal.status(), &shown.next, Some(&reason));
     }
-    let Ok(studio) = super::studio(&app) else { return Refusal::Internal.into_response() };
-    let Some(cookie) = studio.sessions.begin(&app.tokens.session_keys(), Timestamp::now()) else {
+    let Some(cookie) = desk.studio.sessions.begin(&desk.app.tokens.session_keys(), Timestamp::now()) else {
         return Refusal::Internal.into_response();
     };
     tracing::info!(%peer, "signed in");
     let to = if is_own_path(&shown.next) { shown.next.as_str() } else { HOME };
-    with_cookie(&app, Some(&cookie), redirect(to))
+    with_cookie(&desk.app, Some(&cookie), redirect(to))
 }
 
 /// Ends the session.
-pub(super) async fn sign_out(State(app): State<Arc<App>>, session: Session, request: Request) -> Response {
-    if let Err(refused) = guard::check(&app, &session, request).await {
+pub(super) async fn sign_out(State(desk): State<Desk>, session: Session, request: Request) -> Response {
+    if let Err(refused) = guard::check(&desk, &session, request).await {
         return refused;
     }
-    if let Ok(studio) = super::studio(&app) {
-        studio.sessions.end(&session, Timestamp::now());
-    }
-    with_cookie(&app, None, redirect("/studio/login"))
+    desk.studio.sessions.end(&session, Timestamp::now());
+    with_cookie(&desk.app, None, redirect("/studio/login"))
 }
 
 fn with_cookie(app: &App, value: Option<&str>, mut response: Response) -> Response {

@@ -1,21 +1,22 @@
 //! Who is signed in: a signed cookie that a script cannot read, another site cannot send, and that ends by itself.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign, verify};
 use aws_lc_rs::rand::{SecureRandom as _, SystemRandom};
 use axum::extract::FromRequestParts;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use http::HeaderMap;
 use http::header::COOKIE;
 use http::request::Parts;
 use jiff::Timestamp;
 
-use super::page::redirect;
+use super::Desk;
 use super::html::in_url;
-use crate::serve::{App, Refusal};
+use super::page::redirect;
+use crate::serve::App;
 
 /// How long a session lasts.
 pub(super) const LASTS: Duration = Duration::from_hours(12);
@@ -85,13 +86,13 @@ impl Sessions {
 }
 
 /// A page for somebody who is signed in; everybody else is shown to the door, and back afterwards.
-impl FromRequestParts<Arc<App>> for Session {
+impl FromRequestParts<Desk> for Session {
     type Rejection = Response;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Response> {
-        let studio = super::studio(app).map_err(Refusal::into_response)?;
-        let found = cookie(&parts.headers, app)
-            .and_then(|cookie| studio.sessions.of(&cookie, &app.tokens.session_keys(), Timestamp::now()));
+    async fn from_request_parts(parts: &mut Parts, desk: &Desk) -> Result<Self, Response> {
+        let keys = || desk.app.tokens.session_keys();
+        let found = cookie(&parts.headers, &desk.app)
+            .and_then(|cookie| desk.studio.sessions.of(&cookie, &keys(), Timestamp::now()));
         found.ok_or_else(|| {
             let wanted = parts.uri.path_and_query().map_or("", http::uri::PathAndQuery::as_str);
             redirect(&match is_own_path(wanted) && parts.method.is_safe() {

@@ -1,0 +1,93 @@
+//! The file, read again only when it has changed.
+
+use std::collections::{BTreeSet, HashMap};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tokio::sync::Mutex;
+
+use super::index::Index;
+use crate::git::commit_times;
+use crate::leaderboard::Leaderboard;
+use crate::model::Failure;
+
+/// `leaderboard.json`, and what was last read of it.
+#[derive(Debug, Default)]
+pub(in crate::serve::studio) struct Board {
+    path: Option<PathBuf>,
+    read: Mutex<Option<(Stamp, Arc<Index>)>>,
+}
+
+/// What is there to be shown.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// No file was named.
+    NotNamed,
+    /// There is none yet.
+    Missing(PathBuf),
+    /// It cannot be read.
+    Unreadable(String),
+    Entries(Arc<Index>),
+}
+
+/// What changes with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    changed: (i64, i64),
+    modified: (i64, i64),
+}
+
+impl Board {
+    pub(in crate::serve::studio) fn new(path: Option<PathBuf>) -> Self {
+        Self { path, read: Mutex::default() }
+    }
+
+    /// What the file says now. Whoever comes while it is read waits for the one reader.
+    pub(super) async fn look(&self) -> Found {
+        let Some(path) = self.path.clone() else { return Found::NotNamed };
+        let Ok(meta) = tokio::fs::metadata(&path).await else { return Found::Missing(path) };
+        let stamp = Stamp {
+            device: meta.dev(),
+            inode: meta.ino(),
+            size: meta.size(),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+        };
+        let mut known = self.read.lock().await;
+        if let Some((of, index)) = known.as_ref().filter(|(of, _)| *of == stamp) {
+            let _ = of;
+            return Found::Entries(Arc::clone(index));
+        }
+        let read = tokio::task::spawn_blocking(move || read(&path)).await;
+        match read {
+            Ok(Ok(index)) => {
+                let index = Arc::new(index);
+                *known = Some((stamp, Arc::clone(&index)));
+                Found::Entries(index)
+            }
+            Ok(Err(failure)) => Found::Unreadable(failure.to_string()),
+            Err(error) => Found::Unreadable(error.to_string()),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Index, Failure> {
+    let bytes = std::fs::read(path)
+        .map_err(|error| Failure::config(format!("cannot read `{}`: {error}", path.display())))?;
+    let board = Leaderboard::parse(&bytes, path)?;
+    let entries = board.entries();
+    let commits: BTreeSet<&str> = entries.iter().map(|entry| entry.prompt_commit.as_str()).collect();
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Without the history of the library, versions tell the order.
+    let seconds = commit_times(dir, &commits).unwrap_or_default();
+    let times: HashMap<String, Timestamp> = seconds
+        .into_iter()
+        .filter_map(|(commit, seconds)| Some((commit, Timestamp::from_second(seconds).ok()?)))
+        .collect();
+    Ok(Index::of(entries, &times))
+}

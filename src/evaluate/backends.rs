@@ -126,6 +126,7 @@ fn targets(place: &Place, file: &TargetsFile, env: &Env) -> Result<Vec<RunnerTar
     let names: Vec<&str> =
         if named { place.target_names.iter().map(String::as_str).collect() } else { file.names().collect() };
     let mut targets: Vec<RunnerTarget> = Vec::new();
+    let mut left_out = Vec::new();
     for name in names {
         match file.resolve(name, env) {
             Ok(Target::Runner(mut target)) => {
@@ -144,13 +145,15 @@ fn targets(place: &Place, file: &TargetsFile, env: &Env) -> Result<Vec<RunnerTar
             Err(failure) if named => return Err(failure.into()),
             Err(failure) => {
                 let why = failure.to_string();
-                place.say(&format!("target `{name}` is left out: {}", why.lines().next().unwrap_or_default()));
+                left_out.push(format!("target `{name}` is left out: {}", why.lines().next().unwrap_or_default()));
             }
         }
     }
     if targets.is_empty() {
         let message = format!("no target in `{}` can serve a model", place.targets.display());
-        return Err(model::Failure::config(message).hint("add one with `provider: openai-compatible`").into());
+        let why = if left_out.is_empty() { "add one with `provider: openai-compatible`".to_owned() } else { left_out.join("; ") };
+        return Err(model::Failure::config(message).hint(why).into());
     }
+    left_out.iter().for_each(|told| place.say(told));
     Ok(targets)
 }

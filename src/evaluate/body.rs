@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::run::Evaluated;
-use crate::model::{Entry, Ratio, printable};
+use crate::leaderboard;
+use crate::model::{CommitSha, Entry, Ratio, printable};
 use crate::report::inert_markdown;
 
 /// How much of a stranger's text is repeated.
@@ -21,27 +22,15 @@ pub(super) fn pull_request_title(evaluated: &Evaluated) -> String {
 pub fn pull_request_body(evaluated: &Evaluated, run_url: Option<&str>) -> String {
     let Evaluated { skill, skill_version, replicates, pinned, .. } = evaluated;
     let mut out = format!(
-        "**{skill}** {} at `{}`, {replicates} replicates of {} cases.\n\n",
+        "**{skill}** {} at `{}`, {} of {} cases, {replicates} replicates.\n\n",
         inert_markdown(skill_version, LONGEST),
         pinned.prompt_commit,
         evaluated.entries.first().map_or(0, |entry| entry.cases.run),
+        evaluated.entries.first().map_or(0, |entry| entry.cases.total),
     );
-    out.push_str("| model | accuracy | 95 % interval | change | reproducibility | schema valid | calls |\n");
-    out.push_str("| --- | ---: | :---: | --- | ---: | ---: | ---: |\n");
-    for entry in &evaluated.entries {
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | {} | {} | {} of {} |",
-            inert_markdown(&entry.model_shown(), LONGEST),
-            share(entry.accuracy.score),
-            interval(entry.accuracy.interval),
-            change(evaluated, entry),
-            share(entry.reproducibility.score),
-            share(entry.schema_valid.rate),
-            entry.calls.ok,
-            entry.calls.attempted,
-        );
-    }
+    out.push_str(&leaderboard::markdown(&evaluated.entries, &evaluated.absent(), &evaluated.leaderboard, &|commit| {
+        evaluated.rank(commit)
+    }));
     let mut list = |title: &str, items: Vec<String>| {
         if !items.is_empty() && out.len() < LONGEST_BODY {
             let _ = write!(out, "\n{title}\n\n");
@@ -54,11 +43,6 @@ pub fn pull_request_body(evaluated: &Evaluated, run_url: Option<&str>) -> String
         format!("{}: {}", inert_markdown(&model.model, LONGEST), inert_markdown(&model.reason, LONGEST))
     });
     list("Models that are not served here:", not_served.collect());
-    let skipped = evaluated
-        .skipped
-        .iter()
-        .map(|skipped| format!("{}: {}", inert_markdown(&skipped.case, LONGEST), skipped.reason.explain()));
-    list("Cases that were skipped:", skipped.collect());
     list("To know:", evaluated.warnings.iter().map(|warning| inert_markdown(warning, LONGEST)).collect());
     let data = pinned.dataset_commit.as_ref().map(|commit| format!(", data sets at `{commit}`")).unwrap_or_default();
     let _ = write!(out, "\nModels as of `{}`{data}.", pinned.models_commit);
@@ -113,33 +97,15 @@ pub fn render_text(evaluated: &Evaluated) -> String {
     out
 }
 
-/// How an entry differs from the one that is there for the same model.
+/// How an entry differs from the one before.
 fn change(evaluated: &Evaluated, entry: &Entry) -> String {
-    let Some(previous) = previous(evaluated, entry) else { return "new".to_owned() };
-    let against = format!("{} ({})", printable(&previous.skill_version), previous.prompt_commit.short());
-    let points = |score: Option<Ratio>| score.map(|score| i32::from(score.ten_thousandths()));
-    match (points(entry.accuracy.score), points(previous.accuracy.score)) {
-        (Some(now), Some(before)) => {
-            let difference = f64::from(now - before) / 100.0;
-            format!("{difference:+.1} points against {against}")
-        }
-        _ => format!("not comparable with {against}"),
+    let rank = |commit: &CommitSha| evaluated.rank(commit);
+    let Some(change) = leaderboard::previous(&evaluated.leaderboard, entry, &rank) else { return "new".to_owned() };
+    let against = format!("{} ({})", printable(&change.before.skill_version), change.before.prompt_commit.short());
+    match change.accuracy {
+        Some(points) => format!("{:+.1} points against {against}", f64::from(points) / 100.0),
+        None => format!("not comparable with {against}"),
     }
-}
-
-/// The entry that this one takes the place of; else, of the entries of the same model, that of the highest version.
-fn previous<'e>(evaluated: &'e Evaluated, entry: &Entry) -> Option<&'e Entry> {
-    let known = evaluated.leaderboard.entries();
-    let key = entry.key();
-    let same = known.iter().find(|known| known.key() == key);
-    let of_model =
-        known.iter().filter(|known| known.skill == entry.skill && known.model == entry.model);
-    same.or_else(|| of_model.max_by_key(|known| version(&known.skill_version)))
-}
-
-/// A version in its order; what is no version comes first.
-fn version(text: &str) -> Vec<u64> {
-    text.split('.').map(|part| part.parse().unwrap_or(0)).collect()
 }
 
 fn share(ratio: Option<Ratio>) -> String {

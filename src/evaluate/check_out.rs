@@ -1,5 +1,6 @@
 //! From an order to everything that the calls need, read once; nothing is paid before all of it is right.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::clones::{Opened, commit_sha, open, origin_of};
@@ -7,13 +8,11 @@ use super::export::export;
 use super::failure::{CheckoutError, CheckoutProblem};
 use super::order::{Order, Pinned};
 use super::place::Place;
-use crate::config::{Models, Skill};
+use crate::config::{Models, Skill, SkillError};
 use crate::git::{ObjectId, check_out_apart};
 use crate::leaderboard::Leaderboard;
 use crate::model::CommitSha;
 
-/// The file in the library that entries go to.
-pub(super) const LEADERBOARD: &str = "leaderboard.json";
 /// The longest list of models, and leaderboard.
 const LONGEST_FILE: u64 = 64 << 20;
 
@@ -36,6 +35,8 @@ pub struct Checkout {
     pub is_on_default: bool,
     /// The leaderboard of the default branch, as it was then.
     pub(super) leaderboard: Leaderboard,
+    /// How many commits before this one those of its entries are.
+    pub(super) ranks: BTreeMap<CommitSha, u64>,
     /// Where the library comes from.
     pub(super) origin: Option<String>,
 }
@@ -80,9 +81,11 @@ pub async fn check_out(place: &Place, order: &Order) -> Result<Checkout> {
             dataset_commit: data.as_ref().map(|data| commit_sha(&data.commit.to_string())).transpose()?,
             models_commit: commit_sha(&models_commit.to_string())?,
         };
+        let leaderboard = read_leaderboard(&library)?;
         Ok(Checkout {
             models: read_models(&library, &models_commit)?,
-            leaderboard: read_leaderboard(&library)?,
+            ranks: ranks(&library, &prompt, &leaderboard, &order)?,
+            leaderboard,
             is_on_default: library.is_on_default(&prompt)?,
             default_branch: library.branch.clone(),
             skill,
@@ -156,7 +159,11 @@ fn read_skill(
     export(library, commit, &order.skill, folder.path())?;
     let root = datasets.map(|datasets| datasets.root.as_path());
     let skill = Skill::read(folder.path(), &order.skill, root)
-        .map_err(|failure| CheckoutError::invalid(without(failure.into(), folder.path())))?;
+        .map_err(|error| {
+            let is_unknown = matches!(error, SkillError::Unknown { .. });
+            let problem = if is_unknown { CheckoutProblem::UnknownSkill } else { CheckoutProblem::Invalid };
+            CheckoutError::of(problem, anyhow::Error::new(without(error.into(), folder.path())))
+        })?;
     if let Some(Datasets { clone, commit, .. }) = datasets {
         for path in skill.cases.iter().filter_map(|case| case.dataset_file.as_deref()) {
             // The directory may have files that no commit has.
@@ -197,15 +204,31 @@ fn read_models(library: &Opened, commit: &ObjectId) -> Result<Models> {
     Models::read(&text, Path::new(Models::PATH)).map_err(|invalid| CheckoutError::invalid(invalid.into()))
 }
 
+/// How far back the commits are for which the skill has entries.
+fn ranks(
+    library: &Opened,
+    prompt: &ObjectId,
+    leaderboard: &Leaderboard,
+    order: &Order,
+) -> Result<BTreeMap<CommitSha, u64>> {
+    let mut known: Vec<&CommitSha> =
+        leaderboard.entries().iter().filter(|entry| entry.skill == order.skill).map(|entry| &entry.prompt_commit).collect();
+    known.dedup();
+    if known.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let history = library.repository.ancestors_named(prompt, "");
+    let history = history.map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error))?;
+    let places = history.iter().zip(0_u64..).filter_map(|(commit, back)| Some((commit.parse().ok()?, back)));
+    Ok(places.filter(|(commit, _)| known.contains(&commit)).collect())
+}
+
 /// The leaderboard of the default branch; an empty one where there is none.
 pub(super) fn read_leaderboard(library: &Opened) -> Result<Leaderboard> {
-    let file = library.file(&library.default, LEADERBOARD, LONGEST_FILE);
+    let file = library.file(&library.default, Leaderboard::PATH, LONGEST_FILE);
     let bytes = file.map_err(|error| CheckoutError::of(CheckoutProblem::Invalid, error))?;
     match bytes {
-        None => Ok(Leaderboard::default()),
-        Some(bytes) => Leaderboard::parse(&bytes).map_err(|error| {
-            let message = format!("`{LEADERBOARD}` on `{}` of the library: {error}", library.branch);
-            CheckoutError::new(CheckoutProblem::Invalid, message)
-        }),
+        None => Ok(Leaderboard::empty()),
+        Some(bytes) => Leaderboard::parse(&bytes, Path::new(Leaderboard::PATH)).map_err(CheckoutError::invalid),
     }
 }

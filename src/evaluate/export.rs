@@ -25,7 +25,8 @@ type Result<T> = std::result::Result<T, CheckoutError>;
 pub(super) fn export(clone: &Opened, commit: &ObjectId, skill: &SkillName, to: &Path) -> Result<()> {
     let entries = clone.repository.entries_of(commit).map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error))?;
     let own = format!("{COMPONENTS}{skill}/");
-    if !entries.iter().any(|entry| entry.path.starts_with(&own)) {
+    let prompt = format!("{own}prompt.md");
+    if !entries.iter().any(|entry| entry.path == prompt) {
         return Err(unknown(&entries, skill, commit));
     }
     let mut bytes = 0;
@@ -96,7 +97,7 @@ fn unknown(entries: &[TreeEntry], skill: &SkillName, commit: &ObjectId) -> Check
     let short = super::clones::short(commit);
     let error = CheckoutError::new(
         CheckoutProblem::UnknownSkill,
-        format!("no skill `{skill}` in the library at {short}: there is no `{COMPONENTS}{skill}`"),
+        format!("no skill `{skill}` in the library at {short}: there is no `{COMPONENTS}{skill}/prompt.md`"),
     );
     match crate::config::did_you_mean(skill.as_str(), names.iter().copied()) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),

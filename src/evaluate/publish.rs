@@ -3,13 +3,14 @@
 use std::io::Read;
 
 use super::body::{pull_request_body, pull_request_title};
-use super::check_out::{LEADERBOARD, read_leaderboard};
+use super::check_out::read_leaderboard;
 use super::clones::{Origin, open};
 use super::failure::Failure;
 use super::place::Place;
 use super::run::Evaluated;
 use crate::git::{Committed, NewFile, Pushed, Remote};
 use crate::github::{Client, NewPull};
+use crate::leaderboard::Leaderboard;
 use crate::model;
 use crate::model::{Exit, Secret, printable};
 
@@ -134,13 +135,9 @@ async fn commit_and_push(
     let work = tokio::task::spawn_blocking(move || {
         let origin = Origin::new(&url, Some(token.clone()));
         let library = open(&source, origin).map_err(model::Failure::from)?;
-        let mut leaderboard = read_leaderboard(&library).map_err(model::Failure::from)?;
-        let before = leaderboard.to_bytes();
-        for entry in &evaluated.entries {
-            leaderboard.insert(entry.clone());
-        }
-        let bytes = leaderboard.to_bytes();
-        if bytes == before {
+        let leaderboard = read_leaderboard(&library).map_err(model::Failure::from)?;
+        let bytes = evaluated.inserted(leaderboard.clone()).to_bytes();
+        if bytes == leaderboard.to_bytes() {
             return Ok(None);
         }
         let remote = Remote::new(&url, Some(token));
@@ -150,7 +147,7 @@ async fn commit_and_push(
             let branch = branch_name(&evaluated);
             let mut content: &[u8] = &bytes;
             let content: &mut dyn Read = &mut content;
-            let mut files = [NewFile { path: LEADERBOARD.to_owned(), size: bytes.len() as u64, content }];
+            let mut files = [NewFile { path: Leaderboard::PATH.to_owned(), size: bytes.len() as u64, content }];
             let parent = Some(&library.default);
             let committed = library.repository.commit_as(identity.as_deref(), &branch, parent, &message, &mut files)?;
             let pushed = match committed {

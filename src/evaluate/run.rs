@@ -1,5 +1,6 @@
 //! Every case, replicate and model through the runner; one batch a model, because each has settings of its own.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,9 +18,10 @@ use super::plan;
 use crate::config::Skill;
 use crate::dispatcher::{self, BatchName, Collection, Purpose, Sharding};
 use crate::exchange::LocalExchange;
+use crate::leaderboard::{Absent, AbsentReason, Leaderboard};
 use crate::model;
 use crate::model::{
-    BatchId, Content, Entry, Exit, JsonSchema, Message, Metadata, ModelParams, Params, Replicates, Request,
+    BatchId, CommitSha, Content, Entry, Exit, JsonSchema, Message, Metadata, ModelParams, Params, Replicates, Request,
     Response, ResponseFormat, Role, Secret, SkillName, Skipped, Stop, StructuredOutput, printable, request_id,
 };
 use crate::runner::{self, RunOptions};
@@ -71,7 +73,9 @@ pub struct Evaluated {
     pub responses: Vec<u8>,
     /// The leaderboard that the entries are compared with.
     #[serde(skip)]
-    pub(super) leaderboard: crate::leaderboard::Leaderboard,
+    pub(super) leaderboard: Leaderboard,
+    #[serde(skip)]
+    pub(super) ranks: BTreeMap<CommitSha, u64>,
     /// Where the library comes from.
     #[serde(skip)]
     pub(super) origin: Option<String>,
@@ -83,11 +87,34 @@ pub struct Evaluated {
 impl Evaluated {
     /// The leaderboard with these entries in it, as the library would have it.
     pub fn leaderboard_bytes(&self) -> Vec<u8> {
-        let mut leaderboard = self.leaderboard.clone();
+        self.inserted(self.leaderboard.clone()).to_bytes()
+    }
+
+    /// The same for a leaderboard that somebody may have changed meanwhile.
+    pub(super) fn inserted(&self, mut leaderboard: Leaderboard) -> Leaderboard {
         for entry in &self.entries {
             leaderboard.insert(entry.clone());
         }
-        leaderboard.to_bytes()
+        for absent in self.absent() {
+            leaderboard.insert_absent(absent);
+        }
+        leaderboard
+    }
+
+    /// The models that are not served, as the leaderboard has them.
+    pub(super) fn absent(&self) -> Vec<Absent> {
+        let absent = |model: &NotServed| Absent {
+            skill: self.skill.clone(),
+            prompt_commit: self.pinned.prompt_commit.clone(),
+            model: model.model.clone(),
+            reason: AbsentReason::NotServed,
+        };
+        self.not_served.iter().map(absent).collect()
+    }
+
+    /// How many commits before the evaluated one a commit of the leaderboard is.
+    pub(super) fn rank(&self, commit: &CommitSha) -> Option<u64> {
+        self.ranks.get(commit).copied()
     }
 }
 
@@ -158,7 +185,7 @@ pub async fn run(
     Ok(Evaluated {
         id: id.clone(),
         skill: checkout.skill.name.clone(),
-        skill_version: checkout.skill.version.clone(),
+        skill_version: checkout.skill.version.to_string(),
         replicates: checkout.order.replicates,
         pinned: checkout.pinned.clone(),
         entries,
@@ -169,6 +196,7 @@ pub async fn run(
         is_on_default: checkout.is_on_default,
         responses,
         leaderboard: checkout.leaderboard.clone(),
+        ranks: checkout.ranks.clone(),
         origin: checkout.origin.clone(),
         kept,
     })
@@ -256,29 +284,26 @@ impl Job<'_> {
     /// What the answers come to.
     fn entry(&self, rows: &[u8]) -> anyhow::Result<Entry> {
         let replicates = self.checkout.order.replicates;
-        let skill = &self.checkout.skill;
+        let Checkout { skill, pinned, .. } = self.checkout;
         let mut rows = rows.split(|byte| *byte == b'\n').filter(|row| !row.is_empty());
-        let mut answers: Vec<Vec<Response>> = Vec::new();
+        let mut answers = fields::Answers::new();
         for case in &skill.cases {
-            let mut of_case = Vec::new();
             for replicate in 1..=replicates.get() {
                 let row = rows.next().context("a row of the results is missing")?;
                 let row: Response = serde_json::from_slice(row).context("cannot read a row of the results")?;
                 anyhow::ensure!(row.id == request_id(&case.id, replicate), "the rows of the results are out of order");
-                of_case.push(row);
+                answers.insert((case.id.clone(), replicate), fields::Answer::of(&row));
             }
-            answers.push(of_case);
         }
-        let settings = &self.served.settings;
-        let origin = fields::Origin {
-            prompt_commit: &self.checkout.pinned.prompt_commit,
-            dataset_commit: self.checkout.pinned.dataset_commit.as_ref(),
-            model: &settings.id,
+        let subject = fields::Subject {
+            skill,
+            prompt_commit: &pinned.prompt_commit,
+            dataset_commit: pinned.dataset_commit.as_ref(),
+            model: &self.served.settings,
             alias_target: self.served.alias_target.as_deref(),
-            params: self.params.clone(),
             replicates,
         };
-        Ok(fields::entry(skill, &origin, &answers))
+        Ok(fields::entry(&subject, &answers))
     }
 }
 

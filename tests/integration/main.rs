@@ -11,6 +11,7 @@ mod bundle;
 mod crash;
 mod determinism;
 mod docs;
+mod evaluate;
 mod github_sim;
 mod grading;
 mod hostile_batch;

@@ -10,6 +10,7 @@ mod report;
 mod run;
 mod serve;
 mod shared;
+mod studio;
 mod targets;
 
 pub(super) use adapter::AdapterArgs;

@@ -24,5 +24,6 @@ mod run;
 mod runner_in_actions;
 mod secrets;
 mod several_targets;
+mod studio;
 mod support;
 mod targets;

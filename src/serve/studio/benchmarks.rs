@@ -17,9 +17,9 @@ pub(super) async fn show(State(desk): State<Desk>, session: Session) -> Response
     body.raw("<h1>Benchmarks</h1>");
     match desk.studio.syncs.known().await {
         Err(Unreadable { reason, hint }) => {
-            body.raw("<section class=\"problem\" role=\"alert\"><h2>The registry cannot be read</h2><p class=\"reason\">").text(reason).raw("</p>");
+            body.raw("<section class=\"problem\" role=\"alert\"><h2>The registry cannot be read</h2><p class=\"reason\">").message(reason).raw("</p>");
             if let Some(hint) = hint {
-                body.raw("<p class=\"fix\">").text(hint).raw("</p>");
+                body.raw("<p class=\"fix\">").message(hint).raw("</p>");
             }
             body.raw("</section>");
         }
@@ -63,12 +63,13 @@ fn list(body: &mut Html, session: &Session, known: &[Known]) {
 
 fn card(body: &mut Html, session: &Session, known: &Known) {
     let (row, benchmark) = (row(known), &known.benchmark);
-    body.raw("<li class=\"card\" id=\"b-").text(in_url(&benchmark.id)).raw("\" data-row=\"").text(&benchmark.id).raw("\"><div class=\"head\"><h2><bdi>");
+    body.raw("<li class=\"card\" id=\"b-").text(in_url(&benchmark.id)).raw("\" data-row=\"").text(&benchmark.id).raw("\"><div class=\"head\"><div class=\"title\"><h2><bdi>");
     body.text(&benchmark.name).raw("</bdi></h2>");
     row.badge(body);
+    body.raw("<code class=\"soft\">").text(&benchmark.id).raw("</code></div>");
     if benchmark.source.is_some() {
         body.raw("<form method=\"post\" action=\"/studio/benchmarks/").text(in_url(&benchmark.id)).raw("/sync\" data-press>").add(&csrf_field(session));
-        body.raw("<button class=\"main\"").raw_if(row.busy, " aria-disabled=\"true\"").raw(">Sync<span class=\"unseen\"> ").text(&benchmark.name).raw("</span></button></form>");
+        body.raw("<button class=\"act\"").raw_if(row.busy, " aria-disabled=\"true\"").raw(">Sync<span class=\"unseen\"> ").text(&benchmark.name).raw("</span></button></form>");
     }
     body.raw("</div><dl class=\"facts\">");
     if let Some(source) = &benchmark.source {
@@ -81,7 +82,7 @@ fn card(body: &mut Html, session: &Session, known: &Known) {
         body.raw("</dd></div><div class=\"long\"><dt>From</dt><dd><bdi>").text(&source.url).raw("</bdi></dd></div>");
     }
     body.raw("<div class=\"long\"><dt>Directory</dt><dd><bdi>").text(benchmark.path.display()).raw("</bdi></dd></div>");
-    body.raw("<div><dt>Id</dt><dd><code>").text(&benchmark.id).raw("</code></dd></div></dl>");
+    body.raw("</dl>");
     row.progress(body, "Progress of the sync");
     row.field(body, "<p class=\"done\"", "done", "</p>");
     row.field(body, "<p class=\"note\"", "notes", "</p>");
@@ -89,7 +90,7 @@ fn card(body: &mut Html, session: &Session, known: &Known) {
     row.field(body, "<span", "reason", "</span>");
     body.raw("</p>");
     row.field(body, "<p class=\"fix\"", "fix", "</p>");
-    row.field(body, "<pre class=\"command\" tabindex=\"0\"", "command", "</pre>");
+    row.field(body, "<pre class=\"command\"", "command", "</pre>");
     body.raw("</div></li>");
 }
 

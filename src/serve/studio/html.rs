@@ -27,6 +27,17 @@ impl Html {
         self
     }
 
+    /// A message: what stands between backticks is code.
+    pub(super) fn message(&mut self, words: impl Display) -> &mut Self {
+        for (number, part) in words.to_string().split('`').enumerate() {
+            match number % 2 {
+                0 => self.text(part),
+                _ => self.raw("<code>").text(part).raw("</code>"),
+            };
+        }
+        self
+    }
+
     /// One word or another of this program.
     pub(super) fn raw_if(&mut self, condition: bool, markup: &'static str) -> &mut Self {
         if condition { self.raw(markup) } else { self }
@@ -108,6 +119,13 @@ mod tests {
             page.into_string(),
             "<p title=\"&quot;&gt;&lt;script&gt;&amp;&#39;\">a\\u{202e}b\n&lt;/p&gt;</p>"
         );
+    }
+
+    #[test]
+    fn code_in_messages_is_no_markup_either() {
+        let mut page = Html::new();
+        page.message("`<b>` has `x");
+        assert_eq!(page.into_string(), "<code>&lt;b&gt;</code> has <code>x</code>");
     }
 
     #[test]

@@ -111,7 +111,7 @@ fn one(body: &mut Html, job: &Job) {
         Some(sha) => body.raw("<code>").text(sha).raw("</code>"),
         None => body.raw("the default branch"),
     };
-    body.raw("</dd></div><div><dt>Commit</dt><dd>");
+    body.raw("</dd></div><div class=\"long\"><dt>Commit</dt><dd>");
     row.field(body, "<code", "commit", "</code>");
     body.raw("</dd></div></dl><p><a href=\"/studio/leaderboard?skill=").text(in_url(&order.skill.to_string())).raw("\">This skill on the leaderboard</a></p></div></section>");
     if let JobState::Completed { summary, pull_request, warnings } = &job.state {
@@ -131,7 +131,7 @@ fn completed(body: &mut Html, summary: &Value, pull_request: Option<&str>, warni
     if !warnings.is_empty() {
         body.raw("<h2>Warnings</h2><ul class=\"warnings\">");
         for warning in warnings {
-            body.raw("<li>").text(warning).raw("</li>");
+            body.raw("<li>").message(warning).raw("</li>");
         }
         body.raw("</ul>");
     }

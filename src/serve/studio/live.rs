@@ -43,7 +43,7 @@ impl Row {
     /// A text that the script can change, hidden while it is empty.
     pub(super) fn field(&self, out: &mut Html, before: &'static str, name: &'static str, after: &'static str) {
         let text = self.of(name);
-        out.raw(before).raw(" data-field=\"").raw(name).raw("\"").raw_if(text.is_empty(), " hidden").raw(">").text(text).raw(after);
+        out.raw(before).raw(" data-field=\"").raw(name).raw("\"").raw_if(text.is_empty(), " hidden").raw(">").message(text).raw(after);
     }
 
     /// The same for a moment, with its label.

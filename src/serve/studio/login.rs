@@ -81,7 +81,7 @@ fn show(status: StatusCode, next: &str, problem: Option<&str>) -> Response {
         .raw("<p class=\"lead\">With a token of this service: one of those that callers of its API use.</p>")
         .raw("<form method=\"post\" action=\"/studio/login\"><input type=\"hidden\" name=\"next\" value=\"")
         .text(if is_own_path(next) { next } else { "" })
-        .raw("\"><label for=\"token\">Token</label>")
+        .raw("\"><input name=\"username\" value=\"run-evals\" autocomplete=\"username\" hidden><label for=\"token\">Token</label>")
         .raw("<input id=\"token\" name=\"token\" type=\"password\" autocomplete=\"current-password\" spellcheck=\"false\" required autofocus");
     if let Some(problem) = problem {
         body.raw(" aria-invalid=\"true\" aria-describedby=\"problem\"><p id=\"problem\" class=\"problem\" role=\"alert\">").text(problem).raw("</p>");

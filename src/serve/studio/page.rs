@@ -51,7 +51,7 @@ pub(super) fn page(session: &Session, screen: Screen, title: &str, body: &Html) 
 /// The same for something that is not there.
 pub(super) fn missing(session: &Session, screen: Option<Screen>, what: &str) -> Response {
     let mut body = Html::new();
-    body.raw("<h1>Not found</h1><p class=\"lead\">").text(what).raw("</p>");
+    body.raw("<h1>Not found</h1><p class=\"lead\">").message(what).raw("</p>");
     let back = screen.unwrap_or(Screen::Benchmarks);
     body.raw("<p><a href=\"").raw(back.path()).raw("\">Back to ").raw(back.name()).raw("</a></p>");
     respond(StatusCode::NOT_FOUND, &frame(Some(session), screen, "Not found", &body))
@@ -66,7 +66,7 @@ pub(super) fn open_page(status: StatusCode, title: &str, body: &Html) -> Respons
 pub(super) fn problem(status: StatusCode, reason: &str) -> Response {
     let mut body = Html::new();
     body.raw("<h1>").text(status.canonical_reason().unwrap_or("Refused")).raw("</h1><p class=\"lead\">");
-    body.text(reason).raw("</p><p><a href=\"/studio\">Back to the studio</a></p>");
+    body.message(reason).raw("</p><p><a href=\"/studio\">Back to the studio</a></p>");
     open_page(status, "Refused", &body)
 }
 

@@ -35,7 +35,7 @@ pub(super) async fn list(State(desk): State<Desk>, session: Session, Query(asked
     let studio = Arc::clone(&desk.studio);
     let found = tokio::task::spawn_blocking(move || studio.shelf.list()).await.unwrap_or_default();
     for problem in &found.problems {
-        body.raw("<section class=\"problem\" role=\"alert\"><p class=\"reason\">").text(problem).raw("</p></section>");
+        body.raw("<section class=\"problem\" role=\"alert\"><p class=\"reason\">").message(problem).raw("</p></section>");
     }
     let mut words = Html::new();
     if !desk.studio.shelf.is_named() {
@@ -89,9 +89,9 @@ pub(super) async fn report(State(desk): State<Desk>, session: Session, Path(id):
         }
         Ok(Some(Err(failure))) => {
             let mut body = Html::new();
-            body.raw("<p class=\"crumbs\"><a href=\"/studio/runs\">Runs</a></p><h1>No report</h1><section class=\"problem\"><p class=\"reason\">").text(&failure).raw("</p>");
+            body.raw("<p class=\"crumbs\"><a href=\"/studio/runs\">Runs</a></p><h1>No report</h1><section class=\"problem\"><p class=\"reason\">").message(&failure).raw("</p>");
             if let Some(hint) = failure.hint_text() {
-                body.raw("<p class=\"fix\">").text(hint).raw("</p>");
+                body.raw("<p class=\"fix\">").message(hint).raw("</p>");
             }
             body.raw("</section>");
             page(&session, Screen::Runs, "No report", &body)

@@ -5,9 +5,19 @@
   const said = document.getElementById("said");
   const say = (text) => { said.textContent = text; };
 
+  // What stands between backticks is code, as on the page that the service drew.
+  const written = new WeakMap();
   const put = (node, text) => {
-    if (node.textContent !== text) node.textContent = text;
     node.hidden = text === "";
+    const known = written.get(node) ?? node.textContent;
+    if (known === text || !written.has(node) && known === text.replaceAll("`", "")) return;
+    written.set(node, text);
+    node.replaceChildren(...text.split("`").map((part, place) => {
+      if (place % 2 === 0) return part;
+      const code = document.createElement("code");
+      code.textContent = part;
+      return code;
+    }));
   };
   const fill = (place, row) => {
     for (const node of place.querySelectorAll("[data-field]")) {

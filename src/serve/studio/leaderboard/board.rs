@@ -17,7 +17,7 @@ use crate::model::Failure;
 #[derive(Debug, Default)]
 pub(in crate::serve::studio) struct Board {
     path: Option<PathBuf>,
-    read: Mutex<Option<(Stamp, Arc<Index>)>>,
+    read: Mutex<Option<(Stamp, Result<Arc<Index>, String>)>>,
 }
 
 /// What is there to be shown.
@@ -59,19 +59,20 @@ impl Board {
             modified: (meta.mtime(), meta.mtime_nsec()),
         };
         let mut known = self.read.lock().await;
-        if let Some((of, index)) = known.as_ref().filter(|(of, _)| *of == stamp) {
-            let _ = of;
-            return Found::Entries(Arc::clone(index));
+        let is_known = known.as_ref().is_some_and(|(of, _)| *of == stamp);
+        if !is_known {
+            let read = tokio::task::spawn_blocking(move || read(&path)).await;
+            let index = match read {
+                Ok(Ok(index)) => Ok(Arc::new(index)),
+                Ok(Err(failure)) => Err(failure.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            *known = Some((stamp, index));
         }
-        let read = tokio::task::spawn_blocking(move || read(&path)).await;
-        match read {
-            Ok(Ok(index)) => {
-                let index = Arc::new(index);
-                *known = Some((stamp, Arc::clone(&index)));
-                Found::Entries(index)
-            }
-            Ok(Err(failure)) => Found::Unreadable(failure.to_string()),
-            Err(error) => Found::Unreadable(error.to_string()),
+        match known.as_ref().map(|(_, index)| index) {
+            Some(Ok(index)) => Found::Entries(Arc::clone(index)),
+            Some(Err(reason)) => Found::Unreadable(reason.clone()),
+            None => Found::NotNamed,
         }
     }
 }

@@ -45,7 +45,7 @@ pub(in crate::serve::studio) async fn show(State(desk): State<Desk>, session: Se
             "Leaderboard".to_owned()
         }
         Found::Unreadable(reason) => {
-            body.raw("<section class=\"problem\" role=\"alert\"><h2>The leaderboard cannot be read</h2><p class=\"reason\">").text(reason).raw("</p></section>");
+            body.raw("<section class=\"problem\" role=\"alert\"><h2>The leaderboard cannot be read</h2><p class=\"reason\">").message(reason).raw("</p></section>");
             "Leaderboard: unreadable".to_owned()
         }
         Found::Entries(index) if index.rows.is_empty() => {
@@ -166,11 +166,11 @@ fn table(body: &mut Html, rows: &[&Row], filter: &Filter, wanted: usize) {
     let shown = &rows[first..rows.len().min(first + ROWS)];
     body.raw("<h2 id=\"entries\">Entries</h2><p class=\"soft\">").text(first + 1).raw("–").text(first + shown.len()).raw(" of ").text(rows.len());
     body.raw(if filter.latest { ": the latest of each skill and model, the most accurate first" } else { ": all, the newest first" });
-    body.raw("</p><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"entries\"><table class=\"entries\"><thead><tr><th scope=\"col\">Skill and model</th><th scope=\"col\">Version</th><th scope=\"col\">Accuracy</th><th scope=\"col\">Reproducibility</th><th scope=\"col\" class=\"number minor\">Schema</th><th scope=\"col\" class=\"number minor\">Cases</th><th scope=\"col\" class=\"number minor\">Calls lost</th></tr></thead><tbody>");
+    body.raw("</p><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"entries\"><table class=\"entries\"><thead><tr><th scope=\"col\">Skill and model</th><th scope=\"col\" class=\"minor\">Version</th><th scope=\"col\">Accuracy</th><th scope=\"col\">Reproducibility</th><th scope=\"col\" class=\"number minor\">Schema</th><th scope=\"col\" class=\"number minor\">Cases</th><th scope=\"col\" class=\"number minor\">Calls lost</th></tr></thead><tbody>");
     for row in shown {
         body.raw("<tr data-skill=\"").text(&row.skill).raw("\" data-model=\"").text(&row.model).raw("\"><th scope=\"row\"><a href=\"/studio/leaderboard?skill=");
         body.text(in_url(&row.skill)).raw("\">").text(&row.skill).raw("</a><br><bdi class=\"model\" title=\"").text(&row.params).raw("\">").text(&row.model);
-        body.raw("</bdi></th><td>").text(&row.version).raw(" <code>").text(row.commit.short()).raw("</code>");
+        body.raw("</bdi><span class=\"narrow soft\">").text(&row.version).raw(" <code>").text(row.commit.short()).raw("</code></span></th><td class=\"minor\">").text(&row.version).raw(" <code>").text(row.commit.short()).raw("</code>");
         if let Some(time) = row.time {
             body.raw("<br><span class=\"soft\">").day(time).raw("</span>");
         }

@@ -14,7 +14,10 @@ pub(super) async fn tell(work: &Work, job: &Job, state: &JobState) {
         Ok(None) => {}
         Err(error) => {
             let hint = error.downcast_ref::<Failure>().and_then(Failure::hint_text).unwrap_or_default();
-            tracing::error!(hint, "could not be told on GitHub: {error:#}");
+            match state {
+                JobState::Failed { .. } => tracing::error!(hint, "could not be told on GitHub: {error:#}"),
+                _ => tracing::warn!(hint, "could not be told on GitHub: {error:#}"),
+            }
         }
     }
 }

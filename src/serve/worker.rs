@@ -98,7 +98,17 @@ async fn run(app: &App, work: &Work, mut job: Job, taken: Taken, reply: Option<R
                 let _ = reply.send(Err(refusal));
                 return;
             }
-            None => return finish(app, work, job, taken, JobState::Failed { reason: refusal.reason() }).await,
+            None => {
+                // A network that is not there yet after a power cut is no reason to give up what was paid for.
+                let state = match refusal {
+                    Refusal::Unavailable(reason) => {
+                        tracing::warn!("not resumed: {reason}");
+                        JobState::Interrupted { progress: None }
+                    }
+                    refusal => JobState::Failed { reason: refusal.reason() },
+                };
+                return finish(app, work, job, taken, state).await;
+            }
         },
         Err(work::Refused::Job(reason)) => (None, Some(JobState::Failed { reason })),
     };

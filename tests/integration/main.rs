@@ -23,6 +23,7 @@ mod report;
 mod run;
 mod runner_in_actions;
 mod secrets;
+mod serve;
 mod several_targets;
 mod studio;
 mod support;

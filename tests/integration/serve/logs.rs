@@ -5,12 +5,15 @@ use serde_json::json;
 
 use super::openapi::Description;
 use super::service::{OURS, Service, log};
+use crate::support::github::TokenKind;
 use crate::evaluate::stage::{KEY, LIBRARY, SKILL, Stage, TOKEN};
 
 #[test]
 fn a_job_is_told_line_by_line_and_nothing_secret_is() {
     let stage = Stage::new();
     let _llm = stage.gateway(&["--rate-5xx", "0.05", "--seed", "3"]);
+    let grants = [("contents", "write"), ("pull_requests", "write"), ("issues", "write")];
+    stage.token(TOKEN, TokenKind::Personal, &grants);
     let service = Service::start(&stage, &["-v", "--label", "leaderboard"]);
     let commit = stage.commit("main");
     let answer = service.order(&json!({"skill_name": SKILL, "replicates": 2, "git_sha": commit[..10]}));

@@ -93,13 +93,14 @@ fn every_answer_is_as_it_is_described() {
     let token = bearer(OURS);
     let json = order_headers(&token);
     let wrong = bearer("wrong");
+    let wrong = [("Authorization", wrong.as_str())];
     let large = format!(r#"{{"skill_name": "{}"}}"#, "a".repeat(20_000));
     let requests: Vec<(&str, &str, &[(&str, &str)], &[u8])> = vec![
         ("GET", "/health", &[], b""),
         ("GET", "/jobs", &json, b""),
         ("GET", "/jobs", &[], b""),
         ("GET", "/jobs/job-20260101t000000z-00000000", &json, b""),
-        ("GET", "/jobs/x", &[("Authorization", &wrong)], b""),
+        ("GET", "/jobs/x", &wrong, b""),
         ("POST", "/evaluate", &[], b"{}"),
         ("POST", "/evaluate", &json, b"{"),
         ("POST", "/evaluate", &json, b"{}"),

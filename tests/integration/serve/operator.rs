@@ -5,7 +5,7 @@ use crate::support::Workspace;
 
 /// How a start fails: the exit code, and the message.
 fn refused(workspace: &Workspace, more: &[&str]) -> String {
-    let output = workspace.run(&[&bare_args()[..], more].concat());
+    let output = workspace.run(&bare_args(more));
     assert_eq!(output.stdout, "");
     let dir = workspace.root().to_str().unwrap().to_owned();
     format!("exit {}\n{}", output.code.unwrap(), output.stderr.replace(&dir, "[dir]"))
@@ -25,7 +25,36 @@ fn tokens_must_be_there_secret_and_long() {
     std::fs::set_permissions(workspace.path("open"), std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let open = refused(&workspace, &["--auth-token-file", "open"]);
     let none = workspace.run(&["serve", "--library", "library", "--no-publish"]).expect(3).stderr;
-    insta::assert_snapshot!([missing, empty, short, many, open, none].join("---\n"), @"");
+    insta::assert_snapshot!([missing, empty, short, many, open, none].join("---\n"), @r#"
+    exit 3
+    error: cannot read the tokens in `tokens`: No such file or directory (os error 2)
+
+    hint: `--auth-token-file` names a file with one token a line; make one with `openssl rand -hex 32`
+    ---
+    exit 3
+    error: no token in `tokens`
+
+    hint: make one with `openssl rand -hex 32`
+    ---
+    exit 3
+    error: token 1 in `tokens` has 6 characters, at least 32 are needed
+
+    hint: make one with `openssl rand -hex 32`
+    ---
+    exit 3
+    error: 9 tokens, at most 8 are taken
+
+    hint: two are enough to replace one by the other
+    ---
+    exit 3
+    error: `open` is open to others (mode 0644): its tokens are no secret
+
+    hint: chmod 600 open, and put a new token into it
+    ---
+    error: no token that callers could show
+
+    hint: name a file with `--auth-token-file`, or set `RUN_EVALS_SERVE_TOKEN`; make one with `openssl rand -hex 32`
+    "#);
 }
 
 #[test]
@@ -63,7 +92,12 @@ fn what_it_needs_is_asked_for_before_the_port_opens() {
 fn one_state_is_for_one_service() {
     let workspace = bare_workspace();
     let service = Service::bare(&workspace, &[]);
-    insta::assert_snapshot!(refused(&workspace, &[]), @"");
+    insta::assert_snapshot!(refused(&workspace, &[]), @r#"
+    exit 6
+    error: another service uses `state`
+
+    hint: each service needs a `--state` of its own
+    "#);
     drop(service);
     // What was killed leaves nothing in the way.
     drop(Service::bare(&workspace, &[]));
@@ -76,5 +110,9 @@ fn the_greeting_says_where_who_and_what_is_kept() {
     let service = Service::bare(&workspace, &["--allow-from", "networks", "--keep-logs", "7"]);
     super::service::wait_for(|| service.stderr().contains("log:"));
     let told = service.stderr().replace(&service.address, "[address]");
-    insta::assert_snapshot!(told, @"");
+    insta::assert_snapshot!(told, @r#"
+    listening on http://[address]
+      access: 1 token, from 2 networks
+      log: state/log, kept 7 days
+    "#);
 }

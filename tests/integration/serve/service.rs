@@ -1,7 +1,7 @@
 //! A running service, ended with the test.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -29,41 +29,38 @@ impl Service {
     /// On the clones of a stage, with the token `OURS` in `tokens`.
     pub(super) fn start(stage: &Stage, more: &[&str]) -> Self {
         write_tokens(&stage.workspace, OURS);
-        let api = stage.github.urls().api_url.clone();
-        let args = [
-            "serve", "--listen", "127.0.0.1:0", "--auth-token-file", "tokens", "--state", "state", "--library", "library",
-            "--datasets", "datasets", "--token-file", "token.txt", "--github-api-url", &api,
-        ];
-        Self::spawn(&stage.workspace, &[&args[..], more].concat())
+        Self::spawn(&stage.workspace, &args(&stage.github.urls().api_url, more))
     }
 
     /// On any clone, without a GitHub and without models.
     pub(super) fn bare(workspace: &Workspace, more: &[&str]) -> Self {
         write_tokens(workspace, OURS);
-        Self::spawn(workspace, &[&bare_args()[..], more].concat())
+        Self::spawn(workspace, &bare_args(more))
     }
 
     pub(super) fn spawn(workspace: &Workspace, args: &[&str]) -> Self {
-        let mut child = workspace.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Self::of(&mut workspace.command(args))
+    }
+
+    /// The service that a command becomes.
+    pub(super) fn of(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = Arc::new(Mutex::new(String::new()));
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut address = None;
-        while address.is_none() {
+        loop {
             let Some(Ok(line)) = lines.next() else { panic!("it did not start: {}", stderr.lock().unwrap()) };
-            address = line.split_once("listening on ").and_then(|(_, url)| url.split_once("://"));
-            let found = address.map(|(_, address)| address.to_owned());
             stderr.lock().unwrap().push_str(&format!("{line}\n"));
-            if let Some(address) = found {
-                let more = Arc::clone(&stderr);
-                std::thread::spawn(move || {
-                    for line in lines.map_while(Result::ok) {
-                        more.lock().unwrap().push_str(&format!("{line}\n"));
-                    }
-                });
-                return Self { child, address, stderr };
-            }
+            let Some((_, address)) = line.strip_prefix("listening on ").and_then(|url| url.split_once("://")) else {
+                continue;
+            };
+            let (address, more) = (address.to_owned(), Arc::clone(&stderr));
+            std::thread::spawn(move || {
+                for line in lines.map_while(Result::ok) {
+                    more.lock().unwrap().push_str(&format!("{line}\n"));
+                }
+            });
+            return Self { child, address, stderr };
         }
-        unreachable!("the loop ends with an address")
     }
 
     /// Everything on stderr so far.
@@ -115,8 +112,12 @@ impl Service {
         self.ask("GET", "/health", &[], b"").expect(200)["busy"].as_bool().unwrap()
     }
 
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(super) fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+        kill(Pid::from_raw(self.pid().cast_signed()), signal).unwrap();
     }
 
     /// Sends a signal, and gives the exit code.
@@ -165,11 +166,31 @@ pub(super) fn bare_workspace() -> Workspace {
     workspace
 }
 
-pub(super) fn bare_args() -> [&'static str; 10] {
-    [
-        "serve", "--listen", "127.0.0.1:0", "--auth-token-file", "tokens", "--state", "state", "--library", "library",
-        "--no-publish",
-    ]
+/// The options of a service with everything; others may take the place of some.
+pub(super) fn args<'a>(api_url: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let defaults = [
+        ["--listen", "127.0.0.1:0"],
+        ["--auth-token-file", "tokens"],
+        ["--state", "state"],
+        ["--library", "library"],
+        ["--datasets", "datasets"],
+        ["--token-file", "token.txt"],
+        ["--github-api-url", api_url],
+    ];
+    let defaults = defaults.into_iter().filter(|[name, _]| !more.contains(name)).flatten();
+    ["serve"].into_iter().chain(defaults).chain(more.iter().copied()).collect()
+}
+
+/// The options of a service without GitHub; others may take the place of some.
+pub(super) fn bare_args<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let defaults = [
+        ["--listen", "127.0.0.1:0"],
+        ["--auth-token-file", "tokens"],
+        ["--state", "state"],
+        ["--library", "library"],
+    ];
+    let defaults = defaults.into_iter().filter(|[name, _]| !more.contains(name)).flatten();
+    ["serve", "--no-publish"].into_iter().chain(defaults).chain(more.iter().copied()).collect()
 }
 
 /// Waits until something is so.

@@ -46,7 +46,13 @@ pub fn argv(
             return Err(clap::Error::raw(ErrorKind::UnknownArgument, message));
         };
         if arg.is_positional() {
-            positionals.push((arg.get_index(), value));
+            // Several of them stand one a line.
+            let is_list = matches!(arg.get_action(), clap::ArgAction::Append);
+            let values = value.lines().map(str::trim).filter(|line| is_list && !line.is_empty());
+            positionals.extend(values.map(|line| (arg.get_index(), line)));
+            if !is_list {
+                positionals.push((arg.get_index(), value.as_str()));
+            }
         } else if arg.get_num_args().is_some_and(|count| count.min_values() == 0) && value == "true" {
             // An option that may stand without a value.
             argv.push(format!("--{name}").into());
@@ -64,7 +70,7 @@ pub fn argv(
         }
     }
     if !positionals.is_empty() {
-        positionals.sort();
+        positionals.sort_by_key(|(index, _)| *index);
         argv.push("--".into());
         argv.extend(positionals.into_iter().map(|(_, value)| OsString::from(value)));
     }
@@ -131,6 +137,12 @@ mod tests {
             ("INPUT_TARGET", "gpt\n  claude\n\n"),
         ]);
         assert_eq!(argv.unwrap(), "run-evals eval --target=gpt --target=claude -- s.yaml");
+    }
+
+    #[test]
+    fn positionals_of_one_name_stand_one_a_line() {
+        let argv = argv_of(&[("INPUT_MODE", "sync"), ("INPUT_IDS", "refunds\n  -odd\n\n")]);
+        assert_eq!(argv.unwrap(), "run-evals sync -- refunds -odd");
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod run_remote;
 mod serve;
 mod session;
 mod signals;
+mod sync;
 mod targets;
 mod verify_run;
 
@@ -68,6 +69,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Report(args) => report::report(args, &display).await,
         Command::Bundle(args) => bundle::bundle(args, &display).await,
         Command::Evaluate(args) => Box::pin(evaluate::evaluate(*args, &display)).await,
+        Command::Sync(args) => sync::sync(&args, &display),
         Command::Adapter(args) => Box::pin(adapter::adapter(args, &display)).await,
         Command::Serve(args) => Box::pin(serve::serve(*args, cli.global.verbose > 0, &display)).await,
         Command::Targets(command) => targets::targets(command, &display).await,

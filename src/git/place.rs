@@ -4,7 +4,7 @@
 //! helpers). So it is looked at and changed through a git directory whose configuration was written here.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
@@ -131,7 +131,10 @@ impl Place {
     }
 
     fn locate(&self, command: &mut Command) {
-        command.env("GIT_DIR", &self.git_dir).env("GIT_WORK_TREE", &self.work_tree).current_dir(&self.work_tree);
+        command
+            .env("GIT_DIR", &self.git_dir)
+            .env("GIT_WORK_TREE", &self.work_tree)
+            .current_dir(&self.work_tree);
     }
 }
 
@@ -152,7 +155,11 @@ pub fn set_config(file: &Path, key: &str, value: &str) -> anyhow::Result<()> {
 /// The harmless settings among these.
 pub fn harmless(settings: &[(String, String)]) -> Vec<(String, String)> {
     let is_word = |value: &str| value.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    settings.iter().filter(|(key, value)| HARMLESS.contains(&key.as_str()) && is_word(value)).cloned().collect()
+    settings
+        .iter()
+        .filter(|(key, value)| HARMLESS.contains(&key.as_str()) && is_word(value))
+        .cloned()
+        .collect()
 }
 
 /// `key\nvalue\0` as git lists settings; a key without a value means `true`.
@@ -230,5 +237,8 @@ pub(super) fn run_told(
     if !status.success() {
         return Err(GitError::new(subcommand, status, &said).into());
     }
-    printed.join().map_err(|_| anyhow::anyhow!("cannot read what git printed"))?.context("cannot read what git printed")
+    printed
+        .join()
+        .map_err(|_| anyhow::anyhow!("cannot read what git printed"))?
+        .context("cannot read what git printed")
 }

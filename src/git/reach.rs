@@ -11,9 +11,7 @@ use super::place::{pairs, run_told, set};
 use crate::model::Secret;
 
 /// What holds for every command that reaches another machine.
-const SETTINGS: [(&str, &str); 9] = [
-    // A redirect would take the token along.
-    ("http.followRedirects", "false"),
+const SETTINGS: [(&str, &str); 8] = [
     // Slower than this for a minute is a dead connection.
     ("http.lowSpeedLimit", "100"),
     ("http.lowSpeedTime", "60"),
@@ -87,7 +85,9 @@ impl Reach {
         });
         let own = self.own.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let given = settings.iter().chain(&header).map(|(key, value)| (key.as_str(), value.as_str()));
-        set(command, own.chain(SETTINGS).chain(given));
+        // A redirect would take the token along.
+        let redirects = if self.token.is_some() { "false" } else { "initial" };
+        set(command, own.chain(SETTINGS).chain([("http.followRedirects", redirects)]).chain(given));
         for name in OWN_VARIABLES {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);

@@ -24,13 +24,18 @@ enum Kind {
 pub(super) fn check(url: &str) -> Result<(), (String, String)> {
     let shown = printable(&without_userinfo(url));
     let legal = "write `https://host/owner/name`, `ssh://git@host/owner/name`, `git@host:owner/name` or, with `--allow-local`, a path";
-    let kind = kind(url).ok_or_else(|| (format!("`url`: `{shown}` is no address that is allowed"), legal.to_owned()))?;
+    let kind = kind(url)
+        .ok_or_else(|| (format!("`url`: `{shown}` is no address that is allowed"), legal.to_owned()))?;
     if kind == Kind::Web {
-        let parsed = Url::parse(url).ok().filter(|url| url.has_host());
+        let has_host = !url.contains(":///");
+        let parsed = Url::parse(url).ok().filter(|url| has_host && url.has_host());
         let parsed = parsed.ok_or_else(|| (format!("`url`: `{shown}` is no address"), legal.to_owned()))?;
         if !parsed.username().is_empty() || parsed.password().is_some() {
             let hint = "leave the user and the password out: git's credential helpers and `GITHUB_TOKEN` authenticate";
-            return Err((format!("`url`: `{shown}` was written with a user or a password in it"), hint.to_owned()));
+            return Err((
+                format!("`url`: `{shown}` was written with a user or a password in it"),
+                hint.to_owned(),
+            ));
         }
         if parsed.query().is_some() || parsed.fragment().is_some() {
             return Err((format!("`url`: `{shown}` has a `?` or a `#` in it"), legal.to_owned()));
@@ -77,7 +82,9 @@ fn token(url: &str, env: &Env) -> Option<(String, Secret)> {
         return None;
     }
     let origin = parsed.origin().ascii_serialization();
-    let is_github = parsed.scheme() == "https" && parsed.port().is_none() && (host == "github.com" || host.ends_with(".ghe.com"));
+    let is_github = parsed.scheme() == "https"
+        && parsed.port().is_none()
+        && (host == "github.com" || host.ends_with(".ghe.com"));
     let server = env.get("GITHUB_SERVER_URL").and_then(|server| Url::parse(server).ok());
     let is_server = server.is_some_and(|server| server.origin().ascii_serialization() == origin);
     let names = match (is_github, is_server) {

@@ -39,7 +39,11 @@ fn read(node: &Node, path: &Path, reader: &mut Reader<'_>) -> Option<Benchmark> 
     let mut fields = node.fields("project", &mut reader.problems)?;
     let mut text = |key: &str| fields.get(key).filter(|node| node.as_str().is_some());
     let (Some(id), Some(dir)) = (text("id"), text("path")) else {
-        reader.problems.warning(&node.span, "a project without `id` or `path`, which AgentV leaves out too", None);
+        reader.problems.warning(
+            &node.span,
+            "a project without `id` or `path`, which AgentV leaves out too",
+            None,
+        );
         return None;
     };
     let (name, added_at) = (text("name"), text("added_at"));
@@ -64,5 +68,6 @@ fn read(node: &Node, path: &Path, reader: &mut Reader<'_>) -> Option<Benchmark> 
         source,
         added_at: owned(added_at),
         registry: path.to_path_buf(),
+        named: None,
     })
 }

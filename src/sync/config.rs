@@ -15,12 +15,15 @@ pub(super) fn write(git_dir: &Path, url: &str, object_format: &str, is_partial: 
          [remote \"origin\"]\n\turl = \"{url}\"\n"
     );
     if is_partial {
-        text.push_str("\tpromisor = true\n\tpartialclonefilter = blob:none\n[extensions]\n\tpartialClone = origin\n");
+        text.push_str(
+            "\tpromisor = true\n\tpartialclonefilter = blob:none\n[extensions]\n\tpartialClone = origin\n",
+        );
     }
     if object_format == "sha256" {
         text.push_str("[extensions]\n\tobjectFormat = sha256\n");
     }
-    std::fs::write(git_dir.join("config"), text).with_context(|| format!("cannot write to `{}`", git_dir.display()))
+    std::fs::write(git_dir.join("config"), text)
+        .with_context(|| format!("cannot write to `{}`", git_dir.display()))
 }
 
 /// Gives a clone its own configuration back, with what the sync changed; a new one keeps ours.
@@ -45,16 +48,23 @@ pub(super) fn hand_over(
         (Some(branch), _) => {
             missing.push((format!("branch.{branch}.remote"), "origin".to_owned()));
             missing.push((format!("branch.{branch}.merge"), format!("refs/heads/{branch}")));
-            missing.push(("remote.origin.fetch".to_owned(), format!("+refs/heads/{branch}:refs/remotes/origin/{branch}")));
+            missing.push((
+                "remote.origin.fetch".to_owned(),
+                format!("+refs/heads/{branch}:refs/remotes/origin/{branch}"),
+            ));
         }
-        (None, Some(tag)) => missing.push(("remote.origin.fetch".to_owned(), format!("+refs/tags/{tag}:refs/tags/{tag}"))),
+        (None, Some(tag)) => {
+            missing.push(("remote.origin.fetch".to_owned(), format!("+refs/tags/{tag}:refs/tags/{tag}")));
+        }
         (None, None) => {}
     }
     if with_lfs {
         wanted.extend(LFS_FILTER.map(|(key, value)| (key.to_owned(), value.to_owned())));
     }
     missing.extend(ours.into_iter().filter(|(key, _)| !is_new && key.starts_with("submodule.")));
-    let has = |key: &str, value: Option<&str>| theirs.iter().any(|(known, is)| known == key && value.is_none_or(|value| is == value));
+    let has = |key: &str, value: Option<&str>| {
+        theirs.iter().any(|(known, is)| known == key && value.is_none_or(|value| is == value))
+    };
     for (key, value) in wanted.iter().filter(|(key, value)| !has(key, Some(value))) {
         set_config(&file, key, value)?;
     }

@@ -17,14 +17,23 @@ pub(super) fn read(node: &Node, registry: &Path, reader: &mut Reader<'_>) -> Opt
     let id = required(&mut fields, "id", reader).and_then(|(id, at)| checked_id(id, at, reader));
     let name = fields.string("name", &mut reader.problems).map(ToOwned::to_owned);
     let path = required(&mut fields, "path", reader).and_then(|(text, at)| path(text, at, registry, reader));
-    let added_at = fields.get("added_at").map(|node| node.as_str().map_or_else(|| node.to_json().to_string(), ToOwned::to_owned));
+    let added_at = fields
+        .get("added_at")
+        .map(|node| node.as_str().map_or_else(|| node.to_json().to_string(), ToOwned::to_owned));
     let errors = reader.problems.error_count();
     let source = fields.get("source").and_then(|node| source(node, reader));
     let is_sound = reader.problems.error_count() == errors;
     near_misses(&fields, &KEYS, reader);
     let id = id?;
-    let benchmark =
-        Benchmark { name: name.unwrap_or_else(|| id.clone()), id, path: path?, source, added_at, registry: registry.to_path_buf() };
+    let benchmark = Benchmark {
+        name: name.unwrap_or_else(|| id.clone()),
+        id,
+        path: path?,
+        source,
+        added_at,
+        registry: registry.to_path_buf(),
+        named: None,
+    };
     is_sound.then_some(benchmark)
 }
 
@@ -65,7 +74,11 @@ pub(super) fn reference(node: &Node, reader: &mut Reader<'_>) -> Option<String> 
     let reference = filled("ref", &text, node, reader)?;
     if !is_reference(&reference) {
         let hint = "a branch or a tag by its name (`main`, `v1.2`), or a commit by its 40 digits";
-        reader.problems.error_with_hint(&node.span, format!("`ref`: `{reference}` cannot be a name in git"), hint);
+        reader.problems.error_with_hint(
+            &node.span,
+            format!("`ref`: `{reference}` cannot be a name in git"),
+            hint,
+        );
         return None;
     }
     Some(reference)
@@ -100,7 +113,8 @@ pub(super) fn checked_id(id: &str, at: &Node, reader: &mut Reader<'_>) -> Option
         && id.starts_with(|c: char| c.is_ascii_alphanumeric())
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
     if !is_sound {
-        let hint = format!("letters, digits, `.`, `_` and `-`, at most {LONGEST_ID}, a letter or digit first");
+        let hint =
+            format!("letters, digits, `.`, `_` and `-`, at most {LONGEST_ID}, a letter or digit first");
         reader.problems.error_with_hint(&at.span, format!("`{id}` cannot be an id"), hint);
     }
     is_sound.then(|| id.to_owned())
@@ -124,13 +138,15 @@ fn filled(key: &str, text: &str, at: &Node, reader: &mut Reader<'_>) -> Option<S
     for variable in references(text) {
         let name = variable.name;
         if reader.env.is_secret(name) {
-            let message = format!("`{key}`: `{name}` holds a secret, which would stand in logs and in the clone");
-            let hint = "git's credential helpers and `GITHUB_TOKEN` authenticate without it standing anywhere";
+            let message =
+                format!("`{key}`: `{name}` holds a secret, which would stand in logs and in the clone");
+            let hint =
+                "git's credential helpers and `GITHUB_TOKEN` authenticate without it standing anywhere";
             reader.problems.error_with_hint(&at.span, message, hint);
             is_sound = false;
         } else if variable.value(reader.env).is_none() {
             let message = format!("`{key}`: the variable `{name}` is not set");
-            let hint = format!("set it, or give a default: `${{{{ {name}:-main }}}}`");
+            let hint = format!("set it, or give a default: `${{{{ {name}:-… }}}}`");
             reader.problems.error_with_hint(&at.span, message, hint);
             is_sound = false;
         }
@@ -147,7 +163,8 @@ fn filled(key: &str, text: &str, at: &Node, reader: &mut Reader<'_>) -> Option<S
 /// What git takes for the name of a branch or tag, or for a commit.
 fn is_reference(name: &str) -> bool {
     let bad = |c: char| c.is_whitespace() || c.is_control() || "~^:?*[\\".contains(c);
-    let bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
+    let bad_part =
+        |part: &str| part.is_empty() || part.starts_with('.') || part.strip_suffix(".lock").is_some();
     !name.contains(bad)
         && !name.split('/').any(bad_part)
         && !["..", "@{"].iter().any(|text| name.contains(text))

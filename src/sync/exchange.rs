@@ -16,7 +16,8 @@ pub(super) fn exchange(workshop: &Workshop, clone: &Path) -> anyhow::Result<()> 
     let tree = workshop.tree();
     if fs::symlink_metadata(clone).is_err() || is_empty(clone) {
         // An empty directory gives way.
-        return fs::rename(&tree, clone).with_context(|| format!("cannot put `{}` in place", clone.display()));
+        return fs::rename(&tree, clone)
+            .with_context(|| format!("cannot put `{}` in place", clone.display()));
     }
     let cannot = || format!("cannot replace `{}`", clone.display());
     match renameat_with(CWD, &tree, CWD, clone, RenameFlags::EXCHANGE) {
@@ -69,7 +70,8 @@ pub(super) fn retire(workshop: &Workshop, note: &Note, clone: &Path) -> anyhow::
         return Ok(None);
     }
     let (parent, name) = place(clone)?;
-    let keep = parent.join(format!("{name}.before-sync-{}", jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S")));
+    let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
+    let keep = parent.join(format!("{name}.before-sync-{now}-{:04x}", fastrand::u16(..)));
     fs::rename(&old, &keep).with_context(|| format!("cannot keep `{}`", keep.display()))?;
     workshop.remove();
     Ok(Some(keep))

@@ -92,9 +92,13 @@ impl Failure {
         let reason = printable(&format!("{error:#}"));
         let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
         match io.map(std::io::Error::kind) {
-            Some(std::io::ErrorKind::PermissionDenied) => permission(reason, &benchmark.path),
-            Some(std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded) => disk_full(reason),
-            Some(std::io::ErrorKind::CrossesDevices | std::io::ErrorKind::ResourceBusy) => mount_point(benchmark),
+            Some(std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem) => {
+                permission(reason, &benchmark.path)
+            }
+            Some(std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded) => disk_full(&reason),
+            Some(std::io::ErrorKind::CrossesDevices | std::io::ErrorKind::ResourceBusy) => {
+                mount_point(benchmark)
+            }
             _ => Self::new(Kind::Failed, reason),
         }
     }
@@ -103,15 +107,34 @@ impl Failure {
 /// What git's own words mean.
 fn of_git(error: &GitError, benchmark: &Benchmark) -> Failure {
     let says = |words: &[&str]| words.iter().any(|words| error.stderr.contains(words));
-    let url = benchmark.source.as_ref().map(|source| printable(&without_userinfo(&source.url))).unwrap_or_default();
-    let words = printable(error.stderr.lines().find(|line| line.starts_with("fatal:") || line.starts_with("error:")).unwrap_or(&error.stderr));
+    let url =
+        benchmark.source.as_ref().map(|source| printable(&without_userinfo(&source.url))).unwrap_or_default();
+    let words = printable(
+        error
+            .stderr
+            .lines()
+            .find(|line| line.starts_with("fatal:") || line.starts_with("error:"))
+            .unwrap_or(&error.stderr),
+    );
     if says(&["No space left on device", "Disk quota exceeded"]) {
-        return disk_full(words);
+        return disk_full(&words);
     }
-    if says(&["transport 'file' not allowed", "transport 'ext' not allowed", "not allowed"]) && says(&["transport '"]) {
-        return Failure::new(Kind::LocalAddress, words).fix("allow directories of this machine with `--allow-local`");
+    if says(&["transport 'file' not allowed", "transport 'ext' not allowed", "not allowed"])
+        && says(&["transport '"])
+    {
+        return Failure::new(Kind::LocalAddress, words)
+            .fix("allow directories of this machine with `--allow-local`");
     }
-    let is_auth = ["Authentication failed", "could not read Username", "could not read Password", "returned error: 401", "returned error: 403", "Permission denied (publickey", "terminal prompts disabled", "Host key verification failed"];
+    let is_auth = [
+        "Authentication failed",
+        "could not read Username",
+        "could not read Password",
+        "returned error: 401",
+        "returned error: 403",
+        "Permission denied (publickey",
+        "terminal prompts disabled",
+        "Host key verification failed",
+    ];
     if says(&is_auth) {
         let hint = if url.starts_with("http") {
             "give git a credential helper for this host (`gh auth setup-git`, `git config --global credential.helper …`); for GitHub, set `GITHUB_TOKEN` to a token that may read it (`Contents: read`)"
@@ -120,12 +143,30 @@ fn of_git(error: &GitError, benchmark: &Benchmark) -> Failure {
         };
         return Failure::new(Kind::Auth, format!("`{url}` does not let us in")).fix(hint);
     }
-    if says(&["not found", "returned error: 404", "does not exist", "does not appear to be a git repository", "returned error: 30"]) {
+    if says(&["not found", "returned error: 404", "does not exist", "does not appear to be a git repository"])
+    {
         let fix = "check `source.url`, and that the token or the credential helper may read it";
-        return Failure::new(Kind::NotFound, format!("there is no repository at `{url}` that can be seen from here")).fix(fix);
+        return Failure::new(
+            Kind::NotFound,
+            format!("there is no repository at `{url}` that can be seen from here"),
+        )
+        .fix(fix);
     }
-    if error.is_passing() || says(&["unable to access", "Could not read from remote repository", "Connection refused", "Connection timed out"]) {
-        return Failure::new(Kind::Unreachable, format!("`{url}` cannot be reached: {words}")).fix(format!("run-evals sync {}", benchmark.id));
+    if says(&["returned error: 30"]) {
+        let reason = format!("`{url}` sends us elsewhere, and a token does not go along");
+        return Failure::new(Kind::NotFound, reason)
+            .fix("name the repository in `source.url` as it is called now");
+    }
+    if error.is_passing()
+        || says(&[
+            "unable to access",
+            "Could not read from remote repository",
+            "Connection refused",
+            "Connection timed out",
+        ])
+    {
+        return Failure::new(Kind::Unreachable, format!("`{url}` cannot be reached: {words}"))
+            .fix(benchmark.command());
     }
     if says(&["Permission denied", "Operation not permitted", "Read-only file system"]) {
         return permission(words, &benchmark.path);
@@ -139,12 +180,14 @@ fn permission(reason: String, path: &Path) -> Failure {
     Failure::new(Kind::Permission, reason).fix(fix)
 }
 
-fn disk_full(reason: String) -> Failure {
-    Failure::new(Kind::DiskFull, format!("the disk is full: {reason}")).fix("make room; for a moment a benchmark lies there twice")
+fn disk_full(reason: &str) -> Failure {
+    Failure::new(Kind::DiskFull, format!("the disk is full: {reason}"))
+        .fix("make room; for a moment a benchmark lies there twice")
 }
 
 pub(super) fn mount_point(benchmark: &Benchmark) -> Failure {
-    let reason = format!("`{}` is a mount point, which cannot be replaced in one step", benchmark.path.display());
+    let reason =
+        format!("`{}` is a mount point, which cannot be replaced in one step", benchmark.path.display());
     Failure::new(Kind::Place, reason).fix("mount the directory above it, and let `path` be a directory in it")
 }
 
@@ -152,5 +195,9 @@ pub(super) fn mount_point(benchmark: &Benchmark) -> Failure {
 pub(super) fn quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+:@%".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) { text.into_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
 }

@@ -12,7 +12,7 @@ use super::registry::Benchmark;
 use super::step::Step;
 use super::update::Options;
 use super::upstream::Upstream;
-use super::view::View;
+use super::view::{View, named};
 use super::{config, save};
 use crate::git::{GitError, LFS_FILTER, Place, Reach};
 
@@ -56,12 +56,17 @@ impl Filling<'_> {
         let git_dir = tree.join(".git");
         let commit = &self.upstream.commit;
         let with_lfs = self.options.lfs || from.is_some_and(|view| view.has_lfs);
-        let place = self.place(&git_dir, tree, from, with_lfs);
+        let place = place(&git_dir, tree, from, with_lfs);
         if self.options.lfs && !place.holds("lfs", &["version"])? {
             let failure = Failure::new(Kind::Missing, "`--lfs` needs git-lfs, which is not installed");
-            return Err(failure.fix("install git-lfs, or leave `--lfs` out to get pointers in the place of large files").into());
+            return Err(failure
+                .fix("install git-lfs, or leave `--lfs` out to get pointers in the place of large files")
+                .into());
         }
-        let before = from.map(|_| fs::read(git_dir.join("config"))).transpose().context("cannot read the clone's configuration")?;
+        let before = from
+            .map(|_| fs::read(git_dir.join("config")))
+            .transpose()
+            .context("cannot read the clone's configuration")?;
         let format = if commit.len() == 64 { "sha256" } else { "sha1" };
         if from.is_none() {
             place.init(format)?;
@@ -71,7 +76,8 @@ impl Filling<'_> {
         config::write(&git_dir, self.url, format, is_partial)?;
         let packs_before = packs(&git_dir);
         self.fetch(&place, is_shallow, is_partial)?;
-        let is_dirty = self.options.reset && from.is_some_and(|view| view.changed().is_ok_and(|changed| !changed.is_empty()));
+        let is_dirty = self.options.reset
+            && from.is_some_and(|view| view.changed().is_ok_and(|changed| !changed.is_empty()));
         let saved = match from.filter(|_| self.options.reset) {
             Some(view) => save::save(&place, view, commit, is_dirty)?,
             None => None,
@@ -85,15 +91,9 @@ impl Filling<'_> {
         }
         config::hand_over(&git_dir, before, self.url, self.upstream, with_lfs)?;
         let branch = self.upstream.branch().map(ToOwned::to_owned);
-        Record { reference: self.reference.map(ToOwned::to_owned), branch, commit: commit.clone() }.write(&git_dir)?;
+        Record { reference: self.reference.map(ToOwned::to_owned), branch, commit: commit.clone() }
+            .write(&git_dir)?;
         Ok(filled)
-    }
-
-    fn place(&self, git_dir: &Path, tree: &Path, from: Option<&View>, with_lfs: bool) -> Place {
-        let settings = from.map(|view| view.settings.clone()).unwrap_or_default();
-        let settings = settings.into_iter().filter(|(key, _)| !key.starts_with("extensions."));
-        let lfs = LFS_FILTER.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        Place::new(git_dir, tree).with(settings).with(lfs.into_iter().filter(|_| with_lfs))
     }
 
     /// Receives the commit, its folders and all of its files.
@@ -120,7 +120,10 @@ impl Filling<'_> {
             return Ok(());
         }
         // The files in one go, and with their progress told; reading them later needs no network.
-        let listed = place.run("rev-list", &["--objects", "--no-walk", "--missing=print", "--no-object-names", "--end-of-options", &commit])?;
+        let listed = place.run(
+            "rev-list",
+            &["--objects", "--no-walk", "--missing=print", "--no-object-names", "--end-of-options", &commit],
+        )?;
         let missing: Vec<u8> = listed
             .split(|byte| *byte == b'\n')
             .filter_map(|line| line.strip_prefix(b"?"))
@@ -133,7 +136,15 @@ impl Filling<'_> {
         input.write_all(&missing)?;
         input.rewind()?;
         let place = place.clone().with([("fetch.negotiationAlgorithm".to_owned(), "noop".to_owned())]);
-        let args = ["--progress", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", "--stdin", "--", "origin"];
+        let args = [
+            "--progress",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--filter=blob:none",
+            "--stdin",
+            "--",
+            "origin",
+        ];
         place.transfer(self.reach, "fetch", &args, Some(input), &told).map(drop)
     }
 
@@ -151,14 +162,12 @@ impl Filling<'_> {
             None => vec!["-v", "--reset", "-u", commit],
             Some(_) if self.options.reset => vec!["-v", "--reset", "-u", commit],
             Some(view) => {
+                self.check_way(place, view)?;
                 place.holds("update-index", &["-q", "--refresh"])?;
                 vec!["-v", "-m", "-u", &view.head, commit]
             }
         };
-        match place.transfer(self.reach, "read-tree", &args, None, &told) {
-            Ok(_) => {}
-            Err(error) => return Err(self.in_the_way(error)),
-        }
+        place.transfer(self.reach, "read-tree", &args, None, &told)?;
         place.holds("update-index", &["-q", "--refresh"]).map(drop)
     }
 
@@ -180,19 +189,21 @@ impl Filling<'_> {
 
     /// Submodules and large files: fetched where asked for, told of where not.
     fn extras(&self, place: &Place, tree: &Path, with_lfs: bool, filled: &mut Filled) -> anyhow::Result<()> {
-        let id = &self.benchmark.id;
+        let sync = self.benchmark.command();
         if tree.join(".gitmodules").is_file() {
-            if self.options.submodules {
+            if self.options.submodules || place.git_dir().join("modules").is_dir() {
                 let args = ["update", "--init", "--recursive", "--depth", "1"];
                 place.transfer(self.reach, "submodule", &args, None, &|_| {})?;
             } else {
-                filled.notes.push(format!("it has submodules, which are not fetched; `run-evals sync {id} --submodules` does"));
+                filled
+                    .notes
+                    .push(format!("it has submodules, which are not fetched; `{sync} --submodules` does"));
             }
         }
         if with_lfs {
             place.transfer(self.reach, "lfs", &["pull", "origin"], None, &|_| {})?;
         } else if uses_lfs(place, tree)? {
-            filled.notes.push(format!("large files are pointers of git-lfs; `run-evals sync {id} --lfs` fetches them"));
+            filled.notes.push(format!("large files are pointers of git-lfs; `{sync} --lfs` fetches them"));
         }
         Ok(())
     }
@@ -200,30 +211,42 @@ impl Filling<'_> {
     fn explain(&self, error: anyhow::Error) -> anyhow::Error {
         let git = error.downcast_ref::<GitError>();
         let is_unknown = git.is_some_and(|error| {
-            ["couldn't find remote ref", "not our ref", "unadvertised object", "is not a commit"].iter().any(|words| error.stderr.contains(words))
+            ["couldn't find remote ref", "not our ref", "unadvertised object", "is not a commit"]
+                .iter()
+                .any(|words| error.stderr.contains(words))
         });
         if !is_unknown {
             return error;
         }
         let name = self.upstream.name.rsplit("refs/heads/").next().unwrap_or_default();
         let reason = format!("`{}` has no `{name}`, or does not give it away", self.url);
-        let fix = format!("change `source.ref` of `{}` in `{}`", self.benchmark.id, self.benchmark.registry.display());
+        let fix = format!(
+            "change `source.ref` of `{}` in `{}`",
+            self.benchmark.id,
+            self.benchmark.registry.display()
+        );
         Failure::new(Kind::UnknownRef, reason).fix(fix).into()
     }
 
-    /// Files of the user's that the commit would write over.
-    fn in_the_way(&self, error: anyhow::Error) -> anyhow::Error {
-        let Some(git) = error.downcast_ref::<GitError>() else { return error };
-        let is_in_the_way = ["would be overwritten", "would be removed", "would lose untracked files"].iter().any(|words| git.stderr.contains(words));
-        if !is_in_the_way {
-            return error;
-        }
-        let file = git.stderr.split('\'').nth(1).unwrap_or("a file");
+    /// Refuses to write over files of the user's. Git itself would, over those that are ignored.
+    fn check_way(&self, place: &Place, view: &View) -> anyhow::Result<()> {
+        let files = save::in_the_way(place, view, &self.upstream.commit)?;
+        let Some(file) = files.first() else { return Ok(()) };
         let path = self.benchmark.path.join(file);
-        let reason = format!("`{}` is yours, and the new commit has a file of that name", crate::model::printable(file));
-        let fix = format!("mv {0} {0}.mine && run-evals sync {1}", quoted(&path), self.benchmark.id);
-        Failure::new(Kind::LocalChanges, reason).fix(fix).into()
+        let (what, have) =
+            if files.len() == 1 { ("is", "a file of that name") } else { ("are", "files of those names") };
+        let reason = format!("{} {what} yours, and the new commit has {have}", named(&files));
+        let fix = format!("mv {0} {0}.mine && {1}", quoted(&path), self.benchmark.command());
+        Err(Failure::new(Kind::LocalChanges, reason).fix(fix).into())
     }
+}
+
+/// The replica, with those settings of the clone that start nothing.
+fn place(git_dir: &Path, tree: &Path, from: Option<&View>, with_lfs: bool) -> Place {
+    let settings = from.map(|view| view.settings.clone()).unwrap_or_default();
+    let settings = settings.into_iter().filter(|(key, _)| !key.starts_with("extensions."));
+    let lfs = LFS_FILTER.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Place::new(git_dir, tree).with(settings).with(lfs.into_iter().filter(|_| with_lfs))
 }
 
 /// Whether a `.gitattributes` of the commit names git-lfs.
@@ -232,7 +255,8 @@ pub(super) fn uses_lfs(place: &Place, tree: &Path) -> anyhow::Result<bool> {
     let listed = String::from_utf8_lossy(&listed).into_owned();
     let has_filter = |name: &str| {
         let path = tree.join(name);
-        let is_small = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file() && meta.len() <= LONGEST_ATTRIBUTES);
+        let is_small =
+            fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file() && meta.len() <= LONGEST_ATTRIBUTES);
         is_small && fs::read(&path).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains("filter=lfs"))
     };
     Ok(listed.split('\0').filter(|name| !name.is_empty()).any(has_filter))
@@ -241,10 +265,15 @@ pub(super) fn uses_lfs(place: &Place, tree: &Path) -> anyhow::Result<bool> {
 /// The packs of a repository and their sizes.
 fn packs(git_dir: &Path) -> Vec<(std::ffi::OsString, u64)> {
     let entries = fs::read_dir(git_dir.join("objects/pack")).into_iter().flatten().filter_map(Result::ok);
-    let packs = entries.filter(|entry| Path::new(&entry.file_name()).extension().is_some_and(|end| end == "pack"));
+    let packs =
+        entries.filter(|entry| Path::new(&entry.file_name()).extension().is_some_and(|end| end == "pack"));
     packs.filter_map(|entry| Some((entry.file_name(), entry.metadata().ok()?.len()))).collect()
 }
 
 fn received(git_dir: &Path, before: &[(std::ffi::OsString, u64)]) -> u64 {
-    packs(git_dir).iter().filter(|(name, _)| !before.iter().any(|(known, _)| known == name)).map(|(_, size)| size).sum()
+    packs(git_dir)
+        .iter()
+        .filter(|(name, _)| !before.iter().any(|(known, _)| known == name))
+        .map(|(_, size)| size)
+        .sum()
 }

@@ -21,8 +21,6 @@ mod stage;
 mod state;
 mod status;
 mod step;
-#[cfg(test)]
-mod tests;
 mod update;
 mod upstream;
 mod view;

@@ -29,7 +29,8 @@ impl Record {
     /// Writes it into a clone, whole or not at all.
     pub(super) fn write(&self, git_dir: &Path) -> anyhow::Result<()> {
         let cannot = || format!("cannot write to `{}`", git_dir.display());
-        let mut file = tempfile::Builder::new().prefix(".run-evals-").tempfile_in(git_dir).with_context(cannot)?;
+        let mut file =
+            tempfile::Builder::new().prefix(".run-evals-").tempfile_in(git_dir).with_context(cannot)?;
         file.write_all(&serde_json::to_vec_pretty(self)?).with_context(cannot)?;
         file.persist(git_dir.join(FILE)).with_context(cannot)?;
         Ok(())

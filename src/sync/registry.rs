@@ -4,6 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::Serialize;
 
+use super::failure::quoted;
 use super::{address, agentv, entry};
 use crate::config::{Document, Env, Problems, Source as File, Span};
 use crate::model::Failure;
@@ -30,6 +31,19 @@ pub struct Benchmark {
     pub added_at: Option<String>,
     /// The file that names it.
     pub registry: PathBuf,
+    /// The registry, where it is not the one that is found by itself.
+    #[serde(skip)]
+    pub(super) named: Option<PathBuf>,
+}
+
+impl Benchmark {
+    /// The command that syncs it.
+    pub fn command(&self) -> String {
+        match &self.named {
+            Some(registry) => format!("run-evals sync {} --registry {}", self.id, quoted(registry)),
+            None => format!("run-evals sync {}", self.id),
+        }
+    }
 }
 
 /// Where a benchmark comes from, with the variables filled in.
@@ -74,7 +88,7 @@ impl Registry {
         if foreign.exists() {
             reader.read_foreign(&foreign)?;
         }
-        reader.finish(own)
+        reader.finish(own, None)
     }
 
     /// Reads one file, of either kind.
@@ -82,7 +96,8 @@ impl Registry {
         let path = std::path::absolute(path).map_err(|error| cannot_read(path, &error))?;
         let mut reader = Reader::new(env);
         reader.read(&path)?;
-        reader.finish(path)
+        let named = path.clone();
+        reader.finish(path, Some(&named))
     }
 
     /// The benchmark of this name.
@@ -135,11 +150,18 @@ impl<'e> Reader<'e> {
     fn projects(&mut self, document: &Document, path: &Path) -> Result<(), Failure> {
         for (project, span) in agentv::projects(document, path, self)? {
             // The same thing in both files is one thing.
-            let twin = self.found.iter().find(|(known, _)| known.id == project.id && known.registry != project.registry);
+            let twin = self
+                .found
+                .iter()
+                .find(|(known, _)| known.id == project.id && known.registry != project.registry);
             match twin {
                 Some((known, _)) if known.path == project.path => {}
                 Some((known, _)) => {
-                    let message = format!("`{}` also stands in `{}`, which counts", project.id, known.registry.display());
+                    let message = format!(
+                        "`{}` also stands in `{}`, which counts",
+                        project.id,
+                        known.registry.display()
+                    );
                     self.problems.warning(&span, message, None);
                 }
                 None => self.add(project, &span),
@@ -152,22 +174,33 @@ impl<'e> Reader<'e> {
         for (known, before) in &self.found {
             let line = before.line;
             if known.id == benchmark.id {
-                let message = format!("two benchmarks have the id `{}`, the first on line {line}", benchmark.id);
+                let message =
+                    format!("two benchmarks have the id `{}`, the first on line {line}", benchmark.id);
                 self.problems.error_with_hint(span, message, "give each an id of its own");
             } else if known.path == benchmark.path {
-                let message = format!("`{}` and `{}` have the same path, `{}`", known.id, benchmark.id, benchmark.path.display());
+                let message = format!(
+                    "`{}` and `{}` have the same path, `{}`",
+                    known.id,
+                    benchmark.id,
+                    benchmark.path.display()
+                );
                 self.problems.error_with_hint(span, message, "give each a directory of its own");
             } else if known.path.starts_with(&benchmark.path) || benchmark.path.starts_with(&known.path) {
-                let message = format!("the paths of `{}` and `{}` lie one in the other", known.id, benchmark.id);
+                let message =
+                    format!("the paths of `{}` and `{}` lie one in the other", known.id, benchmark.id);
                 self.problems.error_with_hint(span, message, "give each a directory of its own");
             }
         }
         self.found.push((benchmark, span.clone()));
     }
 
-    fn finish(self, path: PathBuf) -> Result<(Registry, Vec<String>), Failure> {
+    fn finish(self, path: PathBuf, named: Option<&Path>) -> Result<(Registry, Vec<String>), Failure> {
         let warnings = self.problems.finish()?;
-        let benchmarks = self.found.into_iter().map(|(benchmark, _)| benchmark).collect();
+        let benchmarks = self
+            .found
+            .into_iter()
+            .map(|(benchmark, _)| Benchmark { named: named.map(Path::to_path_buf), ..benchmark });
+        let benchmarks = benchmarks.collect();
         Ok((Registry { path, benchmarks }, warnings))
     }
 }
@@ -179,7 +212,8 @@ fn agentv_home(env: &Env) -> Result<PathBuf, Failure> {
         return std::path::absolute(&home).map_err(|error| cannot_read(&home, &error));
     }
     let home = env.get("HOME").ok_or_else(|| {
-        Failure::config("there is no `HOME`, in which `.agentv` would be").hint("set `AGENTV_HOME`, or name a file with `--registry`")
+        Failure::config("there is no `HOME`, in which `.agentv` would be")
+            .hint("set `AGENTV_HOME`, or name a file with `--registry`")
     })?;
     Ok(Path::new(home).join(".agentv"))
 }
@@ -223,6 +257,6 @@ fn has_key(document: &Document, name: &str) -> bool {
 }
 
 fn cannot_read(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::config(format!("cannot read the registry `{}`: {error}", path.display())).hint("`--registry FILE` names another")
+    Failure::config(format!("cannot read the registry `{}`: {error}", path.display()))
+        .hint("`--registry FILE` names another")
 }
-

@@ -1,5 +1,7 @@
 //! What `--reset` gives up stays in the clone, under a name of its own.
 
+use std::collections::HashSet;
+
 use anyhow::Context as _;
 
 use super::view::View;
@@ -7,7 +9,12 @@ use crate::git::Place;
 
 /// Keeps the commits, the changes and the files in the way of a replica as a commit, and gives the name that it can be found by;
 /// nothing where there is nothing to keep.
-pub(super) fn save(place: &Place, view: &View, commit: &str, is_dirty: bool) -> anyhow::Result<Option<String>> {
+pub(super) fn save(
+    place: &Place,
+    view: &View,
+    commit: &str,
+    is_dirty: bool,
+) -> anyhow::Result<Option<String>> {
     let in_the_way = in_the_way(place, view, commit)?;
     if !in_the_way.is_empty() {
         let files: Vec<&str> = in_the_way.iter().map(String::as_str).collect();
@@ -29,17 +36,21 @@ pub(super) fn save(place: &Place, view: &View, commit: &str, is_dirty: bool) -> 
     Ok(Some(name))
 }
 
-/// New files that the commit would write over.
-fn in_the_way(place: &Place, view: &View, commit: &str) -> anyhow::Result<Vec<String>> {
+/// New files, ignored ones too, that the commit would write over.
+pub(super) fn in_the_way(place: &Place, view: &View, commit: &str) -> anyhow::Result<Vec<String>> {
     let tree = place.run("ls-tree", &["-r", "-z", "--name-only", "--end-of-options", commit])?;
     let tree = String::from_utf8_lossy(&tree).into_owned();
-    let names: std::collections::HashSet<&str> = tree.split('\0').collect();
+    let files: HashSet<&str> = tree.split('\0').filter(|name| !name.is_empty()).collect();
+    let folders: HashSet<&str> = files.iter().flat_map(|name| ancestors(name)).collect();
     let untracked = view.untracked()?;
-    let collides = |name: &&str| {
-        names.contains(name)
-            || name.match_indices('/').any(|(at, _)| names.contains(&name[..at]))
-            || names.iter().any(|known| known.strip_prefix(*name).is_some_and(|rest| rest.starts_with('/')))
+    let names = untracked.iter().map(|path| path.to_string_lossy().trim_end_matches('/').to_owned());
+    let collides = |name: &str| {
+        files.contains(name) || folders.contains(name) || ancestors(name).any(|folder| files.contains(folder))
     };
-    let files = untracked.iter().filter_map(|path| path.to_str()).filter(|name| !name.ends_with('/'));
-    Ok(files.filter(collides).map(ToOwned::to_owned).collect())
+    Ok(names.filter(|name| collides(name)).collect())
+}
+
+/// The folders that a file lies in.
+fn ancestors(name: &str) -> impl Iterator<Item = &str> {
+    name.match_indices('/').map(|(at, _)| &name[..at])
 }

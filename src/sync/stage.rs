@@ -60,7 +60,9 @@ impl Workshop {
             rest.is_some_and(|rest| rest.len() == 8 && rest.bytes().all(|byte| byte.is_ascii_hexdigit()))
         };
         let mut found = Vec::new();
-        for entry in fs::read_dir(&parent).with_context(|| format!("cannot look into `{}`", parent.display()))? {
+        for entry in
+            fs::read_dir(&parent).with_context(|| format!("cannot look into `{}`", parent.display()))?
+        {
             let entry = entry?;
             if entry.file_name().to_str().is_some_and(is_ours) && entry.file_type()?.is_dir() {
                 found.push(Self { dir: entry.path() });
@@ -93,7 +95,8 @@ impl Workshop {
 /// Makes a replica of a clone in an empty directory.
 pub(super) fn replicate(clone: &Path, to: &Path) -> anyhow::Result<()> {
     fs::set_permissions(to, fs::Permissions::from_mode(fs::metadata(clone)?.mode() & 0o7777 | 0o700))?;
-    let mut git_dirs = Vec::new();
+    own_alike(to, &fs::metadata(clone)?);
+    let mut dirs = Vec::new();
     for entry in walkdir::WalkDir::new(clone).min_depth(1) {
         let entry = entry.with_context(|| format!("cannot read all of `{}`", clone.display()))?;
         let inner = entry.path().strip_prefix(clone).context("a path in the clone")?;
@@ -101,18 +104,20 @@ pub(super) fn replicate(clone: &Path, to: &Path) -> anyhow::Result<()> {
         let inside_git = inner.strip_prefix(".git").ok();
         if entry.file_type().is_dir() {
             fs::create_dir(&target).with_context(|| format!("cannot make `{}`", target.display()))?;
-            git_dirs.push((target, entry.metadata()?.mode() & 0o7777));
+            own_alike(&target, &entry.metadata()?);
+            dirs.push((target, entry.metadata()?.mode() & 0o7777));
         } else if inside_git.is_some_and(|name| !is_object(name)) {
             // A lock that somebody left behind would stay for ever.
             if entry.path().extension().is_none_or(|end| end != "lock") {
                 copy_or_link(entry.path(), &target, entry.path_is_symlink())?;
+                own_alike(&target, &entry.metadata()?);
             }
         } else {
             link(entry.path(), &target)?;
         }
     }
     // Last, because a directory that may not be written to could not be filled.
-    for (dir, mode) in git_dirs.into_iter().rev() {
+    for (dir, mode) in dirs.into_iter().rev() {
         if mode & 0o777 != fs::metadata(&dir)?.mode() & 0o777 {
             fs::set_permissions(&dir, fs::Permissions::from_mode(mode))?;
         }
@@ -122,15 +127,29 @@ pub(super) fn replicate(clone: &Path, to: &Path) -> anyhow::Result<()> {
 
 /// Whether a file of a git directory is one that is never written again.
 fn is_object(name: &Path) -> bool {
-    let mut parts = name.components().map(|part| part.as_os_str());
+    let mut parts = name.components().map(std::path::Component::as_os_str);
     match parts.next() {
-        Some(first) if first == "objects" || first == "lfs" => parts.next().is_some_and(|next| next != "info"),
+        Some(first) if first == "objects" || first == "lfs" => {
+            parts.next().is_some_and(|next| next != "info")
+        }
         Some(first) if first == "modules" => {
             let parts: Vec<_> = parts.collect();
             let at = parts.iter().position(|part| *part == "objects");
-            at.is_some_and(|at| parts.get(at + 1).is_some_and(|next| *next != "info") && !parts.iter().any(|part| *part == "logs"))
+            at.is_some_and(|at| {
+                parts.get(at + 1).is_some_and(|next| *next != "info")
+                    && !parts.iter().any(|part| *part == "logs")
+            })
         }
         _ => false,
+    }
+}
+
+/// Gives a copy to whom the original belongs; only root can, and only root needs to.
+fn own_alike(copy: &Path, original: &fs::Metadata) {
+    let is_other = fs::symlink_metadata(copy)
+        .is_ok_and(|copy| (copy.uid(), copy.gid()) != (original.uid(), original.gid()));
+    if is_other {
+        let _ = std::os::unix::fs::lchown(copy, Some(original.uid()), Some(original.gid()));
     }
 }
 

@@ -56,7 +56,8 @@ impl State {
         all.version = 1;
         change(all.benchmarks.entry(id.to_owned()).or_default());
         let cannot = || format!("cannot write `{}`", path.display());
-        let mut temporary = tempfile::Builder::new().prefix(".benchmarks-").tempfile_in(dir).with_context(cannot)?;
+        let mut temporary =
+            tempfile::Builder::new().prefix(".benchmarks-").tempfile_in(dir).with_context(cannot)?;
         temporary.write_all(&serde_json::to_vec_pretty(&all)?).with_context(cannot)?;
         temporary.persist(&path).with_context(cannot)?;
         Ok(())

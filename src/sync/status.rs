@@ -79,7 +79,10 @@ pub fn status(benchmark: &Benchmark, options: &Options) -> Status {
         && let Err(error) = fill(&mut status, benchmark, source, options)
     {
         let failure = Failure::of(&error, benchmark);
-        let is_unknown = matches!(failure.kind, Kind::Auth | Kind::NotFound | Kind::Unreachable | Kind::UnknownRef | Kind::LocalAddress);
+        let is_unknown = matches!(
+            failure.kind,
+            Kind::Auth | Kind::NotFound | Kind::Unreachable | Kind::UnknownRef | Kind::LocalAddress
+        );
         if status.state == "local" {
             status.state = if is_unknown { "unknown" } else { "refused" };
         }
@@ -88,7 +91,12 @@ pub fn status(benchmark: &Benchmark, options: &Options) -> Status {
     status
 }
 
-fn fill(status: &mut Status, benchmark: &Benchmark, source: &Source, options: &Options) -> anyhow::Result<()> {
+fn fill(
+    status: &mut Status,
+    benchmark: &Benchmark,
+    source: &Source,
+    options: &Options,
+) -> anyhow::Result<()> {
     let path = real(&benchmark.path)?;
     if !path.exists() {
         // A sync that was killed between two steps; whoever holds the lock is still at it.
@@ -138,7 +146,12 @@ fn fill(status: &mut Status, benchmark: &Benchmark, source: &Source, options: &O
     Ok(())
 }
 
-fn relation(view: &View, source: &Source, benchmark: &Benchmark, options: &Options) -> anyhow::Result<Relation> {
+fn relation(
+    view: &View,
+    source: &Source,
+    benchmark: &Benchmark,
+    options: &Options,
+) -> anyhow::Result<Relation> {
     let (reach, _) = address::reach(&source.url, options.allow_local, &options.env);
     let mut upstream = Upstream::ask(&reach, source, benchmark)?;
     upstream.relation(view, &reach)

@@ -30,9 +30,12 @@ impl Step {
     /// The step that a line of git's progress tells.
     pub(super) fn of_line(line: &str) -> Option<Self> {
         let (what, rest) = line.split_once(':')?;
-        let percent = || rest.split('%').next().and_then(|number| number.trim().parse().ok()).unwrap_or(0).min(100);
+        let percent =
+            || rest.split('%').next().and_then(|number| number.trim().parse().ok()).unwrap_or(0).min(100);
         match what {
-            "Receiving objects" => Some(Self::Fetching { percent: percent(), bytes: bytes(rest).unwrap_or(0) }),
+            "Receiving objects" => {
+                Some(Self::Fetching { percent: percent(), bytes: bytes(rest).unwrap_or(0) })
+            }
             "Updating files" | "Checking out files" => Some(Self::CheckingOut { percent: percent() }),
             _ => None,
         }

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::address;
 use super::exchange::{exchange, mend, retire};
 use super::failure::{Failure, Kind, quoted};
 use super::fill::{Filled, Filling, Moved, uses_lfs};
@@ -18,7 +19,6 @@ use super::state::{LastError, State};
 use super::step::Step;
 use super::upstream::{Relation, Upstream};
 use super::view::{Found, View, look, named};
-use super::address;
 use crate::config::Env;
 use crate::git::Reach;
 use crate::model::Redactor;
@@ -80,9 +80,20 @@ pub struct Synced {
 }
 
 /// Brings a benchmark up to date, or leaves it as it is and says why. Blocks; `progress` hears the steps.
-pub fn sync_one(benchmark: &Benchmark, options: &Options, progress: impl Fn(Step)) -> Result<Synced, Failure> {
+pub fn sync_one(
+    benchmark: &Benchmark,
+    options: &Options,
+    progress: impl Fn(Step),
+) -> Result<Synced, Failure> {
     let Some(source) = &benchmark.source else {
-        return Ok(Synced { change: Change::Local, from: None, commit: None, received_bytes: 0, saved: None, notes: Vec::new() });
+        return Ok(Synced {
+            change: Change::Local,
+            from: None,
+            commit: None,
+            received_bytes: 0,
+            saved: None,
+            notes: Vec::new(),
+        });
     };
     let (reach, token) = address::reach(&source.url, options.allow_local, &options.env);
     let result = sync(benchmark, source, options, &reach, &progress).map_err(|error| {
@@ -94,7 +105,11 @@ pub fn sync_one(benchmark: &Benchmark, options: &Options, progress: impl Fn(Step
     // Where the registry's directory cannot be written, the last sync is simply not known.
     let _ = State::update(&benchmark.registry, &benchmark.id, |state| match &result {
         Ok(synced) => {
-            *state = State { last_sync: Some(Timestamp::now()), last_commit: synced.commit.clone(), last_error: None };
+            *state = State {
+                last_sync: Some(Timestamp::now()),
+                last_commit: synced.commit.clone(),
+                last_error: None,
+            };
         }
         Err(failure) => state.last_error = Some(LastError { at: Timestamp::now(), failure: failure.clone() }),
     });
@@ -103,10 +118,16 @@ pub fn sync_one(benchmark: &Benchmark, options: &Options, progress: impl Fn(Step
 }
 
 /// Refuses an address of this machine.
-pub(super) fn check_address(source: &Source, options: &Options, benchmark: &Benchmark) -> Result<(), Failure> {
+pub(super) fn check_address(
+    source: &Source,
+    options: &Options,
+    benchmark: &Benchmark,
+) -> Result<(), Failure> {
     if address::is_local(&source.url) && !options.allow_local {
         let reason = format!("`{}` is a directory of this machine", source.url);
-        return Err(Failure::new(Kind::LocalAddress, reason).fix(format!("run-evals sync {} --allow-local", benchmark.id)));
+        return Err(
+            Failure::new(Kind::LocalAddress, reason).fix(format!("{} --allow-local", benchmark.command()))
+        );
     }
     Ok(())
 }
@@ -189,15 +210,23 @@ impl Sync<'_> {
         let refuse = |kind, reason: String, fix: String| Err(Failure::new(kind, reason).fix(fix).into());
         let reset = self.reset();
         if !view.origin.as_deref().is_some_and(|origin| address::same(origin, &self.source.url)) {
-            let origin = view.origin.as_deref().map(address::without_userinfo).unwrap_or_else(|| "nothing".to_owned());
-            let reason = format!("`{shown}` is a clone of `{}`, not of `{}`", crate::model::printable(&origin), self.source.url);
+            let origin =
+                view.origin.as_deref().map_or_else(|| "nothing".to_owned(), address::without_userinfo);
+            let reason = format!(
+                "`{shown}` is a clone of `{}`, not of `{}`",
+                crate::model::printable(&origin),
+                self.source.url
+            );
             return refuse(Kind::OtherUrl, reason, reset);
         }
         if let Some(record) = &view.record
             && record.branch != view.branch
         {
             let (now, back) = (view.branch.as_deref(), record.branch.as_deref());
-            let is = now.map_or_else(|| format!("the commit {} by itself", short(&view.head)), |branch| format!("the branch `{branch}`"));
+            let is = now.map_or_else(
+                || format!("the commit {} by itself", short(&view.head)),
+                |branch| format!("the branch `{branch}`"),
+            );
             let was = back.map_or_else(|| short(&record.commit).to_owned(), |branch| format!("`{branch}`"));
             let reason = format!("`{shown}` has {is} checked out, and the last sync left {was} there");
             let fix = back.map_or(reset, |branch| format!("git -C {at} switch {branch}"));
@@ -226,7 +255,9 @@ impl Sync<'_> {
         };
         let has_own = view.has_own_commits()?;
         if is_followed && !has_own {
-            return Ok(view.head == upstream.commit && view.branch.as_deref() == upstream.branch() && !self.wants_more(view)?);
+            return Ok(view.head == upstream.commit
+                && view.branch.as_deref() == upstream.branch()
+                && !self.wants_more(view)?);
         }
         let (shown, url) = (self.benchmark.path.display(), &self.source.url);
         let refuse = |kind, reason| Err(Failure::new(kind, reason).fix(self.reset()).into());
@@ -236,11 +267,19 @@ impl Sync<'_> {
             Relation::Ahead(count) if has_own => {
                 let commits = if count == 1 { "1 commit".to_owned() } else { format!("{count} commits") };
                 let reason = format!("`{shown}` has {commits} that `{url}` does not have");
-                Err(Failure::new(Kind::Diverged, reason).fix(format!("git -C {} push, or {}", quoted(&self.benchmark.path), self.reset())).into())
+                Err(Failure::new(Kind::Diverged, reason)
+                    .fix(format!("git -C {} push, or {}", quoted(&self.benchmark.path), self.reset()))
+                    .into())
             }
-            Relation::Apart if has_own => refuse(Kind::Diverged, format!("`{shown}` and `{url}` have diverged: each has commits that the other does not have")),
+            Relation::Apart if has_own => refuse(
+                Kind::Diverged,
+                format!("`{shown}` and `{url}` have diverged: each has commits that the other does not have"),
+            ),
             Relation::Ahead(_) | Relation::Apart => {
-                let reason = format!("`{url}` was force-pushed: its history no longer has {}, which `{shown}` is at", short(&view.head));
+                let reason = format!(
+                    "`{url}` was force-pushed: its history no longer has {}, which `{shown}` is at",
+                    short(&view.head)
+                );
                 refuse(Kind::ForcePushed, reason)
             }
         }
@@ -249,7 +288,12 @@ impl Sync<'_> {
     /// Whether submodules or large files were asked for that are not there.
     fn wants_more(&self, view: &View) -> anyhow::Result<bool> {
         let tree = view.place.work_tree();
-        let submodules = self.options.submodules && tree.join(".gitmodules").is_file();
+        let submodules = self.options.submodules && {
+            let listed = view.place.ask("ls-files", &["--stage", "-z"])?;
+            let links = listed.split('\0').filter(|line| line.starts_with("160000 "));
+            let mut paths = links.filter_map(|line| line.split_once('\t')).map(|(_, path)| path);
+            paths.any(|path| !tree.join(path).join(".git").exists())
+        };
         Ok(submodules || self.options.lfs && !view.has_lfs && uses_lfs(&view.place, tree)?)
     }
 
@@ -285,7 +329,14 @@ impl Sync<'_> {
         };
         let mut notes = filled.notes;
         match (from, workshop.note()) {
-            (Some(_), Some(note)) => notes.extend(retire(&workshop, &note, self.path)?.map(|kept| kept_note(&kept))),
+            (Some(_), Some(note)) => match retire(&workshop, &note, self.path) {
+                Ok(kept) => notes.extend(kept.map(|kept| kept_note(&kept))),
+                // The benchmark is what it should be; the next sync tries again.
+                Err(error) => notes.push(format!(
+                    "what was there before is still in `{}`: {error:#}",
+                    workshop.dir.display()
+                )),
+            },
             _ => workshop.remove(),
         }
         Ok(Synced {
@@ -319,7 +370,7 @@ impl Sync<'_> {
 
     fn reset(&self) -> String {
         let local = if self.options.allow_local { " --allow-local" } else { "" };
-        format!("run-evals sync {} --reset{local}", self.benchmark.id)
+        format!("{} --reset{local}", self.benchmark.command())
     }
 }
 

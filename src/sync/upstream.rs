@@ -49,9 +49,11 @@ impl Upstream {
             full if full.starts_with("refs/tags/") => (String::new(), full.clone()),
             short => (format!("refs/heads/{short}"), format!("refs/tags/{short}")),
         };
-        let listed = reach.list(nowhere.path(), &[&branch, &tag, &format!("{tag}^{{}}")].map(String::as_str))?;
+        let listed =
+            reach.list(nowhere.path(), &[&branch, &tag, &format!("{tag}^{{}}")].map(String::as_str))?;
         let found = |wanted: &str| {
-            let line = listed.lines().find_map(|line| line.split_once('\t').filter(|(_, name)| *name == wanted));
+            let line =
+                listed.lines().find_map(|line| line.split_once('\t').filter(|(_, name)| *name == wanted));
             line.map(|(id, _)| id.to_owned())
         };
         if let Some(commit) = found(&branch) {
@@ -61,21 +63,23 @@ impl Upstream {
             return Ok(Self { name: tag, commit });
         }
         let reason = format!("`{reference}` is no branch and no tag of `{}`", source.url);
-        let fix = format!("change `source.ref` of `{}` in `{}`", benchmark.id, benchmark.registry.display());
+        let is_short = reference.len() >= 7 && reference.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let whole = if is_short { "; a commit needs all of its digits, in lower case" } else { "" };
+        let (id, registry) = (&benchmark.id, benchmark.registry.display());
+        let fix = format!("change `source.ref` of `{id}` in `{registry}`{whole}");
         Err(Failure::new(Kind::UnknownRef, reason).fix(fix).into())
     }
 
     fn default_branch(reach: &Reach, nowhere: &Path) -> anyhow::Result<Self> {
         let listed = reach.list(nowhere, &["HEAD"])?;
         let name = listed.lines().find_map(|line| line.strip_prefix("ref: ")?.strip_suffix("\tHEAD"));
-        let commit = listed.lines().find_map(|line| line.strip_suffix("\tHEAD").filter(|id| !id.starts_with("ref:")));
-        match (name, commit) {
-            (Some(name), Some(commit)) => Ok(Self { name: name.to_owned(), commit: commit.to_owned() }),
-            _ => {
-                let reason = format!("`{}` has no default branch with a commit", reach.url());
-                Err(Failure::new(Kind::UnknownRef, reason).fix("name a branch with `source.ref`").into())
-            }
+        let commit =
+            listed.lines().find_map(|line| line.strip_suffix("\tHEAD").filter(|id| !id.starts_with("ref:")));
+        if let (Some(name), Some(commit)) = (name, commit) {
+            return Ok(Self { name: name.to_owned(), commit: commit.to_owned() });
         }
+        let reason = format!("`{}` has no default branch with a commit", reach.url());
+        Err(Failure::new(Kind::UnknownRef, reason).fix("name a branch with `source.ref`").into())
     }
 
     /// The branch, if it is one.
@@ -112,7 +116,12 @@ impl Upstream {
         for how in tries {
             match self.fetch(view, reach, how.as_deref()) {
                 // The other side says so where no commit is as young as the one that is here.
-                Err(error) if how.as_deref().is_some_and(|how| how.starts_with("--shallow-since")) && is_no_commit(&error) => continue,
+                Err(error)
+                    if how.as_deref().is_some_and(|how| how.starts_with("--shallow-since"))
+                        && is_no_commit(&error) =>
+                {
+                    continue;
+                }
                 fetched => fetched?,
             }
             self.commit = view.place.ask("rev-parse", &["--verify", &format!("{FETCHED}^{{commit}}")])?;
@@ -141,7 +150,8 @@ impl Upstream {
 
 /// Whether a `ref` is a commit.
 pub(super) fn is_commit(reference: &str) -> bool {
-    matches!(reference.len(), 40 | 64) && reference.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    matches!(reference.len(), 40 | 64)
+        && reference.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 fn count(view: &View, from: &str, to: &str) -> anyhow::Result<u64> {
@@ -152,8 +162,13 @@ fn count(view: &View, from: &str, to: &str) -> anyhow::Result<u64> {
 fn is_no_commit(error: &anyhow::Error) -> bool {
     let git = error.downcast_ref::<crate::git::GitError>();
     git.is_some_and(|error| {
-        ["no commits selected for shallow", "error processing shallow info", "expected shallow", "the remote end hung up"]
-            .iter()
-            .any(|words| error.stderr.contains(words))
+        [
+            "no commits selected for shallow",
+            "error processing shallow info",
+            "expected shallow",
+            "the remote end hung up",
+        ]
+        .iter()
+        .any(|words| error.stderr.contains(words))
     })
 }

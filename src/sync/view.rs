@@ -56,7 +56,7 @@ pub(super) enum Found {
 pub(super) fn look(benchmark: &Benchmark, path: &Path) -> anyhow::Result<Found> {
     let refuse = |reason: String, fix: String| Err(Failure::new(Kind::NoClone, reason).fix(fix).into());
     let shown = path.display();
-    let aside = || format!("mv {0} {0}.old && run-evals sync {1}", quoted(path), benchmark.id);
+    let aside = || format!("mv {0} {0}.old && {1}", quoted(path), benchmark.command());
     let meta = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Nothing),
         meta => meta.with_context(|| format!("cannot look at `{shown}`"))?,
@@ -70,7 +70,8 @@ pub(super) fn look(benchmark: &Benchmark, path: &Path) -> anyhow::Result<Found> 
     match fs::symlink_metadata(&git_dir) {
         Ok(meta) if meta.is_dir() => {}
         Ok(_) => {
-            let reason = format!("`{shown}` is a work tree whose repository lies elsewhere (`.git` is no directory)");
+            let reason =
+                format!("`{shown}` is a work tree whose repository lies elsewhere (`.git` is no directory)");
             return Err(Failure::new(Kind::Place, reason).fix(aside()).into());
         }
         Err(_) if entries.next().is_none() => return Ok(Found::Nothing),
@@ -93,14 +94,18 @@ impl View {
     pub(super) fn open(work_tree: &Path) -> anyhow::Result<Self> {
         let git_dir = work_tree.join(".git");
         let all = config_file(&git_dir.join("config"))?;
-        let value = |key: &str| all.iter().rev().find(|(known, _)| known == key).map(|(_, value)| value.clone());
+        let value =
+            |key: &str| all.iter().rev().find(|(known, _)| known == key).map(|(_, value)| value.clone());
         if value("extensions.refstorage").is_some_and(|kind| kind != "files") {
-            let reason = "the clone keeps its references in a form that is not supported (`extensions.refStorage`)";
+            let reason =
+                "the clone keeps its references in a form that is not supported (`extensions.refStorage`)";
             return Err(Failure::new(Kind::Place, reason).into());
         }
         // These commands only read; no setting of the clone makes them start anything.
         let clone = Place::new(&git_dir, work_tree);
-        let head = clone.ask("rev-parse", &["--verify", "--end-of-options", "HEAD^{commit}"]).context("it has no commit")?;
+        let head = clone
+            .ask("rev-parse", &["--verify", "--end-of-options", "HEAD^{commit}"])
+            .context("it has no commit")?;
         let branch = clone.ask("symbolic-ref", &["--quiet", "HEAD"]).ok();
         let branch = branch.and_then(|name| name.strip_prefix("refs/heads/").map(ToOwned::to_owned));
         let temporary = tempfile::tempdir().context("cannot make a temporary directory")?;
@@ -149,7 +154,8 @@ impl View {
 
     /// The files that differ from the commit, staged or not. New files are no change.
     pub(super) fn changed(&self) -> anyhow::Result<Vec<String>> {
-        let args = ["--porcelain=v1", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=dirty"];
+        let args =
+            ["--porcelain=v1", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=dirty"];
         let listed = self.place.run("status", &args)?;
         let listed = String::from_utf8_lossy(&listed).into_owned();
         Ok(listed.split('\0').filter_map(|line| line.get(3..)).map(ToOwned::to_owned).collect())
@@ -165,14 +171,12 @@ impl View {
 
     /// Whether HEAD is where the last sync left it; for a clone that was made otherwise, whether `origin` had it.
     pub(super) fn has_own_commits(&self) -> anyhow::Result<bool> {
-        match &self.record {
-            Some(record) => Ok(record.commit != self.head),
-            None => {
-                let clone = Place::new(&self.git_dir, self.place.work_tree());
-                let known = clone.ask("for-each-ref", &["--contains", &self.head, "--format=%(refname)", "refs/remotes/origin/", "refs/tags/"])?;
-                Ok(known.is_empty())
-            }
+        if let Some(record) = &self.record {
+            return Ok(record.commit != self.head);
         }
+        let clone = Place::new(&self.git_dir, self.place.work_tree());
+        let args = ["--contains", &self.head, "--format=%(refname)", "refs/remotes/origin/", "refs/tags/"];
+        Ok(clone.ask("for-each-ref", &args)?.is_empty())
     }
 
     /// `sha1` or `sha256`.
@@ -188,7 +192,8 @@ impl View {
 
 /// Names some of the files.
 pub(super) fn named(files: &[String]) -> String {
-    let shown: Vec<String> = files.iter().take(NAMED).map(|file| format!("`{}`", crate::model::printable(file))).collect();
+    let shown: Vec<String> =
+        files.iter().take(NAMED).map(|file| format!("`{}`", crate::model::printable(file))).collect();
     let more = files.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{more}", shown.join(", "))
@@ -199,7 +204,9 @@ pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     match fs::copy(from, to) {
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(anyhow::Error::new(error).context(format!("cannot copy `{}`", from.display()))),
+        Err(error) => {
+            return Err(anyhow::Error::new(error).context(format!("cannot copy `{}`", from.display())));
+        }
     }
     // One that may not be written to is none that git would write.
     if let Ok(file) = fs::File::options().append(true).open(to) {
@@ -213,5 +220,9 @@ fn alternate(path: &Path) -> anyhow::Result<String> {
     let text = path.to_str().context("its path is not UTF-8")?;
     anyhow::ensure!(!text.contains('\n'), "its path has a line break");
     let is_odd = text.starts_with(['"', '#']);
-    Ok(if is_odd { format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")) } else { text.to_owned() })
+    Ok(if is_odd {
+        format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+    } else {
+        text.to_owned()
+    })
 }

@@ -9,7 +9,7 @@ use run_evals::config::Document;
 use serde_json::Value;
 
 /// The commands that a step can name as its `mode`.
-const MODES: [&str; 6] = ["eval", "dispatch", "collect", "run", "report", "bundle"];
+const MODES: [&str; 7] = ["eval", "dispatch", "collect", "run", "report", "bundle", "sync"];
 /// Commands that are no mode, and why.
 const NO_MODES: [(&str, &str); 3] = [
     ("adapter", "AgentV starts it"),
@@ -32,7 +32,7 @@ const NO_INPUTS: [(&str, &str); 7] = [
     ),
 ];
 /// Options whose default the program chooses when it runs, so that clap cannot know it.
-const CHOSEN_LATER: [&str; 2] = ["targets", "github-api-url"];
+const CHOSEN_LATER: [&str; 3] = ["targets", "github-api-url", "registry"];
 
 /// An option as clap knows it: the modes that take it, and its default.
 #[derive(Debug, Default)]
@@ -87,7 +87,7 @@ fn the_defaults_are_those_of_the_command_line() {
 #[test]
 fn the_mode_lists_every_command() {
     let told = description(&inputs()["mode"]);
-    assert_eq!(told, "The command: eval, dispatch, collect, run, report or bundle.");
+    assert_eq!(told, "The command: eval, dispatch, collect, run, report, bundle or sync.");
     let mut root = Cli::command();
     root.build();
     let commands: Vec<_> =
@@ -100,7 +100,7 @@ fn the_mode_lists_every_command() {
 fn the_outputs_are_the_promised_ones() {
     let action = action();
     let outputs: Vec<_> = action["outputs"].as_object().unwrap().keys().collect();
-    let promised = "batch-id run-id run-url results-branch results-path answered failed cost-usd passed score bundle-path bundle-sha256";
+    let promised = "batch-id run-id run-url results-branch results-path answered failed cost-usd passed score bundle-path bundle-sha256 synced unsynced benchmarks";
     assert_eq!(outputs, promised.split(' ').collect::<Vec<_>>());
 }
 

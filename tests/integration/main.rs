@@ -27,4 +27,5 @@ mod serve;
 mod several_targets;
 mod studio;
 mod support;
+mod sync;
 mod targets;

@@ -11,6 +11,7 @@ mod run;
 mod serve;
 mod shared;
 mod studio;
+mod sync;
 mod targets;
 
 pub(super) use adapter::AdapterArgs;
@@ -25,6 +26,7 @@ pub(super) use serve::ServeArgs;
 pub(super) use shared::{
     BatchArgs, Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs,
 };
+pub(super) use sync::SyncArgs;
 pub(super) use targets::{CheckArgs, TargetsCommand};
 
 use clap::{Args, Parser, Subcommand};
@@ -64,6 +66,7 @@ impl Cli {
             | Command::Bundle(_)
             | Command::Serve(_)
             | Command::Evaluate(_)
+            | Command::Sync(_)
             | Command::Targets(_) => false,
         }
     }
@@ -103,6 +106,8 @@ pub enum Command {
     Bundle(BundleArgs),
     /// Evaluate a skill of a skill library: call, score, and put the entries on its leaderboard
     Evaluate(Box<EvaluateArgs>),
+    /// Bring benchmarks that come from git up to date
+    Sync(SyncArgs),
     /// Answer one call of AgentV; calls that come together leave as one batch
     Adapter(AdapterArgs),
     /// Take orders for evaluations over HTTP, on a machine that can reach the models

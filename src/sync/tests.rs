@@ -1,1 +1,0 @@
-//! What can be told without a repository.

@@ -1,0 +1,128 @@
+//! Registries, clones and repositories that mean harm.
+
+use super::{Bench, git};
+
+#[test]
+fn nothing_that_a_clone_configures_is_run() {
+    let bench = Bench::new();
+    bench.commit(".gitattributes", "* filter=evil diff=evil\n*.lfs filter=lfs\n");
+    bench.synced(&[]);
+    let clone = bench.clone();
+    let pwned = bench.workspace.path("pwned");
+    let evil = format!("touch {}; cat", pwned.display());
+    for key in [
+        "core.fsmonitor",
+        "core.sshCommand",
+        "core.editor",
+        "core.pager",
+        "core.gitProxy",
+        "credential.helper",
+        "filter.evil.clean",
+        "filter.evil.smudge",
+        "filter.evil.process",
+        "filter.lfs.process",
+        "filter.lfs.clean",
+        "diff.evil.textconv",
+        "diff.external",
+        "uploadpack.packObjectsHook",
+        "remote.origin.uploadpack",
+        "remote.origin.vcs",
+        "gpg.program",
+        "gc.recentObjectsHook",
+        "alias.status",
+        "alias.read-tree",
+    ] {
+        git(&clone, &["config", key, &evil]);
+    }
+    git(&clone, &["config", "core.worktree", "/"]);
+    git(&clone, &["config", &format!("url.ext::sh -c {}.insteadOf", evil.replace(' ', "%20")), "/"]);
+    git(&clone, &["config", "core.hooksPath", clone.join(".git/hooks").to_str().unwrap()]);
+    for hook in
+        ["post-checkout", "post-index-change", "reference-transaction", "pre-auto-gc", "fsmonitor-watchman"]
+    {
+        bench.write(&format!(".git/hooks/{hook}"), &format!("#!/bin/sh\ntouch {}\n", pwned.display()));
+        let path = clone.join(".git/hooks").join(hook);
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    bench.write(".git/info/attributes", "* filter=evil\n");
+    bench.workspace.run(&["sync", "--status", "--allow-local"]).expect(0);
+    bench.commit("README.md", "two\n");
+    let synced = bench.synced(&[]);
+    assert_eq!(synced["change"], "updated");
+    assert_eq!(std::fs::read_to_string(clone.join("README.md")).unwrap(), "two\n");
+    bench.write("README.md", "three\n");
+    bench.synced(&["--reset"]);
+    assert!(!pwned.exists(), "something was run");
+    // It is the user's configuration all the same, and stays.
+    assert!(std::fs::read_to_string(clone.join(".git/config")).unwrap().contains("filter \"evil\""));
+}
+
+#[test]
+fn submodules_are_not_reached_in_ways_that_are_not_allowed() {
+    let bench = Bench::new();
+    let pwned = bench.workspace.path("pwned");
+    let url = format!("ext::sh -c touch% {}", pwned.display());
+    let head = git(&bench.upstream(), &["rev-parse", "HEAD"]);
+    git(&bench.upstream(), &["update-index", "--add", "--cacheinfo", &format!("160000,{head},sub")]);
+    std::fs::write(
+        bench.upstream().join(".gitmodules"),
+        format!("[submodule \"sub\"]\n\tpath = sub\n\turl = {url}\n\tupdate = !touch {}\n", pwned.display()),
+    )
+    .unwrap();
+    git(&bench.upstream(), &["add", ".gitmodules"]);
+    git(&bench.upstream(), &["commit", "-q", "-m", "sub"]);
+    let told = bench.refused(&["--submodules"]);
+    assert!(told.starts_with("one: fetching"), "{told}");
+    assert!(!pwned.exists() && !bench.clone().exists(), "{told}");
+    let notes = bench.synced(&[])["notes"][0].as_str().unwrap().to_owned();
+    assert_eq!(notes, "it has submodules, which are not fetched; `run-evals sync one --submodules` does");
+}
+
+#[test]
+fn addresses_that_run_something_or_carry_a_password_are_refused() {
+    let bench = Bench::new();
+    let refused = |url: &str| {
+        bench.register(&format!("url: '{url}', ref: main"));
+        let output = bench.sync(&[]).expect(3);
+        output.stderr.lines().next().unwrap().to_owned()
+    };
+    for url in [
+        "ext::sh -c id",
+        "fd::3",
+        "git://host/x",
+        "ftp://host/x",
+        "-oProxyCommand=id",
+        "relative/path",
+        "ssh://-oProxyCommand=id/x",
+        "-x@host:path",
+        "https:///x",
+        "https://host/x?y",
+        "git@host",
+    ] {
+        let told = refused(url);
+        assert!(told.starts_with("error: `url`: "), "{url}: {told}");
+    }
+    bench.register("url: 'https://me:hunter2secret@github.com/o/r', ref: main");
+    let output = bench.sync(&[]).expect(3);
+    insta::assert_snapshot!(bench.told(&output), @r"
+    error: `url`: `https://github.com/o/r` was written with a user or a password in it
+      --> .agentv/benchmarks.yaml:6:20
+       |
+     6 |     source: { url: 'https://***@github.com/o/r', ref: main }
+       |                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+
+    hint: leave the user and the password out: git's credential helpers and `GITHUB_TOKEN` authenticate
+    ");
+    assert!(!output.stderr.contains("hunter2"));
+    for url in [bench.upstream().display().to_string(), format!("file://{}", bench.upstream().display())] {
+        bench.register(&format!("url: {url}, ref: main"));
+        let told = bench.told(&bench.workspace.run(&["sync", "one"]).expect(1));
+        assert!(
+            told.contains("is a directory of this machine")
+                && told.contains("hint: run-evals sync one --allow-local"),
+            "{told}"
+        );
+        bench.synced(&[]);
+        std::fs::remove_dir_all(bench.clone()).unwrap();
+    }
+}

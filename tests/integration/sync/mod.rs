@@ -1,0 +1,179 @@
+//! `sync`, with real git on both sides: local repositories, and smart HTTP that wants to know who asks.
+
+mod access;
+mod changes;
+mod crash;
+mod extras;
+mod hostile;
+mod refusals;
+mod registry;
+mod status;
+mod step;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::{Output, Workspace};
+
+/// A registry with one benchmark, `one`, and the repository that it comes from.
+pub(super) struct Bench {
+    pub(super) workspace: Workspace,
+}
+
+/// A directory as a reader and as `git status` see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) head: String,
+    pub(super) branch: String,
+    /// `git status`, without files that git does not know.
+    pub(super) status: String,
+    /// Every file but git's own, with its mode.
+    pub(super) files: BTreeMap<PathBuf, (u32, Vec<u8>)>,
+}
+
+impl Bench {
+    /// The source is a directory, with three commits on `main`.
+    pub(super) fn new() -> Self {
+        let bench = Self { workspace: Workspace::new() };
+        let upstream = bench.upstream();
+        std::fs::create_dir_all(&upstream).unwrap();
+        git(&upstream, &["init", "-q", "--initial-branch=main"]);
+        git(&upstream, &["config", "uploadpack.allowFilter", "true"]);
+        bench.commit("README.md", "one\n");
+        bench.commit("cases/a.yaml", "a: 1\n");
+        bench.commit("cases/b.yaml", "b: 1\n");
+        bench.register(&format!("url: {}, ref: main", upstream.display()));
+        bench
+    }
+
+    pub(super) fn upstream(&self) -> PathBuf {
+        self.workspace.path("upstream")
+    }
+
+    pub(super) fn clone(&self) -> PathBuf {
+        self.workspace.path("clones/one")
+    }
+
+    /// The registry names this source.
+    pub(super) fn register(&self, source: &str) {
+        let text = format!(
+            "# mine\nbenchmarks:\n  - id: one\n    path: ../clones/one\n    owner: me # kept\n    source: {{ {source} }}\n"
+        );
+        self.workspace.write(".agentv/benchmarks.yaml", text);
+    }
+
+    /// One more commit.
+    pub(super) fn commit(&self, file: &str, content: &str) -> String {
+        let path = self.upstream().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+        git(&self.upstream(), &["add", "--all"]);
+        git(&self.upstream(), &["commit", "-q", "-m", file]);
+        git(&self.upstream(), &["rev-parse", "HEAD"])
+    }
+
+    pub(super) fn sync(&self, more: &[&str]) -> Output {
+        self.workspace.run(&[&["sync", "one", "--allow-local"], more].concat())
+    }
+
+    /// Syncs, which must work, and gives what `--format json` says of it.
+    pub(super) fn synced(&self, more: &[&str]) -> serde_json::Value {
+        let output = self.sync(&[&["--format", "json"], more].concat()).expect(0);
+        serde_json::from_str::<serde_json::Value>(&output.stdout).unwrap()["benchmarks"][0].clone()
+    }
+
+    /// Syncs, which must be refused with everything as it was, and gives the message.
+    pub(super) fn refused(&self, more: &[&str]) -> String {
+        let before = whole(&self.workspace.path("clones"));
+        let output = self.sync(more).expect(1);
+        assert_eq!(whole(&self.workspace.path("clones")), before, "something was changed: {}", output.stderr);
+        self.told(&output)
+    }
+
+    /// What was said, with the directory and commits under names that do not change.
+    pub(super) fn told(&self, output: &Output) -> String {
+        let mut text = output.stderr.replace(self.workspace.root().to_str().unwrap(), "[dir]");
+        let head = git(&self.upstream(), &["log", "--all", "--reflog", "--format=%H"]);
+        for commit in head.lines() {
+            text = text.replace(commit, "[commit]").replace(&commit[..12], "[commit]");
+        }
+        text.trim_end().to_owned()
+    }
+
+    pub(super) fn seen(&self) -> Seen {
+        seen(&self.clone())
+    }
+
+    /// The state that a sync must lead to: the files of the upstream's commit, and these besides.
+    pub(super) fn expected(&self, branch: &str, own: &[(&str, &str)]) -> Seen {
+        let mut expected = seen(&self.upstream());
+        branch.clone_into(&mut expected.branch);
+        for (file, content) in own {
+            expected.files.insert(PathBuf::from(file), (0o644, content.as_bytes().to_vec()));
+        }
+        expected
+    }
+
+    /// Writes a file into the clone.
+    pub(super) fn write(&self, file: &str, content: &str) {
+        self.workspace.write(&format!("clones/one/{file}"), content);
+    }
+}
+
+/// Runs git, which must work.
+pub(super) fn git(dir: &Path, args: &[&str]) -> String {
+    let output = git_command(dir, args).output().unwrap();
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+pub(super) fn git_command(dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new("git");
+    command.args([
+        "-c",
+        "user.name=somebody",
+        "-c",
+        "user.email=somebody@example.com",
+        "-c",
+        "commit.gpgsign=false",
+    ]);
+    command.args(args).current_dir(dir).env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+    // Whoever looks at a clone must not need the network.
+    command.env("GIT_ALLOW_PROTOCOL", "file").env("GIT_CEILING_DIRECTORIES", dir.parent().unwrap());
+    command
+}
+
+pub(super) fn seen(dir: &Path) -> Seen {
+    Seen {
+        head: git(dir, &["rev-parse", "HEAD"]),
+        branch: git(dir, &["rev-parse", "--abbrev-ref", "HEAD"]),
+        status: git(dir, &["status", "--porcelain", "--untracked-files=no"]),
+        files: files(dir).into_iter().filter(|(path, _)| !path.starts_with(".git")).collect(),
+    }
+}
+
+/// Everything in a directory, git's own files too, but for what git writes when somebody only looks, and locks.
+pub(super) fn whole(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    files(dir).into_iter().filter(|(path, _)| !path.to_string_lossy().ends_with(".sync.lock")).collect()
+}
+
+fn files(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut found = BTreeMap::new();
+    if !dir.exists() {
+        return found;
+    }
+    for entry in walkdir::WalkDir::new(dir).min_depth(1) {
+        let entry = entry.unwrap();
+        let name = entry.path().strip_prefix(dir).unwrap().to_owned();
+        let mode = entry.path().symlink_metadata().unwrap().permissions().mode() & 0o777;
+        if entry.file_type().is_symlink() {
+            let target = std::fs::read_link(entry.path()).unwrap();
+            found.insert(name, (0, target.into_os_string().into_encoded_bytes()));
+        } else if entry.file_type().is_file() {
+            found.insert(name, (mode, std::fs::read(entry.path()).unwrap()));
+        }
+    }
+    found
+}

@@ -1,0 +1,243 @@
+//! What a sync refuses, with everything as it was; and what `--reset` makes of it.
+
+use super::{Bench, git, whole};
+
+#[test]
+fn changed_files_staged_or_not() {
+    let bench = Bench::new();
+    bench.synced(&[]);
+    bench.commit("README.md", "two\n");
+    bench.write("README.md", "mine\n");
+    insta::assert_snapshot!(bench.refused(&[]), @r"
+    error: one: `[dir]/clones/one` has local changes: `README.md`
+
+    hint: git -C [dir]/clones/one stash, or run-evals sync one --reset --allow-local
+    ");
+    git(&bench.clone(), &["add", "README.md"]);
+    assert!(bench.refused(&[]).contains("local changes: `README.md`"));
+    let reset = bench.synced(&["--reset"]);
+    assert_eq!(bench.seen(), bench.expected("main", &[]));
+    // Nothing that was given up is lost.
+    let saved = reset["saved"].as_str().unwrap();
+    assert_eq!(git(&bench.clone(), &["show", &format!("{saved}:README.md")]), "mine");
+}
+
+#[test]
+fn a_new_file_where_the_commit_has_one_even_if_it_is_ignored() {
+    let bench = Bench::new();
+    bench.synced(&[]);
+    bench.write(".git/info/exclude", "new.txt\n");
+    bench.write("new.txt", "mine\n");
+    bench.commit("new.txt", "theirs\n");
+    insta::assert_snapshot!(bench.refused(&["-q"]), @r"
+    error: one: `new.txt` is yours, and the new commit has a file of that name
+
+    hint: mv [dir]/clones/one/new.txt [dir]/clones/one/new.txt.mine && run-evals sync one
+    ");
+    let reset = bench.synced(&["--reset"]);
+    assert_eq!(bench.seen(), bench.expected("main", &[]));
+    let saved = reset["saved"].as_str().unwrap();
+    assert_eq!(git(&bench.clone(), &["show", &format!("{saved}:new.txt")]), "mine");
+}
+
+#[test]
+fn commits_of_the_users_own() {
+    let bench = Bench::new();
+    bench.synced(&[]);
+    bench.write("README.md", "mine\n");
+    git(&bench.clone(), &["commit", "-q", "-a", "-m", "mine"]);
+    let mine = git(&bench.clone(), &["rev-parse", "HEAD"]);
+    insta::assert_snapshot!(bench.refused(&[]), @r"
+    error: one: `[dir]/clones/one` has 1 commit that `[dir]/upstream` does not have
+
+    hint: git -C [dir]/clones/one push, or run-evals sync one --reset --allow-local
+    ");
+    bench.commit("cases/a.yaml", "a: 2\n");
+    insta::assert_snapshot!(bench.refused(&[]), @r"
+    error: one: `[dir]/clones/one` and `[dir]/upstream` have diverged: each has commits that the other does not have
+
+    hint: run-evals sync one --reset --allow-local
+    ");
+    let reset = bench.synced(&["--reset"]);
+    assert_eq!(bench.seen(), bench.expected("main", &[]));
+    assert_eq!(git(&bench.clone(), &["rev-parse", reset["saved"].as_str().unwrap()]), mine);
+}
+
+#[test]
+fn history_that_was_rewritten_or_taken_back() {
+    let bench = Bench::new();
+    bench.synced(&[]);
+    let upstream = bench.upstream();
+    git(&upstream, &["commit", "-q", "--amend", "-m", "rewritten", "--date", "2030-01-01T00:00:00Z"]);
+    bench.commit("README.md", "three\n");
+    insta::assert_snapshot!(bench.refused(&[]).replace(&git(&bench.clone(), &["rev-parse", "HEAD"])[..12], "[commit]"), @r"
+    error: one: `[dir]/upstream` was force-pushed: its history no longer has [commit], which `[dir]/clones/one` is at
+
+    hint: run-evals sync one --reset --allow-local
+    ");
+    bench.synced(&["--reset"]);
+    assert_eq!(bench.seen(), bench.expected("main", &[]));
+    git(&upstream, &["reset", "-q", "--hard", "HEAD~2"]);
+    assert!(bench.refused(&[]).contains("was force-pushed"));
+    bench.synced(&["--reset"]);
+    assert_eq!(bench.seen(), bench.expected("main", &[]));
+}
+
+#[test]
+fn another_branch_or_commit_checked_out_by_hand() {
+    let bench = Bench::new();
+    bench.synced(&[]);
+    git(&bench.clone(), &["checkout", "-q", "--detach"]);
+    insta::assert_snapshot!(bench.refused(&[]), @r"
+    error: one: `[dir]/clones/one` has the commit [commit] by itself checked out, and the last sync left `main` there
+
+    hint: git -C [dir]/clones/one switch main
+    ");
+    git(&bench.clone(), &["checkout", "-q", "-b", "mine"]);
+    insta::assert_snapshot!(bench.refused(&[]), @r"
+    error: one: `[dir]/clones/one` has the branch `mine` checked out, and the last sync left `main` there
+
+    hint: git -C [dir]/clones/one switch main
+    ");
+    bench.synced(&["--reset"]);
+    assert_eq!(bench.seen(), bench.expected("main", &[]));
+}
+
+#[test]
+fn a_branch_that_is_gone() {
+    let bench = Bench::new();
+    git(&bench.upstream(), &["checkout", "-q", "-b", "soon-gone"]);
+    bench.register(&format!("url: {}, ref: soon-gone", bench.upstream().display()));
+    bench.synced(&[]);
+    git(&bench.upstream(), &["checkout", "-q", "main"]);
+    git(&bench.upstream(), &["branch", "-D", "soon-gone"]);
+    insta::assert_snapshot!(bench.refused(&[]), @r"
+    error: one: `soon-gone` is no branch and no tag of `[dir]/upstream`
+
+    hint: change `source.ref` of `one` in `[dir]/.agentv/benchmarks.yaml`
+    ");
+    assert!(bench.refused(&["--reset"]).contains("`soon-gone` is no branch"));
+}
+
+#[test]
+fn a_commit_that_nobody_has() {
+    let bench = Bench::new();
+    bench.synced(&[]);
+    bench.register(&format!("url: {}, ref: '{}'", bench.upstream().display(), "1".repeat(40)));
+    insta::assert_snapshot!(bench.refused(&["-q"]), @r"
+    error: one: `[dir]/upstream` has no `1111111111111111111111111111111111111111`, or does not give it away
+
+    hint: change `source.ref` of `one` in `[dir]/.agentv/benchmarks.yaml`
+    ");
+}
+
+#[test]
+fn a_directory_that_is_no_clone_even_with_reset() {
+    let bench = Bench::new();
+    bench.write("mine.txt", "mine\n");
+    insta::assert_snapshot!(bench.refused(&[]), @r"
+    error: one: `[dir]/clones/one` has files in it and is no clone
+
+    hint: mv [dir]/clones/one [dir]/clones/one.old && run-evals sync one
+    ");
+    assert!(bench.refused(&["--reset"]).contains("is no clone"));
+    // Nor does a repository around it make it one.
+    git(bench.workspace.root(), &["init", "-q", "clones"]);
+    assert!(bench.refused(&["--reset"]).contains("is no clone, but part of the repository `[dir]/clones`"));
+    // A clone that is broken is none.
+    std::fs::create_dir_all(bench.clone().join(".git")).unwrap();
+    assert!(bench.refused(&["--reset"]).contains("cannot be read as a clone"));
+}
+
+#[test]
+fn a_file_a_link_to_nothing_and_a_work_tree_of_another_repository() {
+    let bench = Bench::new();
+    bench.workspace.write("clones/one", "a file\n");
+    insta::assert_snapshot!(bench.refused(&["--reset"]), @r"
+    error: one: `[dir]/clones/one` is no directory
+
+    hint: mv [dir]/clones/one [dir]/clones/one.old && run-evals sync one
+    ");
+    std::fs::remove_file(bench.clone()).unwrap();
+    std::os::unix::fs::symlink("/nowhere/at/all", bench.clone()).unwrap();
+    assert!(bench.refused(&[]).contains("is a link to nothing"));
+    std::fs::remove_file(bench.clone()).unwrap();
+    git(&bench.upstream(), &["worktree", "add", "-q", "-b", "linked", bench.clone().to_str().unwrap()]);
+    assert!(bench.refused(&["--reset"]).contains("is a work tree whose repository lies elsewhere"));
+}
+
+#[test]
+fn a_clone_of_something_else() {
+    let bench = Bench::new();
+    bench.synced(&[]);
+    let other = bench.workspace.path("other");
+    git(bench.workspace.root(), &["clone", "-q", "upstream", "other"]);
+    git(&other, &["config", "uploadpack.allowFilter", "true"]);
+    std::fs::write(other.join("other.txt"), "other\n").unwrap();
+    git(&other, &["add", "."]);
+    git(&other, &["commit", "-q", "-m", "other"]);
+    bench.register(&format!("url: {}, ref: main", other.display()));
+    insta::assert_snapshot!(bench.refused(&[]), @r"
+    error: one: `[dir]/clones/one` is a clone of `[dir]/upstream`, not of `[dir]/other`
+
+    hint: run-evals sync one --reset --allow-local
+    ");
+    bench.synced(&["--reset"]);
+    let mut expected = super::seen(&other);
+    "main".clone_into(&mut expected.branch);
+    assert_eq!(bench.seen(), expected);
+    assert_eq!(git(&bench.clone(), &["config", "remote.origin.url"]), other.to_str().unwrap());
+    assert_eq!(bench.synced(&[])["change"], "unchanged");
+}
+
+#[test]
+fn a_place_that_may_not_be_written() {
+    let bench = Bench::new();
+    // Nobody may, not even root.
+    let registry = format!(
+        "benchmarks:\n  - {{id: one, path: /sys/benchmarks/one, source: {{url: {}}}}}\n",
+        bench.upstream().display()
+    );
+    bench.workspace.write(".agentv/benchmarks.yaml", registry);
+    let told = bench.told(&bench.sync(&[]).expect(1));
+    assert!(told.starts_with("error: one: cannot make `/sys/benchmarks`: "), "{told}");
+    assert!(
+        told.ends_with(
+            "hint: let this user write to /sys/benchmarks and to all that lies in /sys/benchmarks/one"
+        ),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_disk_that_is_full() {
+    let bench = Bench::new();
+    bench.commit("large.bin", &"0123456789abcdef".repeat(1 << 16));
+    // A limit on the size of files is what a full disk looks like to git.
+    let mut command = std::process::Command::new("sh");
+    let line = format!(
+        "trap '' XFSZ; ulimit -f 200; exec {} sync one --allow-local",
+        env!("CARGO_BIN_EXE_run-evals")
+    );
+    let output = bench.workspace.like(command.args(["-c", &line])).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(whole(&bench.workspace.path("clones")).is_empty(), "something was left");
+    bench.synced(&[]);
+    assert_eq!(bench.seen(), bench.expected("main", &[]));
+}
+
+#[test]
+fn no_benchmark_and_an_unknown_one() {
+    let bench = Bench::new();
+    insta::assert_snapshot!(bench.told(&bench.workspace.run(&["sync"]).expect(2)), @r"
+    error: name the benchmarks to sync, or all of them with `--all`
+
+    hint: there are `one`
+    ");
+    insta::assert_snapshot!(bench.told(&bench.workspace.run(&["sync", "oen"]).expect(3)), @r"
+    error: there is no benchmark `oen` in `[dir]/.agentv/benchmarks.yaml`
+
+    hint: did you mean `one`? there are `one`
+    ");
+    assert!(!bench.workspace.path("clones").exists());
+}

@@ -1,0 +1,169 @@
+//! The registry: what is read, from where, and what is wrong with it.
+
+use super::{Bench, git};
+use crate::support::Workspace;
+
+fn problems(text: &str) -> String {
+    let workspace = Workspace::new();
+    workspace.write("r.yaml", text);
+    let output = workspace.run(&["sync", "--all", "--registry", "r.yaml"]).expect(3);
+    output.stderr.replace(workspace.root().to_str().unwrap(), "[dir]").trim_end().to_owned()
+}
+
+#[test]
+fn every_mistake_is_drawn_at_once() {
+    insta::assert_snapshot!(problems("benchmarks:\n  - path: a\n  - id: ../up\n    path: b\n  - id: c\n    path: c\n    source: { url: https://h/r, ref: a..b }\n  - id: d\n    path: d\n    source: { url: 'https://h/${{ NOT_SET }}', ref: '${{ REF:--x }}' }\n  - id: e\n    path: e\n    source: { url: 'https://h/${{ MY_TOKEN }}', ref: 7 }\n"), @r"
+    error: `id` is missing
+      --> r.yaml:2:5
+       |
+     2 |   - path: a
+       |     ^
+
+    error: `../up` cannot be an id
+      --> r.yaml:3:9
+       |
+     3 |   - id: ../up
+       |         ^^^^^
+
+    hint: letters, digits, `.`, `_` and `-`, at most 100, a letter or digit first
+
+    error: `ref`: `a..b` cannot be a name in git
+      --> r.yaml:7:38
+       |
+     7 |     source: { url: https://h/r, ref: a..b }
+       |                                      ^^^^
+
+    hint: a branch or a tag by its name (`main`, `v1.2`), or a commit by its 40 digits
+
+    error: `url`: the variable `NOT_SET` is not set
+       --> r.yaml:10:20
+        |
+     10 |     source: { url: 'https://h/${{ NOT_SET }}', ref: '${{ REF:--x }}' }
+        |                    ^^^^^^^^^^^^^^^^^^^^^^^^^^
+
+    hint: set it, or give a default: `${{ NOT_SET:-… }}`
+
+    error: `ref`: the value is empty, begins with `-` or has control characters
+       --> r.yaml:10:53
+        |
+     10 |     source: { url: 'https://h/${{ NOT_SET }}', ref: '${{ REF:--x }}' }
+        |                                                     ^^^^^^^^^^^^^^^^^
+
+    error: `url`: `MY_TOKEN` holds a secret, which would stand in logs and in the clone
+       --> r.yaml:13:20
+        |
+     13 |     source: { url: 'https://h/${{ MY_TOKEN }}', ref: 7 }
+        |                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+
+    hint: git's credential helpers and `GITHUB_TOKEN` authenticate without it standing anywhere
+
+    error: `ref`: expected a string, found a number
+       --> r.yaml:13:54
+        |
+     13 |     source: { url: 'https://h/${{ MY_TOKEN }}', ref: 7 }
+        |                                                      ^
+
+    hint: put it in quotes, so that it stays as it is written
+    ");
+}
+
+#[test]
+fn two_of_the_same_are_refused() {
+    let told = problems(
+        "benchmarks:\n  - {id: a, path: x/a}\n  - {id: a, path: y/a}\n  - {id: b, path: ./x/../x/a}\n  - {id: c, path: x}\n  - {id: d, path: '.'}\n",
+    );
+    let first: Vec<&str> = told.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert_eq!(
+        first,
+        [
+            "error: two benchmarks have the id `a`, the first on line 2",
+            "error: `a` and `b` have the same path, `[dir]/x/a`",
+            "error: the paths of `a` and `c` lie one in the other",
+            "error: the paths of `b` and `c` lie one in the other",
+            "error: `path`: `[dir]` is no place for one benchmark",
+        ]
+    );
+}
+
+#[test]
+fn variables_and_defaults_are_filled_in() {
+    let bench = Bench::new();
+    git(&bench.upstream(), &["branch", "release"]);
+    bench.register("url: '${{ PLACE }}/upstream', ref: '${{ REF:-main }}'");
+    let told = bench.told(&bench.sync(&[]).expect(3));
+    assert!(told.starts_with("error: `url`: the variable `PLACE` is not set"), "{told}");
+    let run = |reference: &str| {
+        let mut command = bench.workspace.command(&["sync", "one", "--allow-local"]);
+        command.env("PLACE", bench.workspace.root()).env("REF", reference).output().unwrap()
+    };
+    for (reference, branch) in [("", "main"), ("release", "release")] {
+        assert!(run(reference).status.success());
+        assert_eq!(bench.seen().branch, branch);
+    }
+    for bad in ["--upload-pack=id", "a\nb", "a b"] {
+        let output = run(bad);
+        assert_eq!(output.status.code(), Some(3), "{bad}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn the_place_is_agentvs_home_and_its_own_projects_count_too() {
+    let bench = Bench::new();
+    let upstream = bench.upstream().display().to_string();
+    let home = bench.workspace.path("home");
+    bench.workspace.write(
+        "home/config.yaml",
+        format!("dashboard: {{ x: 1 }}\nprojects:\n  - {{id: four, name: Four, path: four, repo_url: {upstream}, ref: main}}\n  - {{id: five, path: five, repo: {upstream}, branch: main}}\n  - {{id: plain, path: plain}}\n  - {{name: nameless}}\n"),
+    );
+    let run = |args: &[&str]| {
+        let output = bench.workspace.command(args).env("AGENTV_HOME", &home).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let before = bench.workspace.read("home/config.yaml");
+    let (table, told) = run(&["sync", "--all", "--allow-local"]);
+    assert!(told.contains("a project without `id` or `path`, which AgentV leaves out too"), "{told}");
+    assert_eq!(
+        table
+            .lines()
+            .skip(1)
+            .map(|line| line.split_whitespace().take(2).collect::<Vec<_>>())
+            .collect::<Vec<_>>(),
+        [["four", "cloned"], ["five", "cloned"]]
+    );
+    for id in ["four", "five"] {
+        assert_eq!(super::seen(&home.join(id)), bench.expected("main", &[]));
+    }
+    // Our own file goes first; a project that stands in both is one.
+    bench.workspace.write(
+        "home/benchmarks.yaml",
+        format!("benchmarks:\n  - {{id: four, path: four, source: {{url: {upstream}, ref: main}}}}\n"),
+    );
+    let (json, _) = run(&["sync", "--status", "--offline", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let listed: Vec<(&str, &str)> = json["benchmarks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            (one["id"].as_str().unwrap(), one["registry"].as_str().unwrap().rsplit('/').next().unwrap())
+        })
+        .collect();
+    assert_eq!(listed, [("four", "benchmarks.yaml"), ("five", "config.yaml"), ("plain", "config.yaml")]);
+    assert_eq!(bench.workspace.read("home/config.yaml"), before);
+}
+
+#[test]
+fn no_registry_and_a_slip_in_a_key_are_told() {
+    let workspace = Workspace::new();
+    let output = workspace.run(&["sync", "--all"]).expect(3);
+    insta::assert_snapshot!(output.stderr.replace(workspace.root().to_str().unwrap(), "[dir]").trim_end(), @r"
+    error: there is no registry `[dir]/.agentv/benchmarks.yaml`
+
+    hint: write one: `benchmarks: [{ id: refunds, path: ~/benchmarks/refunds, source: { url: https://github.com/o/r, ref: main } }]`, or name another with `--registry FILE`
+    ");
+    workspace.write("r.yaml", "benchmarks:\n  - { id: a, path: a, sorce: { url: https://h/r } }\n");
+    let output = workspace.run(&["sync", "--status", "--registry", "r.yaml"]).expect(0);
+    assert!(output.stderr.starts_with("warning: the key `sorce` is not known here\n"), "{}", output.stderr);
+    assert!(output.stderr.contains("hint: did you mean `source`?"), "{}", output.stderr);
+}

@@ -1,0 +1,35 @@
+//! The steps of a sync, as the page hears them.
+
+use std::sync::Mutex;
+
+use run_evals::config::Env;
+use run_evals::sync::{Options, Registry, Step, sync_one};
+
+use super::Bench;
+
+#[test]
+fn the_steps_come_in_order_with_their_progress() {
+    let bench = Bench::new();
+    for file in 0..50 {
+        std::fs::write(bench.upstream().join(format!("{file}.txt")), format!("{file}\n")).unwrap();
+    }
+    bench.commit("README.md", "two\n");
+    let env = Env::from([("HOME", bench.workspace.root().to_str().unwrap())]);
+    let (registry, warnings) = Registry::find(None, &env).unwrap();
+    assert!(warnings.is_empty());
+    let steps = Mutex::new(Vec::new());
+    let options = Options { allow_local: true, env, ..Options::default() };
+    let synced =
+        sync_one(registry.get("one").unwrap(), &options, |step| steps.lock().unwrap().push(step)).unwrap();
+    assert!(synced.received_bytes > 1000, "{synced:?}");
+    let steps = steps.into_inner().unwrap();
+    assert_eq!(steps.first(), Some(&Step::Asking));
+    assert_eq!(steps.last(), Some(&Step::Done));
+    assert!(steps.iter().any(|step| matches!(step, Step::Fetching { percent: 100, .. })), "{steps:?}");
+    let checking_out = steps.iter().position(|step| matches!(step, Step::CheckingOut { .. })).unwrap();
+    assert!(steps[checking_out..].iter().all(|step| !matches!(step, Step::Fetching { .. })), "{steps:?}");
+    assert_eq!(
+        serde_json::to_value(Step::Fetching { percent: 7, bytes: 9 }).unwrap(),
+        serde_json::json!({"step": "fetching", "percent": 7, "bytes": 9})
+    );
+}

@@ -19,7 +19,8 @@ pub fn commit_times(dir: &Path, commits: &BTreeSet<&str>) -> anyhow::Result<Hash
     list.env("GIT_NO_LAZY_FETCH", "1");
     let mut child = list.spawn().context("cannot start `git rev-list`")?;
     let mut input = child.stdin.take().context("no stdin")?;
-    let asked: String = commits.iter().filter(|commit| is_id(commit)).flat_map(|commit| [commit, "\n"]).collect();
+    let asked: String =
+        commits.iter().filter(|commit| is_id(commit)).flat_map(|commit| [commit, "\n"]).collect();
     let writer = std::thread::spawn(move || input.write_all(asked.as_bytes()));
     let output = child.wait_with_output().context("cannot run `git rev-list`")?;
     let _ = writer.join();

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::browser::Browser;
-use crate::studio_scene::{Scene, Studio, TOKEN, job};
+use crate::evaluate::stage::{SKILL, Stage};
+use crate::studio_scene::{Scene, Studio, TOKEN, job, write_tokens};
 use crate::support::{Came, Results};
 
 const SCREENS: [(&str, &str); 8] = [
@@ -29,9 +30,17 @@ fn scene() -> (Scene, Value) {
     for name in ["refunds", "contracts"] {
         scene.upstream(name);
     }
-    scene.registry(&[("refunds", "Refund decisions", true), ("contracts", "Contract clauses", true), ("notes", "Notes <b>&", false)]);
+    scene.registry(&[
+        ("refunds", "Refund decisions", true),
+        ("contracts", "Contract clauses", true),
+        ("notes", "Notes <b>&", false),
+    ]);
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    let board = scene.leaderboard(&names(&["invoices", "letters"]), &names(&["meadow/quill-large", "meadow/quill-small", "harbor/anchor"]), 7);
+    let board = scene.leaderboard(
+        &names(&["invoices", "letters"]),
+        &names(&["meadow/quill-large", "meadow/quill-small", "harbor/anchor"]),
+        7,
+    );
     let entries = json!([{"model": "meadow/quill-large", "accuracy": {"score": 0.9}, "reproducibility": {"score": 0.8}, "calls": {"ok": 119, "attempted": 120}}]);
     scene.jobs(&[
         job(1, "letters", &json!({"state": "completed", "summary": {"entries": entries}, "pull_request": "https://github.com/o/r/pull/4", "warnings": ["`meadow/quill-retired` is not served"]})),
@@ -39,7 +48,10 @@ fn scene() -> (Scene, Value) {
         job(3, "letters", &json!({"state": "running", "progress": {"done": 3, "total": 12}})),
     ]);
     let evil = "<script>document.title = 'obeyed'; alert(1)</script><img src=x onerror=alert(1)>";
-    Results::new("planets").test("mars", &[Came::To(1.0, evil)]).test("venus", &[Came::To(0.0, "hot")]).write(&scene.workspace, "runs/nightly");
+    Results::new("planets")
+        .test("mars", &[Came::To(1.0, evil)])
+        .test("venus", &[Came::To(0.0, "hot")])
+        .write(&scene.workspace, "runs/nightly");
     (scene, board)
 }
 
@@ -84,8 +96,15 @@ fn a_sync_is_pressed_watched_and_done() {
     browser.press("\u{e007}");
     browser.until("return document.querySelector('[data-row=refunds] .badge').textContent === 'Syncing'");
     browser.until("return document.querySelector('[data-row=refunds] [data-field=step]').textContent === 'Waiting for its turn'");
-    assert_eq!(browser.script("return document.querySelector('[data-row=refunds] progress').checkVisibility()"), true);
-    assert_eq!(browser.script("return document.activeElement.getAttribute('aria-disabled')"), "true", "the focus stays on the button");
+    assert_eq!(
+        browser.script("return document.querySelector('[data-row=refunds] progress').checkVisibility()"),
+        true
+    );
+    assert_eq!(
+        browser.script("return document.activeElement.getAttribute('aria-disabled')"),
+        "true",
+        "the focus stays on the button"
+    );
     browser.until("return document.getElementById('said').textContent === 'Refund decisions: Syncing'");
     drop(lock);
     browser.until("return document.querySelector('[data-row=refunds] .badge').textContent === 'Up to date'");
@@ -95,9 +114,16 @@ fn a_sync_is_pressed_watched_and_done() {
 
     let second = scene.commit("refunds", "second");
     browser.click("[data-row=refunds] button");
-    browser.until(&format!("return document.querySelector('[data-row=refunds] [data-field=commit]').textContent === '{}'", &second[..12]));
+    browser.until(&format!(
+        "return document.querySelector('[data-row=refunds] [data-field=commit]').textContent === '{}'",
+        &second[..12]
+    ));
     browser.until("return document.querySelector('[data-row=refunds] .badge').textContent === 'Up to date'");
-    assert!(text(&browser, &format!("{card} .done")).starts_with(&format!("Updated from {} to {}", &first[..7], &second[..7])));
+    assert!(text(&browser, &format!("{card} .done")).starts_with(&format!(
+        "Updated from {} to {}",
+        &first[..7],
+        &second[..7]
+    )));
     assert_eq!(scene.workspace.read("benchmarks/refunds/EVAL.yaml"), "second");
 
     // One that fails says why, and what helps.
@@ -105,15 +131,23 @@ fn a_sync_is_pressed_watched_and_done() {
     browser.click("[data-row=contracts] button");
     browser.until("return document.querySelector('[data-row=contracts] .badge').textContent === 'Failed'");
     let told = text(&browser, "[data-row=contracts] .problem");
-    assert!(told.starts_with("Not synced: ") && told.contains("benchmarks/contracts") && told.contains("run-evals sync contracts --reset"), "{told}");
-    browser.until("return document.getElementById('said').textContent.startsWith('Contract clauses: Failed. ')");
+    assert!(
+        told.starts_with("Not synced: ")
+            && told.contains("benchmarks/contracts")
+            && told.contains("run-evals sync contracts --reset"),
+        "{told}"
+    );
+    browser
+        .until("return document.getElementById('said').textContent.startsWith('Contract clauses: Failed. ')");
     assert_eq!(browser.console(), Vec::<String>::new());
 
     // A service that goes away is told, and found again.
     let address = studio.address.clone();
     drop(studio);
     browser.script("document.dispatchEvent(new Event('visibilitychange'))");
-    browser.until("return document.getElementById('lost').textContent === 'The service does not answer. Trying again.'");
+    browser.until(
+        "return document.getElementById('lost').textContent === 'The service does not answer. Trying again.'",
+    );
     let again = scene.start(&["--listen", &address]);
     browser.until("return document.getElementById('lost').textContent === 'You are signed out. Reload to sign in again.'");
     sign_in(&browser, &again);
@@ -123,8 +157,50 @@ fn a_sync_is_pressed_watched_and_done() {
 
 fn head(scene: &Scene, name: &str) -> String {
     let dir = scene.workspace.path(&format!("benchmarks/{name}"));
-    let output = std::process::Command::new("git").args(["rev-parse", "HEAD"]).current_dir(dir).output().unwrap();
+    let output =
+        std::process::Command::new("git").args(["rev-parse", "HEAD"]).current_dir(dir).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_job_appears_runs_and_ends_while_somebody_looks() {
+    let stage = Stage::new();
+    let _llm = stage.gateway(&["--latency-ms", "100"]);
+    write_tokens(&stage.workspace, TOKEN);
+    let api = stage.github.urls().api_url.clone();
+    let args = ["serve", "--listen", "127.0.0.1:0", "--auth-token-file", "tokens", "--state", "state", "--library", "library"];
+    let more = ["--datasets", "datasets", "--token-file", "token.txt", "--github-api-url", &api, "--max-concurrency", "2"];
+    let studio = Studio::spawn(&stage.workspace, &[&args[..], &more[..]].concat());
+    let order = |replicates: u32| {
+        let headers = [("Authorization", &*format!("Bearer {TOKEN}")), ("Content-Type", "application/json")];
+        let body = json!({"skill_name": SKILL, "replicates": replicates}).to_string();
+        let answer = studio.stranger().send("POST", "/evaluate", &headers, &body).expect(202);
+        serde_json::from_str::<Value>(&answer.body).unwrap()["job_id"].as_str().unwrap().to_owned()
+    };
+    let browser = Browser::start();
+    browser.look(1280, "light");
+    sign_in(&browser, &studio);
+    browser.visit(&format!("http://{}/studio/jobs", studio.address));
+    assert!(text(&browser, ".empty").contains("Order an evaluation"));
+    let first = order(1);
+    browser.visit(&format!("http://{}/studio/jobs", studio.address));
+    let badge = |job: &str| format!("document.querySelector('[data-row=\"{job}\"] .badge')?.textContent");
+    browser.until(&format!("return {} === 'Completed'", badge(&first)));
+
+    // The second one comes by itself, and its progress moves.
+    let second = order(3);
+    browser.until(&format!("return {} === 'Running'", badge(&second)));
+    assert_eq!(browser.script("return document.querySelector('.rows').firstElementChild.dataset.row"), second.as_str());
+    let done = format!("Number(document.querySelector('[data-row=\"{second}\"] [data-field=step]').textContent.split(' of ')[0])");
+    browser.until(&format!("return {done} > 0"));
+    let seen = browser.script(&format!("return {done}")).as_f64().unwrap();
+    browser.until(&format!("return {done} > {seen}"));
+    browser.click(&format!("[data-row=\"{second}\"] a"));
+    browser.until("return document.querySelector('h1')?.innerText === 'grant-letter-extraction' && !!document.querySelector('.going:not([hidden]) progress')");
+    browser.until("return document.querySelector('.badge').textContent === 'Completed' && !!document.getElementById('outcome')");
+    let told = text(&browser, "main");
+    assert!(told.contains("meadow/quill-large") && told.contains("Pull request: http"), "{told}");
+    assert_eq!(browser.console(), Vec::<String>::new());
 }
 
 #[test]
@@ -156,7 +232,8 @@ fn another_site_gets_nowhere() {
     let studio = scene.start(&[]);
     let browser = Browser::start();
     sign_in(&browser, &studio);
-    let csrf = browser.script("return document.querySelector('[name=csrf]').value").as_str().unwrap().to_owned();
+    let csrf =
+        browser.script("return document.querySelector('[name=csrf]').value").as_str().unwrap().to_owned();
     // Even with the token of the form, which it cannot know, a page of another origin gets nothing done: another port is another
     // origin, another name of this machine even another site.
     for host in ["127.0.0.1", "localhost"] {
@@ -171,8 +248,12 @@ fn another_site_gets_nowhere() {
         assert_eq!(read, "refused", "{host}");
         browser.script("document.forms[0].submit()");
         browser.until("return location.pathname !== '/' && document.readyState === 'complete'");
-        let seen = browser.script("return location.pathname + ' ' + document.title").as_str().unwrap().to_owned();
-        let refused = ["/studio/benchmarks/refunds/sync Refused · run-evals studio", "/studio/login Sign in · run-evals studio"];
+        let seen =
+            browser.script("return location.pathname + ' ' + document.title").as_str().unwrap().to_owned();
+        let refused = [
+            "/studio/benchmarks/refunds/sync Refused · run-evals studio",
+            "/studio/login Sign in · run-evals studio",
+        ];
         assert!(refused.contains(&seen.as_str()), "{host}: {seen}");
     }
     assert!(!scene.workspace.path("benchmarks/refunds").exists(), "a forged form has synced");
@@ -193,7 +274,11 @@ fn evil_site(target: &str, csrf: &str) -> std::net::SocketAddr {
             let mut stream = stream.unwrap();
             let mut head = [0; 4096];
             let _ = stream.read(&mut head);
-            let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{page}", page.len());
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{page}",
+                page.len()
+            );
         }
     });
     address
@@ -243,8 +328,10 @@ fn the_charts_show_the_values_of_the_file() {
     }
     let columns: std::collections::BTreeSet<u64> = places.iter().map(|(_, _, x)| x.round() as u64).collect();
     assert_eq!(columns.len(), 7);
-    let newest = browser.script("return document.querySelector('#over-time table tbody th code').textContent");
-    let head = crate::studio_scene::git(&scene.workspace.path("library"), &["rev-parse", "--short=7", "HEAD"]);
+    let newest =
+        browser.script("return document.querySelector('#over-time table tbody th code').textContent");
+    let head =
+        crate::studio_scene::git(&scene.workspace.path("library"), &["rev-parse", "--short=7", "HEAD"]);
     assert_eq!(newest, head.as_str(), "the newest commit is the first line of the table");
 
     // Where each model stands now: its entry at the newest commit.
@@ -252,8 +339,11 @@ fn the_charts_show_the_values_of_the_file() {
     let mut now: Vec<(String, String)> = serde_json::from_value(now).unwrap();
     now.sort();
     let newest = crate::studio_scene::git(&scene.workspace.path("library"), &["rev-parse", "HEAD"]);
-    let of_file: Vec<(String, String)> =
-        expected.iter().filter(|(_, commit, _)| *commit == newest).map(|(model, _, score)| (model.clone(), score.clone())).collect();
+    let of_file: Vec<(String, String)> = expected
+        .iter()
+        .filter(|(_, commit, _)| *commit == newest)
+        .map(|(model, _, score)| (model.clone(), score.clone()))
+        .collect();
     assert_eq!(now, of_file);
     assert_eq!(browser.console(), Vec::<String>::new());
 }
@@ -263,7 +353,9 @@ fn nothing_keeps_people_out_and_nothing_is_obeyed() {
     let (scene, _) = scene();
     let studio = scene.start(&[]);
     let browser = Browser::start();
-    let axe = std::fs::read_to_string(std::env::var("RUN_EVALS_AXE").expect("`RUN_EVALS_AXE` names axe.min.js")).unwrap();
+    let axe =
+        std::fs::read_to_string(std::env::var("RUN_EVALS_AXE").expect("`RUN_EVALS_AXE` names axe.min.js"))
+            .unwrap();
     let shots = std::env::var_os("RUN_EVALS_SHOTS").map(PathBuf::from);
     let url = |path: &str| format!("http://{}{path}", studio.address);
     browser.look(1280, "light");
@@ -279,11 +371,18 @@ fn nothing_keeps_people_out_and_nothing_is_obeyed() {
         browser.visit(&url(path));
         browser.until("return document.readyState === 'complete'");
         check(&browser, &axe, name, shots.as_ref());
-        let size = browser.script("return performance.getEntriesByType('navigation')[0].decodedBodySize").as_u64().unwrap();
+        let size = browser
+            .script("return performance.getEntriesByType('navigation')[0].decodedBodySize")
+            .as_u64()
+            .unwrap();
         assert!(size > 0 && size < 200_000, "{path}: {size} bytes");
         let asked = browser.script("return performance.getEntriesByType('resource').every((one) => new URL(one.name).origin === location.origin)");
         assert_eq!(asked, true, "{path}");
-        let console: Vec<String> = browser.console().into_iter().filter(|line| !(name == "missing" && line.contains("404"))).collect();
+        let console: Vec<String> = browser
+            .console()
+            .into_iter()
+            .filter(|line| !(name == "missing" && line.contains("404")))
+            .collect();
         assert_eq!(console, Vec::<String>::new(), "{path}");
     }
     by_keyboard(&browser, &url("/studio/benchmarks"));
@@ -294,13 +393,22 @@ fn nothing_keeps_people_out_and_nothing_is_obeyed() {
     browser.until("return document.body.textContent.includes('onerror=alert(1)')");
     assert_eq!(browser.script("return document.title"), "planets");
     assert!(!browser.has_dialog());
-    assert_eq!(browser.script("return document.querySelectorAll('img').length + ' ' + window.origin"), "0 null", "the report is of no origin");
+    assert_eq!(
+        browser.script("return document.querySelectorAll('img').length + ' ' + window.origin"),
+        "0 null",
+        "the report is of no origin"
+    );
     assert_eq!(browser.console(), Vec::<String>::new());
 }
 
 /// Each colour scheme and width: no serious fault, nothing wider than the window.
 fn check(browser: &Browser, axe: &str, name: &str, shots: Option<&PathBuf>) {
-    for (width, scheme, look) in [(1280, "light", "light"), (1280, "dark", "dark"), (400, "light", "narrow"), (400, "dark", "narrow-dark")] {
+    for (width, scheme, look) in [
+        (1280, "light", "light"),
+        (1280, "dark", "dark"),
+        (400, "light", "narrow"),
+        (400, "dark", "narrow-dark"),
+    ] {
         browser.look(width, scheme);
         let wide = browser.script("return document.documentElement.scrollWidth").as_u64().unwrap();
         assert!(wide <= u64::from(width), "{name}, {look}: {wide} wide");
@@ -329,7 +437,10 @@ fn by_keyboard(browser: &Browser, url: &str) {
             "const here = document.activeElement; const style = getComputedStyle(here);
              return [here.innerText.trim(), style.outlineStyle, parseFloat(style.outlineWidth)]",
         );
-        assert!(seen[0] == "" || seen[1] != "none" && seen[2].as_f64().unwrap() >= 2.0, "no sight of the focus: {seen}");
+        assert!(
+            seen[0] == "" || seen[1] != "none" && seen[2].as_f64().unwrap() >= 2.0,
+            "no sight of the focus: {seen}"
+        );
         reached.push(seen[0].as_str().unwrap().to_owned());
     }
     for name in ["Skip to the content", "Benchmarks", "Jobs", "Leaderboard", "Runs", "Sign out"] {
@@ -341,7 +452,8 @@ fn by_keyboard(browser: &Browser, url: &str) {
 #[test]
 fn five_thousand_entries_are_served_at_once() {
     let scene = Scene::new();
-    let names = |what: &str, count: usize| (0..count).map(|number| format!("{what}-{number:02}")).collect::<Vec<_>>();
+    let names =
+        |what: &str, count: usize| (0..count).map(|number| format!("{what}-{number:02}")).collect::<Vec<_>>();
     scene.leaderboard(&names("skill", 25), &names("meadow/model", 10), 20);
     let studio = scene.start(&[]);
     let visitor = studio.visitor();

@@ -30,12 +30,26 @@ pub(super) fn script_path() -> &'static str {
 
 pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new()
-        .route(style_path(), get(|| async { file("text/css; charset=utf-8", STYLE.clone(), "public, max-age=31536000, immutable") }))
+        .route(
+            style_path(),
+            get(|| async {
+                file("text/css; charset=utf-8", STYLE.clone(), "public, max-age=31536000, immutable")
+            }),
+        )
         .route(
             script_path(),
-            get(|| async { file("text/javascript; charset=utf-8", SCRIPT.to_owned(), "public, max-age=31536000, immutable") }),
+            get(|| async {
+                file(
+                    "text/javascript; charset=utf-8",
+                    SCRIPT.to_owned(),
+                    "public, max-age=31536000, immutable",
+                )
+            }),
         )
-        .route("/studio/icon.svg", get(|| async { file("image/svg+xml", ICON.to_owned(), "public, max-age=86400") }))
+        .route(
+            "/studio/icon.svg",
+            get(|| async { file("image/svg+xml", ICON.to_owned(), "public, max-age=86400") }),
+        )
 }
 
 fn file(kind: &'static str, content: String, keep: &'static str) -> Response {

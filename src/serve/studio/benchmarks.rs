@@ -35,24 +35,38 @@ pub(super) async fn show(State(desk): State<Desk>, session: Session) -> Response
 
 /// The rows for the script.
 pub(super) async fn live(State(desk): State<Desk>, session: Result<Session, Response>) -> Response {
-    let known = if session.is_ok() { desk.studio.syncs.known().await.unwrap_or_default() } else { Vec::new() };
+    let known =
+        if session.is_ok() { desk.studio.syncs.known().await.unwrap_or_default() } else { Vec::new() };
     live::answer(session, || known.iter().map(row).collect())
 }
 
 /// The button.
-pub(super) async fn sync(State(desk): State<Desk>, session: Session, Path(id): Path<String>, request: Request) -> Response {
+pub(super) async fn sync(
+    State(desk): State<Desk>,
+    session: Session,
+    Path(id): Path<String>,
+    request: Request,
+) -> Response {
     if let Err(refused) = guard::check(&desk, &session, request).await {
         return refused;
     }
     match desk.studio.syncs.press(&id).await {
-        Pressed::Started | Pressed::Running => redirect(&format!("/studio/benchmarks#{}", in_url(&format!("b-{id}")))),
-        Pressed::Nothing => missing(&session, Some(Screen::Benchmarks), &format!("No benchmark `{id}` comes from git.")),
+        Pressed::Started | Pressed::Running => {
+            redirect(&format!("/studio/benchmarks#{}", in_url(&format!("b-{id}"))))
+        }
+        Pressed::Nothing => {
+            missing(&session, Some(Screen::Benchmarks), &format!("No benchmark `{id}` comes from git."))
+        }
     }
 }
 
 fn list(body: &mut Html, session: &Session, known: &[Known]) {
     let from_git = known.iter().filter(|known| known.benchmark.source.is_some()).count();
-    body.raw("<p class=\"lead\">").text(counted(known.len(), "benchmark", "benchmarks")).raw(", ").text(from_git).raw(" from git</p>");
+    body.raw("<p class=\"lead\">")
+        .text(counted(known.len(), "benchmark", "benchmarks"))
+        .raw(", ")
+        .text(from_git)
+        .raw(" from git</p>");
     body.raw("<noscript><p class=\"note\">Without JavaScript, <a href=\"/studio/benchmarks\">reload</a> to see how far a sync is.</p></noscript>");
     body.raw("<ul class=\"cards\" data-live=\"/studio/live/benchmarks\">");
     for known in known {
@@ -63,30 +77,49 @@ fn list(body: &mut Html, session: &Session, known: &[Known]) {
 
 fn card(body: &mut Html, session: &Session, known: &Known) {
     let (row, benchmark) = (row(known), &known.benchmark);
-    body.raw("<li class=\"card\" id=\"b-").text(in_url(&benchmark.id)).raw("\" data-row=\"").text(&benchmark.id).raw("\"><div class=\"head\"><div class=\"title\"><h2><bdi>");
+    body.raw("<li class=\"card\" id=\"b-")
+        .text(in_url(&benchmark.id))
+        .raw("\" data-row=\"")
+        .text(&benchmark.id)
+        .raw("\"><div class=\"head\"><div class=\"title\"><h2><bdi>");
     body.text(&benchmark.name).raw("</bdi></h2>");
     row.badge(body);
     body.raw("<code class=\"soft\">").text(&benchmark.id).raw("</code></div>");
     if benchmark.source.is_some() {
-        body.raw("<form method=\"post\" action=\"/studio/benchmarks/").text(in_url(&benchmark.id)).raw("/sync\" data-press>").add(&csrf_field(session));
-        body.raw("<button class=\"act\"").raw_if(row.busy, " aria-disabled=\"true\"").raw(">Sync<span class=\"unseen\"> ").text(&benchmark.name).raw("</span></button></form>");
+        body.raw("<form method=\"post\" action=\"/studio/benchmarks/")
+            .text(in_url(&benchmark.id))
+            .raw("/sync\" data-press>")
+            .add(&csrf_field(session));
+        body.raw("<button class=\"act\"")
+            .raw_if(row.busy, " aria-disabled=\"true\"")
+            .raw(">Sync<span class=\"unseen\"> ")
+            .text(&benchmark.name)
+            .raw("</span></button></form>");
     }
     body.raw("</div><dl class=\"facts\">");
     if let Some(source) = &benchmark.source {
-        body.raw("<div><dt>Ref</dt><dd><code>").text(source.reference.as_deref().unwrap_or("default branch")).raw("</code></dd></div>");
+        body.raw("<div><dt>Ref</dt><dd><code>")
+            .text(source.reference.as_deref().unwrap_or("default branch"))
+            .raw("</code></dd></div>");
         body.raw("<div><dt>Commit</dt><dd>");
         row.field(body, "<code", "commit", "</code>");
         row.field(body, "<span", "no-commit", "</span>");
         body.raw("</dd></div><div><dt>Last sync</dt><dd>");
         row.moment(body, "synced", "never");
-        body.raw("</dd></div><div class=\"long\"><dt>From</dt><dd><bdi>").text(&source.url).raw("</bdi></dd></div>");
+        body.raw("</dd></div><div class=\"long\"><dt>From</dt><dd><bdi>")
+            .text(&source.url)
+            .raw("</bdi></dd></div>");
     }
-    body.raw("<div class=\"long\"><dt>Directory</dt><dd><bdi>").text(benchmark.path.display()).raw("</bdi></dd></div>");
+    body.raw("<div class=\"long\"><dt>Directory</dt><dd><bdi>")
+        .text(benchmark.path.display())
+        .raw("</bdi></dd></div>");
     body.raw("</dl>");
     row.progress(body, "Progress of the sync");
     row.field(body, "<p class=\"done\"", "done", "</p>");
     row.field(body, "<p class=\"note\"", "notes", "</p>");
-    body.raw("<div class=\"problem\" data-field=\"problem\"").raw_if(!is_told(&row), " hidden").raw("><p class=\"reason\"><b>Not synced:</b> ");
+    body.raw("<div class=\"problem\" data-field=\"problem\"")
+        .raw_if(!is_told(&row), " hidden")
+        .raw("><p class=\"reason\"><b>Not synced:</b> ");
     row.field(body, "<span", "reason", "</span>");
     body.raw("</p>");
     row.field(body, "<p class=\"fix\"", "fix", "</p>");
@@ -128,7 +161,12 @@ fn row(known: &Known) -> Row {
             ("commit", commit.map_or(String::new(), |commit| commit[..commit.len().min(12)].to_owned())),
             ("no-commit", if commit.is_none() { "none".to_owned() } else { String::new() }),
             ("step", doing),
-            ("done", done.map_or(String::new(), |done| format!("{}, {}", done.words, super::html::moment(done.at)))),
+            (
+                "done",
+                done.map_or(String::new(), |done| {
+                    format!("{}, {}", done.words, super::html::moment(done.at))
+                }),
+            ),
             ("notes", done.map_or(String::new(), |done| done.notes.join("\n"))),
             ("reason", failure.map_or(String::new(), |failure| failure.reason.clone())),
             ("fix", fix),

@@ -41,7 +41,9 @@ pub(super) async fn form<T: DeserializeOwned>(desk: &Desk, request: Request) -> 
         return Err(refused("this form comes from another site"));
     }
     let (parts, body) = request.into_parts();
-    let bytes = read_body(body, LARGEST_FORM).await.map_err(|refusal| page::problem(refusal.status(), &refusal.reason()))?;
+    let bytes = read_body(body, LARGEST_FORM)
+        .await
+        .map_err(|refusal| page::problem(refusal.status(), &refusal.reason()))?;
     let form = Form::<T>::from_request(Request::from_parts(parts, Body::from(bytes)), &()).await;
     form.map(|Form(form)| form).map_err(|rejection| {
         let status = rejection.into_response().status();
@@ -82,9 +84,14 @@ mod tests {
         assert!(same(true, &[("origin", "https://evals.example:8443")]));
         assert!(same(true, &[]));
         for site in ["cross-site", "same-site", "none", ""] {
-            assert!(!same(true, &[("sec-fetch-site", site), ("origin", "https://evals.example:8443")]), "{site}");
+            assert!(
+                !same(true, &[("sec-fetch-site", site), ("origin", "https://evals.example:8443")]),
+                "{site}"
+            );
         }
-        for origin in ["null", "http://evals.example:8443", "https://evals.example", "https://evil.example:8443"] {
+        for origin in
+            ["null", "http://evals.example:8443", "https://evals.example", "https://evil.example:8443"]
+        {
             assert!(!same(true, &[("origin", origin)]), "{origin}");
         }
         assert!(same(false, &[("origin", "http://evals.example:8443")]));

@@ -135,6 +135,9 @@ mod tests {
 
     #[test]
     fn lengths_of_time() {
-        assert_eq!([-1, 0, 59, 61, 3600, 7384].map(length), ["0 s", "0 s", "59 s", "1 min 1 s", "1 h 0 min", "2 h 3 min"]);
+        assert_eq!(
+            [-1, 0, 59, 61, 3600, 7384].map(length),
+            ["0 s", "0 s", "59 s", "1 min 1 s", "1 h 0 min", "2 h 3 min"]
+        );
     }
 }

@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::Desk;
 use super::html::{Html, counted, in_url, length};
 use super::live::{self, Row};
 use super::page::{Screen, empty, missing, page};
 use super::session::Session;
-use super::Desk;
 use crate::serve::jobs::{Job, JobId, JobState, Progress};
 
 const ROWS: usize = 50;
@@ -44,12 +44,27 @@ pub(super) async fn list(State(desk): State<Desk>, session: Session, Query(asked
         body.add(&empty("No jobs yet", &words));
     } else {
         body.raw("<p class=\"lead\">").text(counted(total, "job", "jobs")).raw(", the newest first</p>");
-        body.raw("<ul class=\"rows\"").raw_if(number == 1, " data-live=\"/studio/live/jobs\" data-grows").raw(">");
+        body.raw("<ul class=\"rows\"")
+            .raw_if(number == 1, " data-live=\"/studio/live/jobs\" data-grows")
+            .raw(">");
         for job in &jobs {
             line(&mut body, &row(job));
         }
         body.raw("</ul><template id=\"new-row\">");
-        line(&mut body, &Row { id: String::new(), name: String::new(), word: String::new(), look: "plain", busy: false, percent: None, texts: Vec::new(), times: Vec::new(), href: None });
+        line(
+            &mut body,
+            &Row {
+                id: String::new(),
+                name: String::new(),
+                word: String::new(),
+                look: "plain",
+                busy: false,
+                percent: None,
+                texts: Vec::new(),
+                times: Vec::new(),
+                href: None,
+            },
+        );
         body.raw("</template>");
         pager(&mut body, number, total.div_ceil(ROWS));
     }
@@ -59,7 +74,9 @@ pub(super) async fn list(State(desk): State<Desk>, session: Session, Query(asked
 /// One job.
 pub(super) async fn show(State(desk): State<Desk>, session: Session, Path(id): Path<String>) -> Response {
     let found = id.parse::<JobId>().ok().and_then(|id| desk.app.jobs.get(&id));
-    let Some(job) = found else { return missing(&session, Some(Screen::Jobs), &format!("There is no job `{id}`.")) };
+    let Some(job) = found else {
+        return missing(&session, Some(Screen::Jobs), &format!("There is no job `{id}`."));
+    };
     let mut body = Html::new();
     one(&mut body, &job);
     page(&session, Screen::Jobs, &format!("{}: job {}", job.order.skill, job.job_id), &body)
@@ -71,13 +88,19 @@ pub(super) async fn live_list(State(desk): State<Desk>, session: Result<Session,
 }
 
 /// One job, for the script.
-pub(super) async fn live_one(State(desk): State<Desk>, session: Result<Session, Response>, Path(id): Path<String>) -> Response {
+pub(super) async fn live_one(
+    State(desk): State<Desk>,
+    session: Result<Session, Response>,
+    Path(id): Path<String>,
+) -> Response {
     let found = id.parse::<JobId>().ok().and_then(|id| desk.app.jobs.get(&id));
     live::answer(session, || found.iter().map(row).collect())
 }
 
 fn line(body: &mut Html, row: &Row) {
-    body.raw("<li class=\"row\" data-row=\"").text(&row.id).raw("\"><div class=\"what\"><a class=\"name\" data-field=\"name\" href=\"");
+    body.raw("<li class=\"row\" data-row=\"")
+        .text(&row.id)
+        .raw("\"><div class=\"what\"><a class=\"name\" data-field=\"name\" href=\"");
     body.text(row.href.as_deref().unwrap_or("#")).raw("\">").text(&row.name).raw("</a>");
     row.field(body, "<code", "job", "</code>");
     body.raw("</div>");
@@ -94,11 +117,17 @@ fn line(body: &mut Html, row: &Row) {
 fn one(body: &mut Html, job: &Job) {
     let (row, order) = (row(job), &job.order);
     body.raw("<p class=\"crumbs\"><a href=\"/studio/jobs\">Jobs</a></p><section class=\"single\" data-live=\"/studio/live/jobs/").text(in_url(job.job_id.as_str()));
-    body.raw("\"><div data-row=\"").text(&row.id).raw("\"><div class=\"head\"><h1><bdi>").text(&order.skill).raw("</bdi></h1>");
+    body.raw("\"><div data-row=\"")
+        .text(&row.id)
+        .raw("\"><div class=\"head\"><h1><bdi>")
+        .text(&order.skill)
+        .raw("</bdi></h1>");
     row.badge(body);
     body.raw("</div><p class=\"lead\"><code>").text(&job.job_id).raw("</code></p>");
     row.progress(body, "Calls that are done");
-    body.raw("<div class=\"problem\" data-field=\"problem\"").raw_if(row.texts.iter().all(|(name, text)| *name != "reason" || text.is_empty()), " hidden").raw(">");
+    body.raw("<div class=\"problem\" data-field=\"problem\"")
+        .raw_if(row.texts.iter().all(|(name, text)| *name != "reason" || text.is_empty()), " hidden")
+        .raw(">");
     row.field(body, "<p class=\"reason\"", "reason", "</p>");
     body.raw("</div><dl class=\"facts panel\"><div><dt>Started</dt><dd>");
     row.moment(body, "started", "");
@@ -106,14 +135,18 @@ fn one(body: &mut Html, job: &Job) {
     row.moment(body, "finished", "not yet");
     body.raw("</dd></div><div><dt>Took</dt><dd>");
     row.field(body, "<span", "took", "</span>");
-    body.raw("</dd></div><div><dt>Replicates</dt><dd>").text(order.replicates).raw("</dd></div><div><dt>Asked for</dt><dd>");
+    body.raw("</dd></div><div><dt>Replicates</dt><dd>")
+        .text(order.replicates)
+        .raw("</dd></div><div><dt>Asked for</dt><dd>");
     match &order.git_sha {
         Some(sha) => body.raw("<code>").text(sha).raw("</code>"),
         None => body.raw("the default branch"),
     };
     body.raw("</dd></div><div class=\"long\"><dt>Commit</dt><dd>");
     row.field(body, "<code", "commit", "</code>");
-    body.raw("</dd></div></dl><p><a href=\"/studio/leaderboard?skill=").text(in_url(&order.skill.to_string())).raw("\">This skill on the leaderboard</a></p></div></section>");
+    body.raw("</dd></div></dl><p><a href=\"/studio/leaderboard?skill=")
+        .text(in_url(&order.skill.to_string()))
+        .raw("\">This skill on the leaderboard</a></p></div></section>");
     if let JobState::Completed { summary, pull_request, warnings } = &job.state {
         completed(body, summary, pull_request.as_deref(), warnings);
     }
@@ -123,7 +156,11 @@ fn completed(body: &mut Html, summary: &Value, pull_request: Option<&str>, warni
     if let Some(url) = pull_request {
         // A reason to look twice: this text came from another server.
         if url.starts_with("https://") || url.starts_with("http://") {
-            body.raw("<p>Pull request: <a rel=\"noreferrer noopener\" href=\"").text(url).raw("\">").text(url).raw("</a></p>");
+            body.raw("<p>Pull request: <a rel=\"noreferrer noopener\" href=\"")
+                .text(url)
+                .raw("\">")
+                .text(url)
+                .raw("</a></p>");
         } else {
             body.raw("<p>Pull request: ").text(url).raw("</p>");
         }
@@ -139,10 +176,29 @@ fn completed(body: &mut Html, summary: &Value, pull_request: Option<&str>, warni
     if !entries.is_empty() {
         body.raw("<h2 id=\"outcome\">Outcome</h2><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"outcome\"><table><thead><tr><th scope=\"col\">Model</th><th scope=\"col\" class=\"number\">Accuracy</th><th scope=\"col\" class=\"number\">Reproducibility</th><th scope=\"col\" class=\"number\">Calls answered</th></tr></thead><tbody>");
         for entry in entries {
-            let text = |pointer: &str| entry.pointer(pointer).map(|value| value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)).unwrap_or_default();
-            let share = |pointer: &str| entry.pointer(pointer).and_then(Value::as_f64).map_or("–".to_owned(), |share| format!("{:.1} %", share * 100.0));
-            body.raw("<tr><th scope=\"row\"><bdi>").text(text("/model")).raw("</bdi></th><td class=\"number\">").text(share("/accuracy/score")).raw("</td><td class=\"number\">");
-            body.text(share("/reproducibility/score")).raw("</td><td class=\"number\">").text(text("/calls/ok")).raw(" of ").text(text("/calls/attempted")).raw("</td></tr>");
+            let text = |pointer: &str| {
+                entry
+                    .pointer(pointer)
+                    .map(|value| value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned))
+                    .unwrap_or_default()
+            };
+            let share = |pointer: &str| {
+                entry
+                    .pointer(pointer)
+                    .and_then(Value::as_f64)
+                    .map_or("–".to_owned(), |share| format!("{:.1} %", share * 100.0))
+            };
+            body.raw("<tr><th scope=\"row\"><bdi>")
+                .text(text("/model"))
+                .raw("</bdi></th><td class=\"number\">")
+                .text(share("/accuracy/score"))
+                .raw("</td><td class=\"number\">");
+            body.text(share("/reproducibility/score"))
+                .raw("</td><td class=\"number\">")
+                .text(text("/calls/ok"))
+                .raw(" of ")
+                .text(text("/calls/attempted"))
+                .raw("</td></tr>");
         }
         body.raw("</tbody></table></div>");
     }
@@ -178,12 +234,20 @@ fn row(job: &Job) -> Row {
         word: word.to_owned(),
         look,
         busy: job.state.is_open(),
-        percent: progress.filter(|progress| progress.total > 0).map(|Progress { done, total }| done * 100 / total),
+        percent: progress
+            .filter(|progress| progress.total > 0)
+            .map(|Progress { done, total }| done * 100 / total),
         texts: vec![
             ("job", job.job_id.as_str().to_owned()),
-            ("step", progress.map_or(String::new(), |Progress { done, total }| format!("{done} of {total} calls"))),
+            (
+                "step",
+                progress.map_or(String::new(), |Progress { done, total }| format!("{done} of {total} calls")),
+            ),
             ("took", length(until.as_second() - job.started_at.as_second())),
-            ("commit", job.prompt_commit().map_or("not known yet".to_owned(), |commit| commit.as_str().to_owned())),
+            (
+                "commit",
+                job.prompt_commit().map_or("not known yet".to_owned(), |commit| commit.as_str().to_owned()),
+            ),
             ("brief", brief),
             ("reason", reason),
         ],

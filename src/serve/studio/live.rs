@@ -41,9 +41,22 @@ impl Row {
     }
 
     /// A text that the script can change, hidden while it is empty.
-    pub(super) fn field(&self, out: &mut Html, before: &'static str, name: &'static str, after: &'static str) {
+    pub(super) fn field(
+        &self,
+        out: &mut Html,
+        before: &'static str,
+        name: &'static str,
+        after: &'static str,
+    ) {
         let text = self.of(name);
-        out.raw(before).raw(" data-field=\"").raw(name).raw("\"").raw_if(text.is_empty(), " hidden").raw(">").message(text).raw(after);
+        out.raw(before)
+            .raw(" data-field=\"")
+            .raw(name)
+            .raw("\"")
+            .raw_if(text.is_empty(), " hidden")
+            .raw(">")
+            .message(text)
+            .raw(after);
     }
 
     /// The same for a moment, with its label.
@@ -59,12 +72,20 @@ impl Row {
 
     /// The state.
     pub(super) fn badge(&self, out: &mut Html) {
-        out.raw("<span class=\"badge\" data-field=\"word\" data-look=\"").raw(self.look).raw("\">").text(&self.word).raw("</span>");
+        out.raw("<span class=\"badge\" data-field=\"word\" data-look=\"")
+            .raw(self.look)
+            .raw("\">")
+            .text(&self.word)
+            .raw("</span>");
     }
 
     /// How far it is; hidden while nothing runs.
     pub(super) fn progress(&self, out: &mut Html, label: &'static str) {
-        out.raw("<div class=\"going\" data-field=\"going\"").raw_if(!self.busy, " hidden").raw("><progress aria-label=\"").raw(label).raw("\" max=\"100\"");
+        out.raw("<div class=\"going\" data-field=\"going\"")
+            .raw_if(!self.busy, " hidden")
+            .raw("><progress aria-label=\"")
+            .raw(label)
+            .raw("\" max=\"100\"");
         if let Some(percent) = self.percent {
             out.raw(" value=\"").text(percent).raw("\"");
         }

@@ -78,7 +78,8 @@ pub(super) fn redirect(to: &str) -> Response {
 
 /// Answers with a document of this policy.
 pub(super) fn document(status: StatusCode, policy: &str, html: String) -> Response {
-    let value = |text: &str| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("default-src 'none'"));
+    let value =
+        |text: &str| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("default-src 'none'"));
     let headers: [(HeaderName, HeaderValue); 4] = [
         (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
         (CONTENT_SECURITY_POLICY, value(policy)),
@@ -111,13 +112,18 @@ fn frame(session: Option<&Session>, screen: Option<Screen>, title: &str, body: &
         page.raw("<nav aria-label=\"Screens\"><ul>");
         for each in Screen::ALL {
             page.raw("<li><a href=\"").raw(each.path()).raw("\"");
-            page.raw_if(Some(each) == screen, " aria-current=\"page\"").raw(">").raw(each.name()).raw("</a></li>");
+            page.raw_if(Some(each) == screen, " aria-current=\"page\"")
+                .raw(">")
+                .raw(each.name())
+                .raw("</a></li>");
         }
         page.raw("</ul></nav><form method=\"post\" action=\"/studio/logout\">").add(&csrf_field(session));
         page.raw("<button class=\"quiet\">Sign out</button></form>");
     }
     page.raw("</div></header>\n<main id=\"main\" class=\"wide\" tabindex=\"-1\">\n").add(body);
-    page.raw("\n</main>\n<footer class=\"wide\">run-evals ").raw(env!("CARGO_PKG_VERSION")).raw("</footer>\n");
+    page.raw("\n</main>\n<footer class=\"wide\">run-evals ")
+        .raw(env!("CARGO_PKG_VERSION"))
+        .raw("</footer>\n");
     page.raw("<p id=\"said\" class=\"unseen\" role=\"status\"></p>\n</body>\n</html>\n");
     page
 }

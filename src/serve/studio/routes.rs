@@ -14,7 +14,10 @@ use super::{Desk, Studio, assets, benchmarks, jobs, leaderboard, login, runs};
 use crate::serve::{App, Refusal};
 
 /// The page, ready to be merged into the service.
-pub(in crate::serve) fn routes<S: Clone + Send + Sync + 'static>(app: &Arc<App>, studio: &Arc<Studio>) -> Router<S> {
+pub(in crate::serve) fn routes<S: Clone + Send + Sync + 'static>(
+    app: &Arc<App>,
+    studio: &Arc<Studio>,
+) -> Router<S> {
     let desk = Desk { app: Arc::clone(app), studio: Arc::clone(studio) };
     Router::new()
         .route("/", reads(get(|| async { redirect("/studio") })))

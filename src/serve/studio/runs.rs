@@ -35,7 +35,9 @@ pub(super) async fn list(State(desk): State<Desk>, session: Session, Query(asked
     let studio = Arc::clone(&desk.studio);
     let found = tokio::task::spawn_blocking(move || studio.shelf.list()).await.unwrap_or_default();
     for problem in &found.problems {
-        body.raw("<section class=\"problem\" role=\"alert\"><p class=\"reason\">").message(problem).raw("</p></section>");
+        body.raw("<section class=\"problem\" role=\"alert\"><p class=\"reason\">")
+            .message(problem)
+            .raw("</p></section>");
     }
     let mut words = Html::new();
     if !desk.studio.shelf.is_named() {
@@ -47,7 +49,9 @@ pub(super) async fn list(State(desk): State<Desk>, session: Session, Query(asked
     } else {
         let pages = found.runs.len().div_ceil(ROWS);
         let number = asked.page.parse::<usize>().unwrap_or(1).clamp(1, pages);
-        body.raw("<p class=\"lead\">").text(counted(found.runs.len(), "run", "runs")).raw(", the newest first</p><ul class=\"rows\">");
+        body.raw("<p class=\"lead\">")
+            .text(counted(found.runs.len(), "run", "runs"))
+            .raw(", the newest first</p><ul class=\"rows\">");
         for run in found.runs.iter().skip((number - 1) * ROWS).take(ROWS) {
             line(&mut body, run);
         }
@@ -75,7 +79,11 @@ pub(super) async fn report(State(desk): State<Desk>, session: Session, Path(id):
         studio.shelf.open(&wanted).map(|read| {
             read.map(|results| {
                 let mut evaluation = assess(results.suite.clone(), &results.trials);
-                judge(&mut evaluation, &results.trials, &Gate { fail_on: BTreeSet::new(), min_pass_rate: None });
+                judge(
+                    &mut evaluation,
+                    &results.trials,
+                    &Gate { fail_on: BTreeSet::new(), min_pass_rate: None },
+                );
                 render_html(&evaluation, &results, None)
             })
         })
@@ -84,7 +92,8 @@ pub(super) async fn report(State(desk): State<Desk>, session: Session, Path(id):
     match tokio::task::spawn_blocking(make).await {
         // In a sandbox, the report is of no origin: even a script that got into it would have no session.
         Ok(Some(Ok(html))) => {
-            let policy = format!("{}; frame-ancestors 'none'; sandbox allow-scripts allow-downloads", html_policy());
+            let policy =
+                format!("{}; frame-ancestors 'none'; sandbox allow-scripts allow-downloads", html_policy());
             document(StatusCode::OK, &policy, html)
         }
         Ok(Some(Err(failure))) => {
@@ -102,7 +111,9 @@ pub(super) async fn report(State(desk): State<Desk>, session: Session, Path(id):
 
 fn line(body: &mut Html, run: &Run) {
     let Told { suite, complete, passed, score, requests, targets } = &run.told;
-    body.raw("<li class=\"row\"><div class=\"what\"><a class=\"name\" href=\"/studio/runs/").text(in_url(&run.id)).raw("\"><bdi>");
+    body.raw("<li class=\"row\"><div class=\"what\"><a class=\"name\" href=\"/studio/runs/")
+        .text(in_url(&run.id))
+        .raw("\"><bdi>");
     body.text(suite.as_deref().unwrap_or(&run.name)).raw("</bdi></a>");
     if suite.is_some() {
         body.raw("<code>").text(&run.name).raw("</code>");
@@ -122,7 +133,9 @@ fn line(body: &mut Html, run: &Run) {
     body.raw("<span class=\"soft\">");
     let mut parts = Vec::new();
     parts.extend(score.map(|score| format!("score {score:.3}")));
-    parts.extend(requests.map(|count| counted(usize::try_from(count).unwrap_or(usize::MAX), "request", "requests")));
+    parts.extend(
+        requests.map(|count| counted(usize::try_from(count).unwrap_or(usize::MAX), "request", "requests")),
+    );
     parts.extend((!targets.is_empty()).then(|| targets.join(", ")));
     body.text(parts.join(" · ")).raw("</span></div></li>");
 }

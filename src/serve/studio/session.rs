@@ -57,7 +57,9 @@ impl Sessions {
     /// The session of a cookie, if one of the keys has signed it, its time is not over, and nobody has signed out of it.
     pub(super) fn of(&self, cookie: &str, keys: &[[u8; 32]], now: Timestamp) -> Option<Session> {
         let mut parts = cookie.split('.');
-        let (Some(expires), Some(id), Some(mac), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
+        let (Some(expires), Some(id), Some(mac), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
             return None;
         };
         let (expires, mac): (i64, _) = (expires.parse().ok()?, hex::decode(mac).ok()?);
@@ -166,7 +168,16 @@ mod tests {
             forged[place] = if forged[place] == b'1' { b'2' } else { b'1' };
             assert_eq!(sessions.of(std::str::from_utf8(&forged).unwrap(), &KEYS, at(0)), None, "{place}");
         }
-        for text in ["", ".", "..", "...", "1.2.3", "9999999999.x.", &cookie[..cookie.len() - 2], &format!("{cookie}.")] {
+        for text in [
+            "",
+            ".",
+            "..",
+            "...",
+            "1.2.3",
+            "9999999999.x.",
+            &cookie[..cookie.len() - 2],
+            &format!("{cookie}."),
+        ] {
             assert_eq!(sessions.of(text, &KEYS, at(0)), None, "{text}");
         }
     }
@@ -187,7 +198,16 @@ mod tests {
     #[test]
     fn only_own_paths_are_places_to_return_to() {
         assert!(is_own_path("/studio/leaderboard?skill=a&page=2"));
-        for path in ["", "/", "/studio", "//evil.example/studio/", "/studio/\\evil", "https://evil.example/studio/", "/studio/\n", "/jobs"] {
+        for path in [
+            "",
+            "/",
+            "/studio",
+            "//evil.example/studio/",
+            "/studio/\\evil",
+            "https://evil.example/studio/",
+            "/studio/\n",
+            "/jobs",
+        ] {
             assert!(!is_own_path(path), "{path}");
         }
     }

@@ -71,11 +71,15 @@ pub(super) struct Found {
 impl Shelf {
     pub(super) fn new(places: Vec<String>) -> Self {
         let place = |named: String| {
-            if Path::new(&named).is_dir() || named.contains('/') && !named.contains(':') && Path::new(&named).is_absolute() {
+            if Path::new(&named).is_dir()
+                || named.contains('/') && !named.contains(':') && Path::new(&named).is_absolute()
+            {
                 return Place::Directory(PathBuf::from(named));
             }
             match named.split_once(':') {
-                Some((git_ref, folder)) => Place::Branch { git_ref: git_ref.to_owned(), folder: folder.trim_matches('/').to_owned() },
+                Some((git_ref, folder)) => {
+                    Place::Branch { git_ref: git_ref.to_owned(), folder: folder.trim_matches('/').to_owned() }
+                }
                 None if is_ref(&named) => Place::Branch { git_ref: named, folder: String::new() },
                 None => Place::Directory(PathBuf::from(named)),
             }
@@ -124,14 +128,17 @@ impl Shelf {
                 folders.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
             }
         }
-        let mut runs: Vec<Run> = folders.into_iter().filter_map(|(name, path)| self.one(number, name, path)).collect();
+        let mut runs: Vec<Run> =
+            folders.into_iter().filter_map(|(name, path)| self.one(number, name, path)).collect();
         runs.sort_by_key(|run| std::cmp::Reverse(run.at));
         runs.truncate(MOST_RUNS);
         Ok(runs)
     }
 
     fn one(&self, number: usize, name: String, path: PathBuf) -> Option<Run> {
-        let changed = ["scores.jsonl", "responses.jsonl"].iter().find_map(|file| path.join(file).metadata().ok()?.modified().ok())?;
+        let changed = ["scores.jsonl", "responses.jsonl"]
+            .iter()
+            .find_map(|file| path.join(file).metadata().ok()?.modified().ok())?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let told = match known.get(&path) {
             Some((of, told)) if *of == changed => told.clone(),
@@ -144,8 +151,18 @@ impl Shelf {
                 told
             }
         };
-        let name = if name == "." { path.file_name().map_or(name, |name| name.to_string_lossy().into_owned()) } else { name };
-        Some(Run { id: format!("{number}~{name}"), name, at: Timestamp::try_from(changed).ok(), told, folder: Folder::Disk(path) })
+        let name = if name == "." {
+            path.file_name().map_or(name, |name| name.to_string_lossy().into_owned())
+        } else {
+            name
+        };
+        Some(Run {
+            id: format!("{number}~{name}"),
+            name,
+            at: Timestamp::try_from(changed).ok(),
+            told,
+            folder: Folder::Disk(path),
+        })
     }
 }
 
@@ -212,6 +229,9 @@ fn told(bytes: &[u8]) -> Told {
         passed: summary.get("passed").and_then(Value::as_bool),
         score: summary.get("score").and_then(Value::as_f64),
         requests: (!requests.is_empty()).then(|| requests.iter().sum()),
-        targets: targets.iter().filter_map(|target| Some(target.get("target")?.as_str()?.to_owned())).collect(),
+        targets: targets
+            .iter()
+            .filter_map(|target| Some(target.get("target")?.as_str()?.to_owned()))
+            .collect(),
     }
 }

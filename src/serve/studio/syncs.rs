@@ -78,7 +78,13 @@ pub(super) enum Pressed {
 impl Syncs {
     pub(super) fn new(registry: Option<PathBuf>, allow_local: bool, env: Env) -> Self {
         let options = Options { env, allow_local, ..Options::default() };
-        Self { registry, options, seen: Mutex::default(), places: Semaphore::new(AT_ONCE), looks: Semaphore::new(AT_ONCE) }
+        Self {
+            registry,
+            options,
+            seen: Mutex::default(),
+            places: Semaphore::new(AT_ONCE),
+            looks: Semaphore::new(AT_ONCE),
+        }
     }
 
     /// What is known, in the order of the registry. The first to ask waits for the registry, nobody waits for git.
@@ -108,7 +114,9 @@ impl Syncs {
             Some(Ok(found)) => found.iter().find(|benchmark| benchmark.id == id).cloned(),
             _ => None,
         };
-        let Some(benchmark) = found.filter(|benchmark| benchmark.source.is_some()) else { return Pressed::Nothing };
+        let Some(benchmark) = found.filter(|benchmark| benchmark.source.is_some()) else {
+            return Pressed::Nothing;
+        };
         {
             let mut seen = self.lock();
             if seen.running.contains_key(id) {
@@ -144,10 +152,14 @@ impl Syncs {
         seen.statuses.insert(id.clone(), status);
         match result {
             Ok(synced) => {
-                let short = |commit: &Option<String>| commit.as_deref().map_or("", |commit| &commit[..commit.len().min(7)]).to_owned();
+                let short = |commit: &Option<String>| {
+                    commit.as_deref().map_or("", |commit| &commit[..commit.len().min(7)]).to_owned()
+                };
                 let words = match synced.change {
                     Change::Cloned => format!("Cloned at {}", short(&synced.commit)),
-                    Change::Updated => format!("Updated from {} to {}", short(&synced.from), short(&synced.commit)),
+                    Change::Updated => {
+                        format!("Updated from {} to {}", short(&synced.from), short(&synced.commit))
+                    }
                     Change::Unchanged | Change::Local => "Nothing new".to_owned(),
                 };
                 tracing::info!(benchmark = id, commit = synced.commit, "synced");
@@ -165,9 +177,10 @@ impl Syncs {
         let read = move || Registry::find(this.registry.as_deref(), &this.options.env);
         let found = match tokio::task::spawn_blocking(read).await {
             Ok(Ok((registry, _))) => Ok(registry.benchmarks),
-            Ok(Err(failure)) => {
-                Err(Unreadable { reason: failure.to_string(), hint: failure.hint_text().map(ToOwned::to_owned) })
-            }
+            Ok(Err(failure)) => Err(Unreadable {
+                reason: failure.to_string(),
+                hint: failure.hint_text().map(ToOwned::to_owned),
+            }),
             Err(error) => Err(Unreadable { reason: error.to_string(), hint: None }),
         };
         self.lock().found = Some(found);

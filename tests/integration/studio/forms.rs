@@ -32,11 +32,18 @@ fn a_form_of_another_session_or_site_is_refused_and_does_nothing() {
     }
     assert!(!scene.workspace.path("benchmarks/refunds").exists(), "a refused form has synced");
     // Another site cannot sign anybody in, either.
-    let answer = studio.stranger().post("/studio/login", &[("Sec-Fetch-Site", "cross-site")], &[("token", super::scene::TOKEN)]);
+    let answer = studio.stranger().post(
+        "/studio/login",
+        &[("Sec-Fetch-Site", "cross-site")],
+        &[("token", super::scene::TOKEN)],
+    );
     assert!(answer.expect(403).header("set-cookie").is_none());
     visitor.get(SYNC).expect(405);
     // Without a session, the door; with everything right, it works.
-    assert_eq!(studio.stranger().post(SYNC, &[], &[("csrf", &ours)]).expect(303).header("location"), Some("/studio/login"));
+    assert_eq!(
+        studio.stranger().post(SYNC, &[], &[("csrf", &ours)]).expect(303).header("location"),
+        Some("/studio/login")
+    );
     let headers = [("Origin", own.as_str()), ("Sec-Fetch-Site", "same-origin")];
     visitor.post(SYNC, &headers, &[("csrf", &ours)]).expect(303);
     wait_for("the clone", || scene.workspace.path("benchmarks/refunds/EVAL.yaml").exists());
@@ -60,11 +67,18 @@ fn a_sync_without_javascript_shows_the_new_commit_and_a_failed_one_its_fix() {
     let scene = Scene::new();
     let first = scene.upstream("refunds");
     scene.upstream("contracts");
-    scene.registry(&[("refunds", "Refunds", true), ("contracts", "Contracts", true), ("notes", "Notes", false)]);
+    scene.registry(&[
+        ("refunds", "Refunds", true),
+        ("contracts", "Contracts", true),
+        ("notes", "Notes", false),
+    ]);
     let studio = scene.start(&[]);
     let visitor = studio.visitor();
     let page = visitor.get("/studio/benchmarks").expect(200).body;
-    assert!(page.contains("3 benchmarks, 2 from git") && page.contains("<h2><bdi>Notes</bdi></h2>"), "{page}");
+    assert!(
+        page.contains("3 benchmarks, 2 from git") && page.contains("<h2><bdi>Notes</bdi></h2>"),
+        "{page}"
+    );
     assert_eq!(page.matches("/sync\"").count(), 2, "only those from git have a button");
 
     synced(&visitor, "refunds", &first);

@@ -40,11 +40,19 @@ fn pages_ask_nobody_else_and_have_nothing_inline() {
         assert_eq!(page.header("cache-control"), Some("no-store"), "{path}");
         assert_eq!(page.header("referrer-policy"), Some("same-origin"), "{path}");
         for inline in [" style=", "<style", " onclick", " onload", "javascript:", "http://", "https://"] {
-            let of_data = inline.starts_with("http") && page.body.matches(inline).count() == page.body.matches(&format!("<bdi>{inline}")).count();
+            let of_data = inline.starts_with("http")
+                && page.body.matches(inline).count() == page.body.matches(&format!("<bdi>{inline}")).count();
             assert!(of_data || !page.body.contains(inline), "{path}: {inline}");
         }
-        assert_eq!(page.body.matches("<script").count(), page.body.matches("<script src=\"/studio/script-").count(), "{path}");
-        assert!(page.body.contains("<html lang=\"en\">") && page.body.contains(" · run-evals studio</title>"), "{path}");
+        assert_eq!(
+            page.body.matches("<script").count(),
+            page.body.matches("<script src=\"/studio/script-").count(),
+            "{path}"
+        );
+        assert!(
+            page.body.contains("<html lang=\"en\">") && page.body.contains(" · run-evals studio</title>"),
+            "{path}"
+        );
         assert!(page.body.len() < 200_000, "{path}: {} bytes", page.body.len());
     }
     let titles: std::collections::BTreeSet<&str> =
@@ -52,12 +60,18 @@ fn pages_ask_nobody_else_and_have_nothing_inline() {
     assert_eq!(titles.len(), pages.len(), "{titles:?}");
 
     let page = &pages[0].1.body;
-    for (before, kind) in [("<link rel=\"stylesheet\" href=\"", "text/css; charset=utf-8"), ("<script src=\"", "text/javascript; charset=utf-8")] {
+    for (before, kind) in [
+        ("<link rel=\"stylesheet\" href=\"", "text/css; charset=utf-8"),
+        ("<script src=\"", "text/javascript; charset=utf-8"),
+    ] {
         let file = studio.stranger().get(super::visitor::between(page, before, "\"")).expect(200);
         assert_eq!(file.header("content-type"), Some(kind));
         assert_eq!(file.header("cache-control"), Some("public, max-age=31536000, immutable"));
     }
-    assert_eq!(studio.stranger().get("/studio/icon.svg").expect(200).header("content-type"), Some("image/svg+xml"));
+    assert_eq!(
+        studio.stranger().get("/studio/icon.svg").expect(200).header("content-type"),
+        Some("image/svg+xml")
+    );
 }
 
 #[test]
@@ -69,9 +83,19 @@ fn the_report_of_a_run_is_a_document_in_a_sandbox() {
     let path = super::visitor::between(&list, "class=\"name\" href=\"", "\"");
     let report = visitor.get(path).expect(200);
     let policy = report.header("content-security-policy").unwrap();
-    assert!(policy.starts_with("default-src 'none'; script-src 'sha256-") && policy.ends_with("; frame-ancestors 'none'; sandbox allow-scripts allow-downloads"), "{policy}");
+    assert!(
+        policy.starts_with("default-src 'none'; script-src 'sha256-")
+            && policy.ends_with("; frame-ancestors 'none'; sandbox allow-scripts allow-downloads"),
+        "{policy}"
+    );
     assert!(report.body.contains("<title>planets</title>") && report.body.contains("mars"));
-    for path in ["/studio/runs/0~..", "/studio/runs/0~..%2Fstate", "/studio/runs/1~nightly", "/studio/runs/nightly", "/studio/runs/0~%00"] {
+    for path in [
+        "/studio/runs/0~..",
+        "/studio/runs/0~..%2Fstate",
+        "/studio/runs/1~nightly",
+        "/studio/runs/nightly",
+        "/studio/runs/0~%00",
+    ] {
         visitor.get(path).expect(404);
     }
     studio.stranger().get(path).expect(303);
@@ -81,7 +105,18 @@ fn the_report_of_a_run_is_a_document_in_a_sandbox() {
 fn the_page_can_be_left_out() {
     let scene = scene();
     scene.workspace.write_target("http://127.0.0.1:9/v1", "");
-    let args = ["serve", "--listen", "127.0.0.1:0", "--auth-token-file", "tokens", "--state", "other", "--library", "library", "--no-publish"];
+    let args = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--auth-token-file",
+        "tokens",
+        "--state",
+        "other",
+        "--library",
+        "library",
+        "--no-publish",
+    ];
     let with = super::scene::Studio::spawn(&scene.workspace, &args);
     let visitor = with.visitor();
     let page = visitor.get("/studio/leaderboard").expect(200).body;
@@ -93,5 +128,16 @@ fn the_page_can_be_left_out() {
         without.stranger().get(path).expect(404);
     }
     let alone = scene.start(&[]);
-    alone.stranger().send("POST", "/evaluate", &[("Authorization", &format!("Bearer {}", super::scene::TOKEN)), ("Content-Type", "application/json")], "{\"skill_name\":\"letters\"}").expect(503);
+    alone
+        .stranger()
+        .send(
+            "POST",
+            "/evaluate",
+            &[
+                ("Authorization", &format!("Bearer {}", super::scene::TOKEN)),
+                ("Content-Type", "application/json"),
+            ],
+            "{\"skill_name\":\"letters\"}",
+        )
+        .expect(503);
 }

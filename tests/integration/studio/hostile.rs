@@ -6,7 +6,8 @@ use super::scene::{Scene, entry, git, job, wait_for};
 use crate::support::{Came, Results};
 
 const EVIL: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u{202e}";
-const SHOWN: &str = "&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&gt;&lt;img src=x onerror=alert(1)&gt;\\u{202e}";
+const SHOWN: &str =
+    "&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&gt;&lt;img src=x onerror=alert(1)&gt;\\u{202e}";
 
 fn inert(page: &str, times: usize, what: &str) {
     for obeyed in ["<script>", "<img src=x", "\u{202e}"] {
@@ -29,10 +30,14 @@ fn names_and_reasons_are_shown_and_not_obeyed() {
     );
     scene.jobs(&[
         job(1, "letters", &json!({"state": "failed", "reason": format!("{EVIL}\nsecond line `{EVIL}`")})),
-        job(2, "letters", &json!({
-            "state": "completed", "pull_request": "javascript:alert(1)", "warnings": [EVIL],
-            "summary": {"entries": [{"model": EVIL, "accuracy": {"score": 0.5}}], "note": EVIL},
-        })),
+        job(
+            2,
+            "letters",
+            &json!({
+                "state": "completed", "pull_request": "javascript:alert(1)", "warnings": [EVIL],
+                "summary": {"entries": [{"model": EVIL, "accuracy": {"score": 0.5}}], "note": EVIL},
+            }),
+        ),
     ]);
     let library = scene.workspace.path("library");
     std::fs::create_dir_all(&library).unwrap();
@@ -56,7 +61,8 @@ fn names_and_reasons_are_shown_and_not_obeyed() {
     // The registry of models writes such characters out before they get here.
     let page = visitor.get("/studio/leaderboard?skill=letters").body;
     inert(&page, 1, "leaderboard");
-    let page = visitor.get(&format!("/studio/leaderboard?skill={encoded}&model={encoded}&page={encoded}")).body;
+    let page =
+        visitor.get(&format!("/studio/leaderboard?skill={encoded}&model={encoded}&page={encoded}")).body;
     inert(&page, 0, "a filter");
     let page = visitor.get("/studio/runs").body;
     inert(&page, 1, "runs");

@@ -21,15 +21,23 @@ fn filters_and_pages_are_addresses() {
     assert!(all.contains("1–50 of 144") && all.contains("Page 1 of 3"));
     let next = between(&all, "rel=\"next\" href=\"", "#").replace("&amp;", "&");
     assert_eq!(next, "/studio/leaderboard?page=2&entries=all");
-    let (second, third) = (visitor.get(&next).body, visitor.get("/studio/leaderboard?page=3&entries=all").body);
+    let (second, third) =
+        (visitor.get(&next).body, visitor.get("/studio/leaderboard?page=3&entries=all").body);
     assert_eq!((rows(&second).len(), rows(&third).len()), (50, 44));
     for far in ["4", "99999999999999999999", "0", "-1", "x"] {
-        assert!(!rows(&visitor.get(&format!("/studio/leaderboard?entries=all&page={far}")).expect(200).body).is_empty());
+        assert!(
+            !rows(&visitor.get(&format!("/studio/leaderboard?entries=all&page={far}")).expect(200).body)
+                .is_empty()
+        );
     }
 
-    let one = visitor.get("/studio/leaderboard?skill=letters&model=meadow%2Fquill-3&entries=all").expect(200).body;
+    let one =
+        visitor.get("/studio/leaderboard?skill=letters&model=meadow%2Fquill-3&entries=all").expect(200).body;
     assert_eq!(rows(&one), vec!["letters meadow/quill-3"; 8]);
-    assert!(one.contains("<option value=\"letters\" selected>") && one.contains("<option value=\"meadow/quill-3\" selected>"));
+    assert!(
+        one.contains("<option value=\"letters\" selected>")
+            && one.contains("<option value=\"meadow/quill-3\" selected>")
+    );
     let none = visitor.get("/studio/leaderboard?skill=nothing").expect(200).body;
     assert!(none.contains("No entry fits") && rows(&none).is_empty());
     // Models beyond those that can be told apart are named, not drawn.
@@ -63,5 +71,6 @@ fn the_file_is_read_again_when_it_changes_and_its_faults_are_told() {
 /// The skill and model of each row of the table.
 fn rows(page: &str) -> Vec<String> {
     let rows = page.split("<tr data-skill=\"").skip(1);
-    rows.map(|row| format!("{} {}", row.split('"').next().unwrap(), between(row, "data-model=\"", "\""))).collect()
+    rows.map(|row| format!("{} {}", row.split('"').next().unwrap(), between(row, "data-model=\"", "\"")))
+        .collect()
 }

@@ -38,9 +38,7 @@ impl Scene {
     }
 
     pub(crate) fn write_tokens(&self, text: &str) {
-        use std::os::unix::fs::PermissionsExt as _;
-        self.workspace.write("tokens", text);
-        std::fs::set_permissions(self.workspace.path("tokens"), std::fs::Permissions::from_mode(0o600)).unwrap();
+        write_tokens(&self.workspace, text);
     }
 
     /// A repository with a first commit.
@@ -65,7 +63,8 @@ impl Scene {
         let entries: Vec<Value> = benchmarks
             .iter()
             .map(|(id, name, from_git)| {
-                let mut entry = json!({"id": id, "name": name, "path": self.workspace.path(&format!("benchmarks/{id}"))});
+                let mut entry =
+                    json!({"id": id, "name": name, "path": self.workspace.path(&format!("benchmarks/{id}"))});
                 if *from_git {
                     entry["source"] = json!({"url": self.workspace.path(&format!("up/{id}")), "ref": "main"});
                 }
@@ -86,7 +85,12 @@ impl Scene {
                 self.workspace.write("library/prompt.md", number.to_string());
                 git(&library, &["add", "."]);
                 let message = number.to_string();
-                run(Command::new("git").args(["commit", "--quiet", "--message", &message]).env("GIT_COMMITTER_DATE", &date), &library);
+                run(
+                    Command::new("git")
+                        .args(["commit", "--quiet", "--message", &message])
+                        .env("GIT_COMMITTER_DATE", &date),
+                    &library,
+                );
                 git(&library, &["rev-parse", "HEAD"])
             })
             .collect();
@@ -116,8 +120,21 @@ impl Scene {
 
     pub(crate) fn start(&self, more: &[&str]) -> Studio {
         let args = [
-            "serve", "--studio", "--listen", "127.0.0.1:0", "--auth-token-file", "tokens", "--state", "state", "--registry",
-            "benchmarks.yaml", "--allow-local", "--leaderboard", "library/leaderboard.json", "--runs", "runs",
+            "serve",
+            "--studio",
+            "--listen",
+            "127.0.0.1:0",
+            "--auth-token-file",
+            "tokens",
+            "--state",
+            "state",
+            "--registry",
+            "benchmarks.yaml",
+            "--allow-local",
+            "--leaderboard",
+            "library/leaderboard.json",
+            "--runs",
+            "runs",
         ];
         std::fs::create_dir_all(self.workspace.path("runs")).unwrap();
         Studio::spawn(&self.workspace, &[&args[..], more].concat())
@@ -132,7 +149,10 @@ impl Studio {
         loop {
             let Some(Ok(line)) = lines.next() else { panic!("it did not start: {}", stderr.lock().unwrap()) };
             stderr.lock().unwrap().push_str(&format!("{line}\n"));
-            let Some((_, address)) = line.strip_prefix("listening on ").and_then(|url| url.split_once("://")) else { continue };
+            let Some((_, address)) = line.strip_prefix("listening on ").and_then(|url| url.split_once("://"))
+            else {
+                continue;
+            };
             let (address, more) = (address.to_owned(), Arc::clone(&stderr));
             std::thread::spawn(move || {
                 for line in lines.map_while(Result::ok) {
@@ -171,6 +191,13 @@ impl Drop for Studio {
     }
 }
 
+/// `tokens`, for the owner alone.
+pub(crate) fn write_tokens(workspace: &Workspace, text: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    workspace.write("tokens", text);
+    std::fs::set_permissions(workspace.path("tokens"), std::fs::Permissions::from_mode(0o600)).unwrap();
+}
+
 /// A job of the journal in this state.
 pub(crate) fn job(number: usize, skill: &str, state: &Value) -> Value {
     let mut job = json!({
@@ -185,7 +212,8 @@ pub(crate) fn job(number: usize, skill: &str, state: &Value) -> Value {
 /// An entry whose figures belong together: so many of 360 fields are right.
 pub(crate) fn entry(skill: &str, version: &str, commit: &str, model: &str, right: u64) -> Value {
     let share = |part: u64, whole: u64| (part as f64 / whole as f64 * 10_000.0).round_ties_even() / 10_000.0;
-    let around = |share: f64| [((share - 0.04) * 1e4).round() / 1e4, ((share + 0.03).min(1.0) * 1e4).round() / 1e4];
+    let around =
+        |share: f64| [((share - 0.04) * 1e4).round() / 1e4, ((share + 0.03).min(1.0) * 1e4).round() / 1e4];
     let (accuracy, alike) = (share(right, 360), share(342, 360));
     let digest = |letter: &str| letter.repeat(64);
     let cases: Vec<Value> = (0..12)

@@ -25,7 +25,11 @@ fn empty_screens_say_what_to_do_next() {
         &["serve", "--studio", "--listen", "127.0.0.1:0", "--auth-token-file", "tokens", "--state", "other"],
     );
     let visitor = bare.visitor();
-    for (screen, words) in [("benchmarks", "there is no registry"), ("leaderboard", "--leaderboard FILE"), ("runs", "--runs DIR")] {
+    for (screen, words) in [
+        ("benchmarks", "there is no registry"),
+        ("leaderboard", "--leaderboard FILE"),
+        ("runs", "--runs DIR"),
+    ] {
         let page = visitor.get(&format!("/studio/{screen}")).expect(200).body;
         assert!(page.contains(words), "{screen}: {page}");
     }
@@ -51,7 +55,15 @@ fn jobs_are_listed_by_pages_and_told_one_by_one() {
     assert!(!second.contains("data-live"), "only the first page changes");
 
     let page = visitor.get("/studio/jobs/job-20261117t120000z-00000000").expect(200).body;
-    for words in ["Completed", "https://github.com/o/r/pull/4", "look <code>here</code>", "87.5 %", "9 of 10", "3 min 5 s", "datetime=\"2026-11-17T12:00:00Z\""] {
+    for words in [
+        "Completed",
+        "https://github.com/o/r/pull/4",
+        "look <code>here</code>",
+        "87.5 %",
+        "9 of 10",
+        "3 min 5 s",
+        "datetime=\"2026-11-17T12:00:00Z\"",
+    ] {
         assert!(page.contains(words), "{words}: {page}");
     }
     let page = visitor.get("/studio/jobs/job-20261117t120001z-00000001").expect(200).body;
@@ -59,7 +71,8 @@ fn jobs_are_listed_by_pages_and_told_one_by_one() {
     // What ran when the last service ended was interrupted.
     let live = visitor.get("/studio/live/jobs").expect(200).body;
     let live: serde_json::Value = serde_json::from_str(&live).unwrap();
-    let words: Vec<&str> = live["rows"].as_array().unwrap().iter().take(3).map(|row| row["word"].as_str().unwrap()).collect();
+    let words: Vec<&str> =
+        live["rows"].as_array().unwrap().iter().take(3).map(|row| row["word"].as_str().unwrap()).collect();
     assert_eq!(words, ["Interrupted", "Failed", "Completed"]);
 }
 
@@ -80,7 +93,12 @@ fn runs_come_from_directories_and_branches() {
     let studio = scene.start(&["--runs", "results:kept", "--runs", "results:nowhere"]);
     let visitor = studio.visitor();
     let page = visitor.get("/studio/runs").expect(200).body;
-    assert!(page.contains("2 runs, the newest first") && page.contains("on disk") && page.contains("results: blessed"), "{page}");
+    assert!(
+        page.contains("2 runs, the newest first")
+            && page.contains("on disk")
+            && page.contains("results: blessed"),
+        "{page}"
+    );
     assert!(page.contains("there is no <code>results:nowhere</code>"), "{page}");
     for (path, title) in [("0~nightly", "on disk"), ("1~blessed", "on a branch")] {
         let report = visitor.get(&format!("/studio/runs/{path}")).expect(200).body;

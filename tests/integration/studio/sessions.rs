@@ -7,8 +7,15 @@ use nix::unistd::Pid;
 
 use super::scene::{Scene, TOKEN, wait_for};
 
-const SCREENS: [&str; 7] =
-    ["/studio/benchmarks", "/studio/jobs", "/studio/jobs/job-1", "/studio/leaderboard", "/studio/runs", "/studio/runs/0~a", "/studio/nothing"];
+const SCREENS: [&str; 7] = [
+    "/studio/benchmarks",
+    "/studio/jobs",
+    "/studio/jobs/job-1",
+    "/studio/leaderboard",
+    "/studio/runs",
+    "/studio/runs/0~a",
+    "/studio/nothing",
+];
 
 #[test]
 fn every_screen_asks_for_a_token_and_leads_back() {
@@ -25,9 +32,12 @@ fn every_screen_asks_for_a_token_and_leads_back() {
     assert_eq!(stranger.get("/").expect(303).header("location"), Some("/studio"));
     let page = stranger.get("/studio/login?next=%2Fstudio%2Fjobs").expect(200);
     assert!(page.body.contains(r#"name="next" value="/studio/jobs""#), "{}", page.body);
-    let answer = stranger.post("/studio/login", &[], &[("token", TOKEN), ("next", "/studio/jobs")]).expect(303);
+    let answer =
+        stranger.post("/studio/login", &[], &[("token", TOKEN), ("next", "/studio/jobs")]).expect(303);
     assert_eq!(answer.header("location"), Some("/studio/jobs"));
-    for next in ["//evil.example/", "https://evil.example/studio/", "/studio\\..\\x", "javascript:alert(1)", ""] {
+    for next in
+        ["//evil.example/", "https://evil.example/studio/", "/studio\\..\\x", "javascript:alert(1)", ""]
+    {
         let answer = stranger.post("/studio/login", &[], &[("token", TOKEN), ("next", next)]).expect(303);
         assert_eq!(answer.header("location"), Some("/studio/benchmarks"), "{next}");
     }
@@ -88,7 +98,11 @@ fn who_signs_out_is_out_with_every_copy_of_the_cookie() {
     let copy = visitor.clone();
     let answer = visitor.press("/studio/logout").expect(303);
     assert_eq!(answer.header("location"), Some("/studio/login"));
-    assert!(answer.header("set-cookie").unwrap().starts_with("run-evals=; Path=/; Max-Age=0;"), "{}", answer.head);
+    assert!(
+        answer.header("set-cookie").unwrap().starts_with("run-evals=; Path=/; Max-Age=0;"),
+        "{}",
+        answer.head
+    );
     copy.get("/studio/jobs").expect(303);
     other.get("/studio/jobs").expect(200);
 }

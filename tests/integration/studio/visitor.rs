@@ -55,7 +55,8 @@ impl Visitor {
 
     /// Sends a form.
     pub(crate) fn post(&self, path: &str, headers: &[(&str, &str)], fields: &[(&str, &str)]) -> Answer {
-        let body: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+        let body: Vec<String> =
+            fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
         let kind = [("Content-Type", "application/x-www-form-urlencoded")];
         self.send("POST", path, &[&kind[..], headers].concat(), &body.join("&"))
     }
@@ -86,7 +87,8 @@ impl Visitor {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         let text = String::from_utf8_lossy(&answer).into_owned();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer to {method} {path}: {text}"));
+        let (head, body) =
+            text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer to {method} {path}: {text}"));
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         Answer { status, head: head.to_owned(), body: body.to_owned() }
     }
@@ -99,5 +101,16 @@ pub(crate) fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
 }
 
 fn encoded(value: &str) -> String {
-    value.bytes().map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    value
+        .bytes()
+        .map(
+            |byte| {
+                if byte.is_ascii_alphanumeric() {
+                    char::from(byte).to_string()
+                } else {
+                    format!("%{byte:02X}")
+                }
+            },
+        )
+        .collect()
 }

@@ -71,15 +71,28 @@ impl<'r> OverTime<'r> {
         let x = |place: usize| LEFT + step * (count(place) + 0.5);
 
         out.raw("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Accuracy over time\"><svg class=\"lines\" viewBox=\"0 0 880 300\" role=\"img\" aria-labelledby=\"over-time-title over-time-told\">");
-        out.raw("<defs>").raw(MARKERS).raw("</defs><desc id=\"over-time-told\">").text(self.told()).raw("</desc>");
+        out.raw("<defs>")
+            .raw(MARKERS)
+            .raw("</defs><desc id=\"over-time-told\">")
+            .text(self.told())
+            .raw("</desc>");
         let gaps = ((1.0 - floor) * 10.0).round();
         let every = if gaps > 5.0 { 2.0 } else { 1.0 };
         let mut level = 1.0;
         while level > floor - 0.01 {
             let at = y(level);
             out.raw("<line class=\"grid\" x1=\"").text(LEFT).raw("\" x2=\"").text(WIDTH - RIGHT);
-            out.raw("\" y1=\"").text(short(at)).raw("\" y2=\"").text(short(at)).raw("\"/><text class=\"end\" x=\"");
-            out.text(LEFT - 8.0).raw("\" y=\"").text(short(at + 4.0)).raw("\">").text(format!("{:.0} %", level * 100.0)).raw("</text>");
+            out.raw("\" y1=\"")
+                .text(short(at))
+                .raw("\" y2=\"")
+                .text(short(at))
+                .raw("\"/><text class=\"end\" x=\"");
+            out.text(LEFT - 8.0)
+                .raw("\" y=\"")
+                .text(short(at + 4.0))
+                .raw("\">")
+                .text(format!("{:.0} %", level * 100.0))
+                .raw("</text>");
             level -= every / 10.0;
         }
         let labels = self.steps.len().div_ceil(8).max(1);
@@ -88,10 +101,17 @@ impl<'r> OverTime<'r> {
                 continue;
             }
             let below = |out: &mut Html, down: f64, words: String| {
-                out.raw("<text class=\"middle\" x=\"").text(short(x(place))).raw("\" y=\"").text(HEIGHT - BOTTOM + down);
+                out.raw("<text class=\"middle\" x=\"")
+                    .text(short(x(place)))
+                    .raw("\" y=\"")
+                    .text(HEIGHT - BOTTOM + down);
                 out.raw("\">").text(words).raw("</text>");
             };
-            below(out, 18.0, row.time.map_or_else(|| row.version.clone(), |time| time.strftime("%-d %b").to_string()));
+            below(
+                out,
+                18.0,
+                row.time.map_or_else(|| row.version.clone(), |time| time.strftime("%-d %b").to_string()),
+            );
             below(out, 33.0, row.commit.short().to_owned());
         }
         for (number, line) in self.lines.iter().enumerate() {
@@ -108,13 +128,26 @@ impl<'r> OverTime<'r> {
                 let aside = (count(number) - count(self.lines.len() - 1) / 2.0) * (step / 10.0).min(3.0);
                 let (low, high) = low_high(*share);
                 let (at, value) = (x(*place), share.value.as_f64());
-                out.raw("<g class=\"point\" data-model=\"").text(line.model).raw("\" data-commit=\"").text(row.commit.as_str());
-                out.raw("\" data-accuracy=\"").text(value).raw("\"><title>").text(tip(row, *share)).raw("</title>");
+                out.raw("<g class=\"point\" data-model=\"")
+                    .text(line.model)
+                    .raw("\" data-commit=\"")
+                    .text(row.commit.as_str());
+                out.raw("\" data-accuracy=\"")
+                    .text(value)
+                    .raw("\"><title>")
+                    .text(tip(row, *share))
+                    .raw("</title>");
                 if share.interval.is_some() {
                     out.raw("<line x1=\"").text(short(at + aside)).raw("\" x2=\"").text(short(at + aside));
                     out.raw("\" y1=\"").text(short(y(low))).raw("\" y2=\"").text(short(y(high))).raw("\"/>");
                 }
-                out.raw("<use href=\"#").raw(SHAPES[number]).raw("\" x=\"").text(short(at)).raw("\" y=\"").text(short(y(value))).raw("\"/></g>");
+                out.raw("<use href=\"#")
+                    .raw(SHAPES[number])
+                    .raw("\" x=\"")
+                    .text(short(at))
+                    .raw("\" y=\"")
+                    .text(short(y(value)))
+                    .raw("\"/></g>");
             }
             out.raw("</g>");
         }
@@ -134,13 +167,17 @@ impl<'r> OverTime<'r> {
         }
         out.raw("</tr></thead><tbody>");
         for (place, row) in self.steps.iter().enumerate().rev() {
-            out.raw("<tr><th scope=\"row\"><code>").text(row.commit.short()).raw("</code> ").text(&row.version);
+            out.raw("<tr><th scope=\"row\"><code>")
+                .text(row.commit.short())
+                .raw("</code> ")
+                .text(&row.version);
             if let Some(time) = row.time {
                 out.raw(" <span class=\"soft\">").day(time).raw("</span>");
             }
             out.raw("</th>");
             for line in &self.lines {
-                let values = line.points.iter().filter(|(at, _, _)| *at == place).map(|(_, _, share)| told(*share));
+                let values =
+                    line.points.iter().filter(|(at, _, _)| *at == place).map(|(_, _, share)| told(*share));
                 let values = values.collect::<Vec<_>>().join(", ");
                 out.raw("<td>").text(if values.is_empty() { "–" } else { &values }).raw("</td>");
             }
@@ -152,7 +189,14 @@ impl<'r> OverTime<'r> {
     fn told(&self) -> String {
         let lines = self.lines.iter().filter_map(|line| {
             let (first, last) = (line.points.first()?, line.points.last()?);
-            Some(format!("{}: {} at {}, {} at {}", line.model, first.2.value, first.1.commit.short(), last.2.value, last.1.commit.short()))
+            Some(format!(
+                "{}: {} at {}, {} at {}",
+                line.model,
+                first.2.value,
+                first.1.commit.short(),
+                last.2.value,
+                last.1.commit.short()
+            ))
         });
         lines.collect::<Vec<_>>().join("; ")
     }
@@ -164,25 +208,76 @@ pub(super) fn standing(out: &mut Html, label: &'static str, lines: &[(String, &R
     const ACROSS: f64 = 420.0;
     let height = STEP * count(lines.len()) + 24.0;
     let x = |share: f64| 8.0 + share * (ACROSS - 16.0);
-    let words: Vec<String> = lines.iter().map(|(name, _, share)| format!("{name} {}", told(*share))).collect();
-    out.raw("<svg class=\"bars\" viewBox=\"0 0 420 ").text(short(height)).raw("\" role=\"img\" aria-label=\"").raw(label).raw(": ");
+    let words: Vec<String> =
+        lines.iter().map(|(name, _, share)| format!("{name} {}", told(*share))).collect();
+    out.raw("<svg class=\"bars\" viewBox=\"0 0 420 ")
+        .text(short(height))
+        .raw("\" role=\"img\" aria-label=\"")
+        .raw(label)
+        .raw(": ");
     out.text(words.join("; ")).raw("\">");
     for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
-        out.raw("<line class=\"grid\" x1=\"").text(short(x(share))).raw("\" x2=\"").text(short(x(share))).raw("\" y1=\"4\" y2=\"");
+        out.raw("<line class=\"grid\" x1=\"")
+            .text(short(x(share)))
+            .raw("\" x2=\"")
+            .text(short(x(share)))
+            .raw("\" y1=\"4\" y2=\"");
         out.text(short(height - 18.0)).raw("\"/><text class=\"");
-        out.raw(if share < 0.01 { "start" } else if share > 0.99 { "end" } else { "middle" }).raw("\" x=\"").text(short(x(share)));
-        out.raw("\" y=\"").text(short(height - 4.0)).raw("\">").text(format!("{:.0} %", share * 100.0)).raw("</text>");
+        out.raw(if share < 0.01 {
+            "start"
+        } else if share > 0.99 {
+            "end"
+        } else {
+            "middle"
+        })
+        .raw("\" x=\"")
+        .text(short(x(share)));
+        out.raw("\" y=\"")
+            .text(short(height - 4.0))
+            .raw("\">")
+            .text(format!("{:.0} %", share * 100.0))
+            .raw("</text>");
     }
     for (place, (name, row, share)) in lines.iter().enumerate() {
         let y = STEP * count(place) + 26.0;
         let (low, high) = low_high(*share);
-        out.raw("<g class=\"point\" data-skill=\"").text(&row.skill).raw("\" data-model=\"").text(&row.model).raw("\" data-commit=\"");
-        out.text(row.commit.as_str()).raw("\" data-accuracy=\"").text(share.value.as_f64()).raw("\"><title>").text(tip(row, *share));
-        let clipped: String = if name.chars().count() > 44 { name.chars().take(43).chain(['…']).collect() } else { name.clone() };
-        out.raw("</title><text class=\"start\" x=\"8\" y=\"").text(short(y - 9.0)).raw("\">").text(clipped).raw("</text>");
-        out.raw("<text class=\"end strong\" x=\"").text(short(ACROSS - 8.0)).raw("\" y=\"").text(short(y - 9.0)).raw("\">").text(share.value);
-        out.raw("</text><line class=\"now\" x1=\"").text(short(x(low))).raw("\" x2=\"").text(short(x(high))).raw("\" y1=\"").text(short(y));
-        out.raw("\" y2=\"").text(short(y)).raw("\"/><circle class=\"now\" cx=\"").text(short(x(share.value.as_f64()))).raw("\" cy=\"");
+        out.raw("<g class=\"point\" data-skill=\"")
+            .text(&row.skill)
+            .raw("\" data-model=\"")
+            .text(&row.model)
+            .raw("\" data-commit=\"");
+        out.text(row.commit.as_str())
+            .raw("\" data-accuracy=\"")
+            .text(share.value.as_f64())
+            .raw("\"><title>")
+            .text(tip(row, *share));
+        let clipped: String = if name.chars().count() > 44 {
+            name.chars().take(43).chain(['…']).collect()
+        } else {
+            name.clone()
+        };
+        out.raw("</title><text class=\"start\" x=\"8\" y=\"")
+            .text(short(y - 9.0))
+            .raw("\">")
+            .text(clipped)
+            .raw("</text>");
+        out.raw("<text class=\"end strong\" x=\"")
+            .text(short(ACROSS - 8.0))
+            .raw("\" y=\"")
+            .text(short(y - 9.0))
+            .raw("\">")
+            .text(share.value);
+        out.raw("</text><line class=\"now\" x1=\"")
+            .text(short(x(low)))
+            .raw("\" x2=\"")
+            .text(short(x(high)))
+            .raw("\" y1=\"")
+            .text(short(y));
+        out.raw("\" y2=\"")
+            .text(short(y))
+            .raw("\"/><circle class=\"now\" cx=\"")
+            .text(short(x(share.value.as_f64())))
+            .raw("\" cy=\"");
         out.text(short(y)).raw("\" r=\"4.5\"/></g>");
     }
     out.raw("</svg>");

@@ -55,8 +55,10 @@ pub(super) struct Filter {
 
 impl Index {
     pub(super) fn of(entries: &[Entry], times: &HashMap<String, Timestamp>) -> Self {
-        let mut rows: Vec<Row> =
-            entries.iter().map(|entry| row(entry, times.get(entry.prompt_commit.as_str()).copied())).collect();
+        let mut rows: Vec<Row> = entries
+            .iter()
+            .map(|entry| row(entry, times.get(entry.prompt_commit.as_str()).copied()))
+            .collect();
         rows.sort_by(|a, b| {
             let age = |row: &Row| (row.time, number(&row.version));
             let score = |row: &Row| row.accuracy.map(|share| share.value);
@@ -78,16 +80,20 @@ impl Index {
     }
 
     pub(super) fn select(&self, filter: &Filter) -> Vec<&Row> {
-        let fits = |wanted: &Option<String>, name: &String| wanted.as_ref().is_none_or(|wanted| wanted == name);
+        let fits =
+            |wanted: &Option<String>, name: &String| wanted.as_ref().is_none_or(|wanted| wanted == name);
         let is_one = |row: &&Row| {
-            fits(&filter.skill, &row.skill) && fits(&filter.model, &row.model) && (row.is_latest || !filter.latest)
+            fits(&filter.skill, &row.skill)
+                && fits(&filter.model, &row.model)
+                && (row.is_latest || !filter.latest)
         };
         self.rows.iter().filter(is_one).collect()
     }
 }
 
 fn row(entry: &Entry, time: Option<Timestamp>) -> Row {
-    let share = |value: Option<Ratio>, interval: Option<[Ratio; 2]>| value.map(|value| Share { value, interval });
+    let share =
+        |value: Option<Ratio>, interval: Option<[Ratio; 2]>| value.map(|value| Share { value, interval });
     let (accuracy, again) = (&entry.accuracy, &entry.reproducibility);
     Row {
         skill: entry.skill.as_str().to_owned(),

@@ -29,7 +29,11 @@ pub(in crate::serve::studio) struct Asked {
 }
 
 /// The leaderboard.
-pub(in crate::serve::studio) async fn show(State(desk): State<Desk>, session: Session, Query(asked): Query<Asked>) -> Response {
+pub(in crate::serve::studio) async fn show(
+    State(desk): State<Desk>,
+    session: Session,
+    Query(asked): Query<Asked>,
+) -> Response {
     let mut body = Html::new();
     body.raw("<h1>Leaderboard</h1>");
     let mut words = Html::new();
@@ -60,9 +64,13 @@ pub(in crate::serve::studio) async fn show(State(desk): State<Desk>, session: Se
 
 fn entries(body: &mut Html, index: &Index, asked: &Asked) -> String {
     let chosen = |text: &String| (!text.is_empty()).then(|| text.clone());
-    let filter = Filter { skill: chosen(&asked.skill), model: chosen(&asked.model), latest: asked.entries != "all" };
+    let filter =
+        Filter { skill: chosen(&asked.skill), model: chosen(&asked.model), latest: asked.entries != "all" };
     body.raw("<p class=\"lead\">").text(counted(index.rows.len(), "entry", "entries")).raw(" of ");
-    body.text(counted(index.skills.len(), "skill", "skills")).raw(" and ").text(counted(index.models.len(), "model", "models")).raw("</p>");
+    body.text(counted(index.skills.len(), "skill", "skills"))
+        .raw(" and ")
+        .text(counted(index.models.len(), "model", "models"))
+        .raw("</p>");
     controls(body, index, &filter);
     let all = index.select(&Filter { latest: false, ..filter.clone() });
     if all.is_empty() {
@@ -87,10 +95,27 @@ fn entries(body: &mut Html, index: &Index, asked: &Asked) -> String {
 
 fn controls(body: &mut Html, index: &Index, filter: &Filter) {
     body.raw("<form class=\"controls\" method=\"get\" action=\"/studio/leaderboard\" aria-label=\"Filter\">");
-    let select = |body: &mut Html, label: &'static str, name: &'static str, all: &'static str, names: &[String], chosen: Option<&String>| {
-        body.raw("<label>").raw(label).raw(" <select name=\"").raw(name).raw("\"><option value=\"\">").raw(all).raw("</option>");
+    let select = |body: &mut Html,
+                  label: &'static str,
+                  name: &'static str,
+                  all: &'static str,
+                  names: &[String],
+                  chosen: Option<&String>| {
+        body.raw("<label>")
+            .raw(label)
+            .raw(" <select name=\"")
+            .raw(name)
+            .raw("\"><option value=\"\">")
+            .raw(all)
+            .raw("</option>");
         for name in names {
-            body.raw("<option value=\"").text(name).raw("\"").raw_if(chosen == Some(name), " selected").raw(">").text(name).raw("</option>");
+            body.raw("<option value=\"")
+                .text(name)
+                .raw("\"")
+                .raw_if(chosen == Some(name), " selected")
+                .raw(">")
+                .text(name)
+                .raw("</option>");
         }
         body.raw("</select></label>");
     };
@@ -114,8 +139,13 @@ fn charts(body: &mut Html, index: &Index, filter: &Filter, all: &[&Row]) {
         lines.sort_by(|a, b| (b.2.value, &a.0).cmp(&(a.2.value, &b.0)));
     } else {
         for skill in &index.skills {
-            let of = latest.iter().filter(|row| row.skill == *skill).filter_map(|row| Some((*row, row.accuracy?)));
-            let Some((row, share)) = of.max_by_key(|(row, share)| (share.value, std::cmp::Reverse(row.model.clone()))) else { continue };
+            let of =
+                latest.iter().filter(|row| row.skill == *skill).filter_map(|row| Some((*row, row.accuracy?)));
+            let Some((row, share)) =
+                of.max_by_key(|(row, share)| (share.value, std::cmp::Reverse(row.model.clone())))
+            else {
+                continue;
+            };
             let name = if filter.model.is_some() { skill.clone() } else { format!("{skill}: {}", row.model) };
             lines.push((name, row, share));
         }
@@ -164,13 +194,40 @@ fn table(body: &mut Html, rows: &[&Row], filter: &Filter, wanted: usize) {
     let page = wanted.clamp(1, pages);
     let first = (page - 1) * ROWS;
     let shown = &rows[first..rows.len().min(first + ROWS)];
-    body.raw("<h2 id=\"entries\">Entries</h2><p class=\"soft\">").text(first + 1).raw("–").text(first + shown.len()).raw(" of ").text(rows.len());
-    body.raw(if filter.latest { ": the latest of each skill and model, the most accurate first" } else { ": all, the newest first" });
+    body.raw("<h2 id=\"entries\">Entries</h2><p class=\"soft\">")
+        .text(first + 1)
+        .raw("–")
+        .text(first + shown.len())
+        .raw(" of ")
+        .text(rows.len());
+    body.raw(if filter.latest {
+        ": the latest of each skill and model, the most accurate first"
+    } else {
+        ": all, the newest first"
+    });
     body.raw("</p><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"entries\"><table class=\"entries\"><thead><tr><th scope=\"col\">Skill and model</th><th scope=\"col\" class=\"minor\">Version</th><th scope=\"col\">Accuracy</th><th scope=\"col\">Reproducibility</th><th scope=\"col\" class=\"number minor\">Schema</th><th scope=\"col\" class=\"number minor\">Cases</th><th scope=\"col\" class=\"number minor\">Calls lost</th></tr></thead><tbody>");
     for row in shown {
-        body.raw("<tr data-skill=\"").text(&row.skill).raw("\" data-model=\"").text(&row.model).raw("\"><th scope=\"row\"><a href=\"/studio/leaderboard?skill=");
-        body.text(in_url(&row.skill)).raw("\">").text(&row.skill).raw("</a><br><bdi class=\"model\" title=\"").text(&row.params).raw("\">").text(&row.model);
-        body.raw("</bdi><span class=\"narrow soft\">").text(&row.version).raw(" <code>").text(row.commit.short()).raw("</code></span></th><td class=\"minor\">").text(&row.version).raw(" <code>").text(row.commit.short()).raw("</code>");
+        body.raw("<tr data-skill=\"")
+            .text(&row.skill)
+            .raw("\" data-model=\"")
+            .text(&row.model)
+            .raw("\"><th scope=\"row\"><a href=\"/studio/leaderboard?skill=");
+        body.text(in_url(&row.skill))
+            .raw("\">")
+            .text(&row.skill)
+            .raw("</a><br><bdi class=\"model\" title=\"")
+            .text(&row.params)
+            .raw("\">")
+            .text(&row.model);
+        body.raw("</bdi><span class=\"narrow soft\">")
+            .text(&row.version)
+            .raw(" <code>")
+            .text(row.commit.short())
+            .raw("</code></span></th><td class=\"minor\">")
+            .text(&row.version)
+            .raw(" <code>")
+            .text(row.commit.short())
+            .raw("</code>");
         if let Some(time) = row.time {
             body.raw("<br><span class=\"soft\">").day(time).raw("</span>");
         }
@@ -187,7 +244,13 @@ fn table(body: &mut Html, rows: &[&Row], filter: &Filter, wanted: usize) {
         if row.cases.0 < row.cases.1 {
             body.raw(" of ").text(row.cases.1);
         }
-        body.raw(" × ").text(&row.replicates).raw("</td><td class=\"number minor\">").text(row.lost.0).raw(" of ").text(row.lost.1).raw("</td></tr>");
+        body.raw(" × ")
+            .text(&row.replicates)
+            .raw("</td><td class=\"number minor\">")
+            .text(row.lost.0)
+            .raw(" of ")
+            .text(row.lost.1)
+            .raw("</td></tr>");
     }
     body.raw("</tbody></table></div>");
     pager(body, filter, page, pages);
@@ -203,7 +266,10 @@ fn share(body: &mut Html, share: Option<Share>) {
     body.raw("<span class=\"share\"><b>").text(share.value).raw("</b>");
     if let Some([low, high]) = share.interval.map(|ends| ends.map(crate::model::Ratio::as_f64)) {
         body.raw("<small>").text(bare(low)).raw("–").text(bare(high)).raw("</small><svg viewBox=\"0 0 100 8\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"ground\" width=\"100\" height=\"8\"/><rect class=\"band\" x=\"");
-        body.text(bare(low)).raw("\" width=\"").text(bare((high - low).max(0.01))).raw("\" height=\"8\"/><rect class=\"mark\" x=\"");
+        body.text(bare(low))
+            .raw("\" width=\"")
+            .text(bare((high - low).max(0.01)))
+            .raw("\" height=\"8\"/><rect class=\"mark\" x=\"");
         body.text(bare((value - 0.005).clamp(0.0, 0.99))).raw("\" width=\"1.5\" height=\"8\"/></svg>");
     }
     body.raw("</span>");
@@ -215,7 +281,11 @@ fn pager(body: &mut Html, filter: &Filter, page: usize, pages: usize) {
     }
     let address = |page: usize| {
         let mut address = format!("{PATH}?page={page}");
-        let pairs = [("skill", filter.skill.as_deref()), ("model", filter.model.as_deref()), ("entries", (!filter.latest).then_some("all"))];
+        let pairs = [
+            ("skill", filter.skill.as_deref()),
+            ("model", filter.model.as_deref()),
+            ("entries", (!filter.latest).then_some("all")),
+        ];
         for (name, value) in pairs {
             if let Some(value) = value {
                 address = format!("{address}&{name}={}", in_url(value));

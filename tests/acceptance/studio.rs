@@ -134,7 +134,8 @@ fn a_sync_is_pressed_watched_and_done() {
     assert!(
         told.starts_with("Not synced: ")
             && told.contains("benchmarks/contracts")
-            && told.contains("run-evals sync contracts --reset"),
+            && told.contains("\nmv ")
+            && told.contains("run-evals sync contracts --registry "),
         "{told}"
     );
     browser
@@ -165,11 +166,30 @@ fn head(scene: &Scene, name: &str) -> String {
 #[test]
 fn a_job_appears_runs_and_ends_while_somebody_looks() {
     let stage = Stage::new();
-    let _llm = stage.gateway(&["--latency-ms", "100"]);
+    let _llm = stage.gateway(&["--latency-ms", "150"]);
     write_tokens(&stage.workspace, TOKEN);
     let api = stage.github.urls().api_url.clone();
-    let args = ["serve", "--listen", "127.0.0.1:0", "--auth-token-file", "tokens", "--state", "state", "--library", "library"];
-    let more = ["--datasets", "datasets", "--token-file", "token.txt", "--github-api-url", &api, "--max-concurrency", "2"];
+    let args = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--auth-token-file",
+        "tokens",
+        "--state",
+        "state",
+        "--library",
+        "library",
+    ];
+    let more = [
+        "--datasets",
+        "datasets",
+        "--token-file",
+        "token.txt",
+        "--github-api-url",
+        &api,
+        "--max-concurrency",
+        "2",
+    ];
     let studio = Studio::spawn(&stage.workspace, &[&args[..], &more[..]].concat());
     let order = |replicates: u32| {
         let headers = [("Authorization", &*format!("Bearer {TOKEN}")), ("Content-Type", "application/json")];
@@ -188,10 +208,15 @@ fn a_job_appears_runs_and_ends_while_somebody_looks() {
     browser.until(&format!("return {} === 'Completed'", badge(&first)));
 
     // The second one comes by itself, and its progress moves.
-    let second = order(3);
+    let second = order(4);
     browser.until(&format!("return {} === 'Running'", badge(&second)));
-    assert_eq!(browser.script("return document.querySelector('.rows').firstElementChild.dataset.row"), second.as_str());
-    let done = format!("Number(document.querySelector('[data-row=\"{second}\"] [data-field=step]').textContent.split(' of ')[0])");
+    assert_eq!(
+        browser.script("return document.querySelector('.rows').firstElementChild.dataset.row"),
+        second.as_str()
+    );
+    let done = format!(
+        "Number(document.querySelector('[data-row=\"{second}\"] [data-field=step]').textContent.split(' of ')[0])"
+    );
     browser.until(&format!("return {done} > 0"));
     let seen = browser.script(&format!("return {done}")).as_f64().unwrap();
     browser.until(&format!("return {done} > {seen}"));

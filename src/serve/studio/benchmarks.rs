@@ -1,18 +1,25 @@
 //! The benchmarks: where each stands, and the button that brings it up to date.
 
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::response::Response;
 
 use super::html::{Html, counted, in_url};
 use super::live::{self, Row};
-use super::page::{Screen, csrf_field, empty, missing, page, redirect};
+use super::page::{Screen, Wanted, csrf_field, empty, missing, page, pager, redirect};
 use super::session::Session;
 use super::syncs::{Known, Pressed, Unreadable};
 use super::{Desk, guard};
 use crate::sync::{Status, Step};
 
+/// How many stand on a page.
+const ROWS: usize = 50;
+
 /// The screen.
-pub(super) async fn show(State(desk): State<Desk>, session: Session) -> Response {
+pub(super) async fn show(
+    State(desk): State<Desk>,
+    session: Session,
+    Query(wanted): Query<Wanted>,
+) -> Response {
     let mut body = Html::new();
     body.raw("<h1>Benchmarks</h1>");
     match desk.studio.syncs.known().await {
@@ -28,7 +35,7 @@ pub(super) async fn show(State(desk): State<Desk>, session: Session) -> Response
             words.raw("<p>The registry names none. Add one, and it appears here:</p><pre>benchmarks:\n  - id: refunds\n    path: ~/benchmarks/refunds\n    source: { url: https://github.com/owner/name, ref: main }</pre>");
             body.add(&empty("No benchmarks yet", &words));
         }
-        Ok(known) => list(&mut body, &session, &known),
+        Ok(known) => list(&mut body, &session, &known, wanted.page(known.len().div_ceil(ROWS))),
     }
     page(&session, Screen::Benchmarks, "Benchmarks", &body)
 }
@@ -52,7 +59,10 @@ pub(super) async fn sync(
     }
     match desk.studio.syncs.press(&id).await {
         Pressed::Started | Pressed::Running => {
-            redirect(&format!("/studio/benchmarks#{}", in_url(&format!("b-{id}"))))
+            let known = desk.studio.syncs.known().await.unwrap_or_default();
+            let place = known.iter().position(|known| known.benchmark.id == id).unwrap_or_default();
+            let page = if place < ROWS { String::new() } else { format!("?page={}", place / ROWS + 1) };
+            redirect(&format!("/studio/benchmarks{page}#{}", in_url(&format!("b-{id}"))))
         }
         Pressed::Nothing => {
             missing(&session, Some(Screen::Benchmarks), &format!("No benchmark `{id}` comes from git."))
@@ -60,7 +70,7 @@ pub(super) async fn sync(
     }
 }
 
-fn list(body: &mut Html, session: &Session, known: &[Known]) {
+fn list(body: &mut Html, session: &Session, known: &[Known], number: usize) {
     let from_git = known.iter().filter(|known| known.benchmark.source.is_some()).count();
     body.raw("<p class=\"lead\">")
         .text(counted(known.len(), "benchmark", "benchmarks"))
@@ -69,10 +79,13 @@ fn list(body: &mut Html, session: &Session, known: &[Known]) {
         .raw(" from git</p>");
     body.raw("<noscript><p class=\"note\">Without JavaScript, <a href=\"/studio/benchmarks\">reload</a> to see how far a sync is.</p></noscript>");
     body.raw("<ul class=\"cards\" data-live=\"/studio/live/benchmarks\">");
-    for known in known {
+    for known in known.iter().skip((number - 1) * ROWS).take(ROWS) {
         card(body, session, known);
     }
     body.raw("</ul>");
+    pager(body, "Pages of benchmarks", number, known.len().div_ceil(ROWS), |page| {
+        format!("/studio/benchmarks?page={page}")
+    });
 }
 
 fn card(body: &mut Html, session: &Session, known: &Known) {

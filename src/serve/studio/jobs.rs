@@ -3,35 +3,28 @@
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use jiff::Timestamp;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::Desk;
 use super::html::{Html, counted, in_url, length};
 use super::live::{self, Row};
-use super::page::{Screen, empty, missing, page};
+use super::page::{Screen, Wanted, empty, missing, page, pager};
 use super::session::Session;
 use crate::serve::jobs::{Job, JobId, JobState, Progress};
 
 const ROWS: usize = 50;
 /// How much of a summary is shown.
-const LONGEST_SUMMARY: usize = 60_000;
-
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct Asked {
-    #[serde(default)]
-    page: String,
-}
+const LONGEST_SUMMARY: usize = 25_000;
 
 /// The list.
-pub(super) async fn list(State(desk): State<Desk>, session: Session, Query(asked): Query<Asked>) -> Response {
-    let wanted = asked.page.parse::<usize>().unwrap_or(1).max(1);
-    let (mut jobs, total) = desk.app.jobs.page((wanted - 1).saturating_mul(ROWS), ROWS);
-    let mut number = wanted;
-    if jobs.is_empty() && wanted > 1 {
-        (jobs, _) = desk.app.jobs.page(0, ROWS);
-        number = 1;
-    }
+pub(super) async fn list(
+    State(desk): State<Desk>,
+    session: Session,
+    Query(wanted): Query<Wanted>,
+) -> Response {
+    let pages = desk.app.jobs.page(0, 0).1.div_ceil(ROWS);
+    let number = wanted.page(pages);
+    let (jobs, total) = desk.app.jobs.page((number - 1) * ROWS, ROWS);
     let mut body = Html::new();
     body.raw("<h1>Jobs</h1>");
     if total == 0 {
@@ -66,7 +59,7 @@ pub(super) async fn list(State(desk): State<Desk>, session: Session, Query(asked
             },
         );
         body.raw("</template>");
-        pager(&mut body, number, total.div_ceil(ROWS));
+        pager(&mut body, "Pages of jobs", number, pages, |page| format!("/studio/jobs?page={page}"));
     }
     page(&session, Screen::Jobs, "Jobs", &body)
 }
@@ -254,19 +247,4 @@ fn row(job: &Job) -> Row {
         times: vec![("started", Row::time(Some(job.started_at))), ("finished", Row::time(job.finished_at))],
         href: Some(format!("/studio/jobs/{}", in_url(job.job_id.as_str()))),
     }
-}
-
-fn pager(body: &mut Html, page: usize, pages: usize) {
-    if pages < 2 {
-        return;
-    }
-    body.raw("<nav class=\"pager\" aria-label=\"Pages of jobs\">");
-    if page > 1 {
-        body.raw("<a rel=\"prev\" href=\"/studio/jobs?page=").text(page - 1).raw("\">Newer</a>");
-    }
-    body.raw("<span>Page ").text(page).raw(" of ").text(pages).raw("</span>");
-    if page < pages {
-        body.raw("<a rel=\"next\" href=\"/studio/jobs?page=").text(page + 1).raw("\">Older</a>");
-    }
-    body.raw("</nav>");
 }

@@ -3,6 +3,7 @@
 use axum::response::{IntoResponse as _, Response};
 use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY};
 use http::{HeaderName, HeaderValue, StatusCode};
+use serde::Deserialize;
 
 use super::assets;
 use super::html::Html;
@@ -11,6 +12,20 @@ use super::session::Session;
 /// A page asks nobody but this service for anything, runs one script, and stands in nobody's frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// Which page of a list is asked for.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Wanted {
+    #[serde(default)]
+    page: String,
+}
+
+impl Wanted {
+    /// The number of the page, as far as there are pages.
+    pub(super) fn page(&self, pages: usize) -> usize {
+        self.page.parse().unwrap_or(1).clamp(1, pages.max(1))
+    }
+}
 
 /// The screens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +148,28 @@ pub(super) fn csrf_field(session: &Session) -> Html {
     let mut field = Html::new();
     field.raw("<input type=\"hidden\" name=\"csrf\" value=\"").text(&session.csrf).raw("\">");
     field
+}
+
+/// The way to the other pages of a list; `address` gives the address of one of them.
+pub(super) fn pager(
+    out: &mut Html,
+    label: &'static str,
+    page: usize,
+    pages: usize,
+    address: impl Fn(usize) -> String,
+) {
+    if pages < 2 {
+        return;
+    }
+    out.raw("<nav class=\"pager\" aria-label=\"").raw(label).raw("\">");
+    if page > 1 {
+        out.raw("<a rel=\"prev\" href=\"").text(address(page - 1)).raw("\">Previous</a>");
+    }
+    out.raw("<span>Page ").text(page).raw(" of ").text(pages).raw("</span>");
+    if page < pages {
+        out.raw("<a rel=\"next\" href=\"").text(address(page + 1)).raw("\">Next</a>");
+    }
+    out.raw("</nav>");
 }
 
 /// What a screen with nothing on it says: what it is for, and what to do next.

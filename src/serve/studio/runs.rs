@@ -6,12 +6,11 @@ use std::sync::Arc;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use http::StatusCode;
-use serde::Deserialize;
 use tokio::sync::Semaphore;
 
 use super::Desk;
 use super::html::{Html, counted, in_url};
-use super::page::{Screen, document, empty, missing, page};
+use super::page::{Screen, Wanted, document, empty, missing, page, pager};
 use super::session::Session;
 use super::shelf::{Run, Told};
 use crate::report::{html_policy, render_html};
@@ -22,14 +21,12 @@ const ROWS: usize = 50;
 /// Reports that are made at once: each reads a whole directory.
 static MAKING: Semaphore = Semaphore::const_new(2);
 
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct Asked {
-    #[serde(default)]
-    page: String,
-}
-
 /// The list.
-pub(super) async fn list(State(desk): State<Desk>, session: Session, Query(asked): Query<Asked>) -> Response {
+pub(super) async fn list(
+    State(desk): State<Desk>,
+    session: Session,
+    Query(wanted): Query<Wanted>,
+) -> Response {
     let mut body = Html::new();
     body.raw("<h1>Runs</h1>");
     let studio = Arc::clone(&desk.studio);
@@ -48,7 +45,7 @@ pub(super) async fn list(State(desk): State<Desk>, session: Session, Query(asked
         body.add(&empty("No results yet", &words));
     } else {
         let pages = found.runs.len().div_ceil(ROWS);
-        let number = asked.page.parse::<usize>().unwrap_or(1).clamp(1, pages);
+        let number = wanted.page(pages);
         body.raw("<p class=\"lead\">")
             .text(counted(found.runs.len(), "run", "runs"))
             .raw(", the newest first</p><ul class=\"rows\">");
@@ -56,17 +53,7 @@ pub(super) async fn list(State(desk): State<Desk>, session: Session, Query(asked
             line(&mut body, run);
         }
         body.raw("</ul>");
-        if pages > 1 {
-            body.raw("<nav class=\"pager\" aria-label=\"Pages of runs\">");
-            if number > 1 {
-                body.raw("<a rel=\"prev\" href=\"/studio/runs?page=").text(number - 1).raw("\">Newer</a>");
-            }
-            body.raw("<span>Page ").text(number).raw(" of ").text(pages).raw("</span>");
-            if number < pages {
-                body.raw("<a rel=\"next\" href=\"/studio/runs?page=").text(number + 1).raw("\">Older</a>");
-            }
-            body.raw("</nav>");
-        }
+        pager(&mut body, "Pages of runs", number, pages, |page| format!("/studio/runs?page={page}"));
     }
     page(&session, Screen::Runs, "Runs", &body)
 }

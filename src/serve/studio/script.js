@@ -1,7 +1,7 @@
 // Keeps what a screen shows true while somebody looks at it. Everything works without this file; it writes text, never markup.
 "use strict";
 (() => {
-  const OFTEN = 800, SELDOM = 10000;
+  const OFTEN = 800, AT_TIMES = 2500, SELDOM = 10000;
   const said = document.getElementById("said");
   const say = (text) => { said.textContent = text; };
 
@@ -65,6 +65,8 @@
 
   const watch = (list) => {
     const words = new Map();
+    // A list that grows by itself is asked more often than one that waits for a press.
+    const quiet = "grows" in list.dataset ? AT_TIMES : SELDOM;
     let timer, wait = OFTEN, isAsking = false, again = false;
     const show = (rows) => {
       const places = new Map(Array.from(list.querySelectorAll("[data-row]"), (place) => [place.dataset.row, place]));
@@ -101,7 +103,7 @@
         show(rows);
         put(lost, "");
         const isBusy = rows.some((row) => row.busy);
-        wait = isBusy || rows.some((row) => row.word === "Checking") ? OFTEN : SELDOM;
+        wait = isBusy || rows.some((row) => row.word === "Checking") ? OFTEN : quiet;
       } catch {
         put(lost, "The service does not answer. Trying again.");
         wait = Math.min(wait * 2, SELDOM);

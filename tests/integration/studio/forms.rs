@@ -95,7 +95,7 @@ fn a_sync_without_javascript_shows_the_new_commit_and_a_failed_one_its_fix() {
     wait_for("the refusal", || visitor.get("/studio/benchmarks").body.contains(">Failed<"));
     let page = visitor.get("/studio/benchmarks").body;
     assert!(page.contains("has local changes: <code>EVAL.yaml</code>"), "{page}");
-    assert!(page.contains("run-evals sync contracts --reset"), "{page}");
+    assert!(page.contains("run-evals sync contracts --registry ") && page.contains(" --reset"), "{page}");
     assert_eq!(scene.workspace.read("benchmarks/contracts/EVAL.yaml"), "changed by hand");
 }
 

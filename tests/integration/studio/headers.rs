@@ -139,5 +139,5 @@ fn the_page_can_be_left_out() {
             ],
             "{\"skill_name\":\"letters\"}",
         )
-        .expect(503);
+        .expect(404);
 }

@@ -36,6 +36,24 @@ fn empty_screens_say_what_to_do_next() {
 }
 
 #[test]
+fn many_benchmarks_come_in_pages() {
+    let scene = Scene::new();
+    scene.upstream("b119");
+    let ids: Vec<String> = (0..120).map(|number| format!("b{number}")).collect();
+    let all: Vec<(&str, &str, bool)> = ids.iter().map(|id| (id.as_str(), "Named alike", id == "b119")).collect();
+    scene.registry(&all);
+    let studio = scene.start(&[]);
+    let visitor = studio.visitor();
+    for (page, count) in [("", 50), ("?page=2", 50), ("?page=3", 20), ("?page=99", 20), ("?page=x", 50)] {
+        let body = visitor.get(&format!("/studio/benchmarks{page}")).expect(200).body;
+        assert_eq!(body.matches("<li class=\"card\"").count(), count, "{page}");
+        assert!(body.len() < 200_000, "{page}: {} bytes", body.len());
+    }
+    let answer = visitor.press("/studio/benchmarks/b119/sync").expect(303);
+    assert_eq!(answer.header("location"), Some("/studio/benchmarks?page=3#b-b119"));
+}
+
+#[test]
 fn jobs_are_listed_by_pages_and_told_one_by_one() {
     let scene = Scene::new();
     let states = [

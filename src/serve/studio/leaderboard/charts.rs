@@ -6,6 +6,7 @@ use crate::serve::studio::html::Html;
 /// Lines of one chart, and steps of it: more could not be told apart.
 pub(super) const MOST_LINES: usize = 6;
 pub(super) const MOST_STEPS: usize = 30;
+const MOST_POINTS: usize = 2 * MOST_STEPS;
 pub(super) const MOST_BARS: usize = 20;
 
 const WIDTH: f64 = 880.0;
@@ -57,7 +58,10 @@ impl<'r> OverTime<'r> {
                 let step = steps.iter().position(|step| step.commit == row.commit)?;
                 Some((step, *row, row.accuracy?))
             });
-            Line { model, points: placed.collect() }
+            let mut points: Vec<_> = placed.collect();
+            // One commit may have many entries of a model, by settings and replicates.
+            points.drain(..points.len().saturating_sub(MOST_POINTS));
+            Line { model, points }
         });
         Self { lines: lines.collect(), left_out: (all - models.len(), commits - steps.len()), steps }
     }

@@ -9,11 +9,13 @@ use super::charts::{MOST_BARS, OverTime, bare, standing};
 use super::index::{Filter, Index, Row, Share};
 use crate::serve::studio::Desk;
 use crate::serve::studio::html::{Html, counted, in_url};
-use crate::serve::studio::page::{Screen, empty, page};
+use crate::serve::studio::page::{Screen, empty, page, pager};
 use crate::serve::studio::session::Session;
 
 const PATH: &str = "/studio/leaderboard";
 const ROWS: usize = 50;
+/// More names than these are typed, not chosen.
+const MOST_CHOICES: usize = 300;
 
 /// What the address asks for.
 #[derive(Debug, Default, Deserialize)]
@@ -101,6 +103,12 @@ fn controls(body: &mut Html, index: &Index, filter: &Filter) {
                   all: &'static str,
                   names: &[String],
                   chosen: Option<&String>| {
+        if names.len() > MOST_CHOICES {
+            let chosen = chosen.map_or("", String::as_str);
+            body.raw("<label>").raw(label).raw(" <input name=\"").raw(name).raw("\" placeholder=\"").raw(all);
+            body.raw("\" value=\"").text(chosen).raw("\"></label>");
+            return;
+        }
         body.raw("<label>")
             .raw(label)
             .raw(" <select name=\"")
@@ -253,7 +261,7 @@ fn table(body: &mut Html, rows: &[&Row], filter: &Filter, wanted: usize) {
             .raw("</td></tr>");
     }
     body.raw("</tbody></table></div>");
-    pager(body, filter, page, pages);
+    pager(body, "Pages of entries", page, pages, |page| address(filter, page));
 }
 
 /// A figure with its interval below, and both as a picture.
@@ -275,31 +283,16 @@ fn share(body: &mut Html, share: Option<Share>) {
     body.raw("</span>");
 }
 
-fn pager(body: &mut Html, filter: &Filter, page: usize, pages: usize) {
-    if pages < 2 {
-        return;
-    }
-    let address = |page: usize| {
-        let mut address = format!("{PATH}?page={page}");
-        let pairs = [
-            ("skill", filter.skill.as_deref()),
-            ("model", filter.model.as_deref()),
-            ("entries", (!filter.latest).then_some("all")),
-        ];
-        for (name, value) in pairs {
-            if let Some(value) = value {
-                address = format!("{address}&{name}={}", in_url(value));
-            }
+/// The address of a page of these entries.
+fn address(filter: &Filter, page: usize) -> String {
+    let mut address = format!("{PATH}?page={page}");
+    let entries = (!filter.latest).then_some("all");
+    for (name, value) in
+        [("skill", filter.skill.as_deref()), ("model", filter.model.as_deref()), ("entries", entries)]
+    {
+        if let Some(value) = value {
+            address = format!("{address}&{name}={}", in_url(value));
         }
-        address
-    };
-    body.raw("<nav class=\"pager\" aria-label=\"Pages of entries\">");
-    if page > 1 {
-        body.raw("<a rel=\"prev\" href=\"").text(address(page - 1)).raw("#entries\">Previous</a>");
     }
-    body.raw("<span>Page ").text(page).raw(" of ").text(pages).raw("</span>");
-    if page < pages {
-        body.raw("<a rel=\"next\" href=\"").text(address(page + 1)).raw("#entries\">Next</a>");
-    }
-    body.raw("</nav>");
+    format!("{address}#entries")
 }

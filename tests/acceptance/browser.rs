@@ -91,12 +91,22 @@ impl Browser {
         self.post("execute/async", &json!({"script": script, "args": []}))
     }
 
-    /// The text of an element, as a person sees it; also where scripts are off.
+    /// The text of an element, as a person sees it; also where scripts are off, and while a page makes way for another.
     pub(crate) fn text(&self, selector: &str) -> String {
-        let found = self.post("element", &json!({"using": "css selector", "value": selector}));
-        let element = found[ELEMENT].as_str().unwrap();
-        let path = format!("/session/{}/element/{element}/text", self.session);
-        self.call("GET", &path, &Value::Null).as_str().unwrap().to_owned()
+        let start = Instant::now();
+        let session = &self.session;
+        let wanted = json!({"using": "css selector", "value": selector});
+        loop {
+            let (status, found) = self.try_call("POST", &format!("/session/{session}/element"), &wanted);
+            if let (200, Some(element)) = (status, found[ELEMENT].as_str()) {
+                let path = format!("/session/{session}/element/{element}/text");
+                if let (200, Value::String(text)) = self.try_call("GET", &path, &Value::Null) {
+                    return text;
+                }
+            }
+            assert!(start.elapsed() < PATIENCE, "it never came: {selector}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Waits until there is an element.

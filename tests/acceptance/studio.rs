@@ -149,7 +149,7 @@ fn a_sync_is_pressed_watched_and_done() {
     browser.until(
         "return document.getElementById('lost').textContent === 'The service does not answer. Trying again.'",
     );
-    let again = scene.start(&["--listen", &address]);
+    let again = scene.start_at(&address, &[]);
     browser.until("return document.getElementById('lost').textContent === 'You are signed out. Reload to sign in again.'");
     sign_in(&browser, &again);
     browser.click("header form button");
@@ -222,6 +222,18 @@ fn a_job_appears_runs_and_ends_while_somebody_looks() {
     browser.until(&format!("return {done} > {seen}"));
     browser.click(&format!("[data-row=\"{second}\"] a"));
     browser.until("return document.querySelector('h1')?.innerText === 'grant-letter-extraction' && !!document.querySelector('.going:not([hidden]) progress')");
+    let over = || {
+        let headers = [("Authorization", &*format!("Bearer {TOKEN}"))];
+        let answer = studio.stranger().send("GET", &format!("/jobs/{second}"), &headers, "").expect(200);
+        let job: Value = serde_json::from_str(&answer.body).unwrap();
+        assert_ne!(job["state"], "failed", "{job:#}");
+        job["state"] == "completed"
+    };
+    let start = Instant::now();
+    while !over() {
+        assert!(start.elapsed() < Duration::from_mins(5), "the job does not end");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     browser.until("return document.querySelector('.badge').textContent === 'Completed' && !!document.getElementById('outcome')");
     let told = text(&browser, "main");
     assert!(told.contains("meadow/quill-large") && told.contains("Pull request: http"), "{told}");

@@ -44,7 +44,7 @@ pub(super) async fn show(
 pub(super) async fn live(State(desk): State<Desk>, session: Result<Session, Response>) -> Response {
     let known =
         if session.is_ok() { desk.studio.syncs.known().await.unwrap_or_default() } else { Vec::new() };
-    live::answer(session, || known.iter().map(row).collect())
+    live::answer(&session, || known.iter().map(row).collect())
 }
 
 /// The button.

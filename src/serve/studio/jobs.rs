@@ -77,7 +77,7 @@ pub(super) async fn show(State(desk): State<Desk>, session: Session, Path(id): P
 
 /// The first page of the list, for the script.
 pub(super) async fn live_list(State(desk): State<Desk>, session: Result<Session, Response>) -> Response {
-    live::answer(session, || desk.app.jobs.page(0, ROWS).0.iter().map(row).collect())
+    live::answer(&session, || desk.app.jobs.page(0, ROWS).0.iter().map(row).collect())
 }
 
 /// One job, for the script.
@@ -87,7 +87,7 @@ pub(super) async fn live_one(
     Path(id): Path<String>,
 ) -> Response {
     let found = id.parse::<JobId>().ok().and_then(|id| desk.app.jobs.get(&id));
-    live::answer(session, || found.iter().map(row).collect())
+    live::answer(&session, || found.iter().map(row).collect())
 }
 
 fn line(body: &mut Html, row: &Row) {

@@ -96,7 +96,7 @@ impl Row {
 }
 
 /// What the script gets: the rows, or that the session is over.
-pub(super) fn answer(session: Result<Session, Response>, rows: impl FnOnce() -> Vec<Row>) -> Response {
+pub(super) fn answer(session: &Result<Session, Response>, rows: impl FnOnce() -> Vec<Row>) -> Response {
     if session.is_err() {
         return (StatusCode::UNAUTHORIZED, Json(json!({"error": "signed out"}))).into_response();
     }

@@ -97,9 +97,10 @@ impl FromRequestParts<Desk> for Session {
             .and_then(|cookie| desk.studio.sessions.of(&cookie, &keys(), Timestamp::now()));
         found.ok_or_else(|| {
             let wanted = parts.uri.path_and_query().map_or("", http::uri::PathAndQuery::as_str);
-            redirect(&match is_own_path(wanted) && parts.method.is_safe() {
-                true => format!("/studio/login?next={}", in_url(wanted)),
-                false => "/studio/login".to_owned(),
+            redirect(&if is_own_path(wanted) && parts.method.is_safe() {
+                format!("/studio/login?next={}", in_url(wanted))
+            } else {
+                "/studio/login".to_owned()
             })
         })
     }

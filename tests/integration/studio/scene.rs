@@ -119,11 +119,15 @@ impl Scene {
     }
 
     pub(crate) fn start(&self, more: &[&str]) -> Studio {
+        self.start_at("127.0.0.1:0", more)
+    }
+
+    pub(crate) fn start_at(&self, address: &str, more: &[&str]) -> Studio {
         let args = [
             "serve",
             "--studio",
             "--listen",
-            "127.0.0.1:0",
+            address,
             "--auth-token-file",
             "tokens",
             "--state",

@@ -40,7 +40,8 @@ fn many_benchmarks_come_in_pages() {
     let scene = Scene::new();
     scene.upstream("b119");
     let ids: Vec<String> = (0..120).map(|number| format!("b{number}")).collect();
-    let all: Vec<(&str, &str, bool)> = ids.iter().map(|id| (id.as_str(), "Named alike", id == "b119")).collect();
+    let all: Vec<(&str, &str, bool)> =
+        ids.iter().map(|id| (id.as_str(), "Named alike", id == "b119")).collect();
     scene.registry(&all);
     let studio = scene.start(&[]);
     let visitor = studio.visitor();

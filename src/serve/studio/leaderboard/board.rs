@@ -17,8 +17,11 @@ use crate::model::Failure;
 #[derive(Debug, Default)]
 pub(in crate::serve::studio) struct Board {
     path: Option<PathBuf>,
-    read: Mutex<Option<(Stamp, Result<Arc<Index>, String>)>>,
+    read: Mutex<Option<(Stamp, Read)>>,
 }
+
+/// The entries, or why there are none.
+type Read = Result<Arc<Index>, String>;
 
 /// What is there to be shown.
 #[derive(Debug)]

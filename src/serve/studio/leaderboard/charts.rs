@@ -101,7 +101,7 @@ impl<'r> OverTime<'r> {
         }
         let labels = self.steps.len().div_ceil(8).max(1);
         for (place, row) in self.steps.iter().enumerate() {
-            if (self.steps.len() - 1 - place) % labels != 0 {
+            if !(self.steps.len() - 1 - place).is_multiple_of(labels) {
                 continue;
             }
             let below = |out: &mut Html, down: f64, words: String| {

@@ -41,9 +41,9 @@ fn scene() -> (Scene, Value) {
         &names(&["meadow/quill-large", "meadow/quill-small", "harbor/anchor"]),
         7,
     );
-    let entries = json!([{"model": "meadow/quill-large", "accuracy": {"score": 0.9}, "reproducibility": {"score": 0.8}, "calls": {"ok": 119, "attempted": 120}}]);
+    let models = json!([{"model": "meadow/quill-large", "accuracy": 0.9, "interval": [0.85, 0.94], "reproducibility": 0.8, "schema_valid": 1.0}]);
     scene.jobs(&[
-        job(1, "letters", &json!({"state": "completed", "summary": {"entries": entries}, "pull_request": "https://github.com/o/r/pull/4", "warnings": ["`meadow/quill-retired` is not served"]})),
+        job(1, "letters", &json!({"state": "completed", "summary": {"models": models}, "pull_request": "https://github.com/o/r/pull/4", "warnings": ["`meadow/quill-retired` is not served"]})),
         job(2, "invoices", &json!({"state": "failed", "reason": "`components/invoices/prompt.md` has no `## Prompt`\nhint: the text for the model stands under that heading"})),
         job(3, "letters", &json!({"state": "running", "progress": {"done": 3, "total": 12}})),
     ]);

@@ -165,33 +165,21 @@ fn completed(body: &mut Html, summary: &Value, pull_request: Option<&str>, warni
         }
         body.raw("</ul>");
     }
-    let entries = summary.get("entries").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    if !entries.is_empty() {
-        body.raw("<h2 id=\"outcome\">Outcome</h2><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"outcome\"><table><thead><tr><th scope=\"col\">Model</th><th scope=\"col\" class=\"number\">Accuracy</th><th scope=\"col\" class=\"number\">Reproducibility</th><th scope=\"col\" class=\"number\">Calls answered</th></tr></thead><tbody>");
-        for entry in entries {
-            let text = |pointer: &str| {
-                entry
-                    .pointer(pointer)
-                    .map(|value| value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned))
-                    .unwrap_or_default()
-            };
+    let models = summary.get("models").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if !models.is_empty() {
+        body.raw("<h2 id=\"outcome\">Outcome</h2><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"outcome\"><table><thead><tr><th scope=\"col\">Model</th><th scope=\"col\" class=\"number\">Accuracy</th><th scope=\"col\" class=\"number\">95 % interval</th><th scope=\"col\" class=\"number\">Reproducibility</th><th scope=\"col\" class=\"number\">Schema</th></tr></thead><tbody>");
+        for model in models {
             let share = |pointer: &str| {
-                entry
-                    .pointer(pointer)
-                    .and_then(Value::as_f64)
-                    .map_or("–".to_owned(), |share| format!("{:.1} %", share * 100.0))
+                let share = model.pointer(pointer).and_then(Value::as_f64);
+                share.map_or("–".to_owned(), |share| format!("{:.1} %", share * 100.0))
             };
-            body.raw("<tr><th scope=\"row\"><bdi>")
-                .text(text("/model"))
-                .raw("</bdi></th><td class=\"number\">")
-                .text(share("/accuracy/score"))
-                .raw("</td><td class=\"number\">");
-            body.text(share("/reproducibility/score"))
-                .raw("</td><td class=\"number\">")
-                .text(text("/calls/ok"))
-                .raw(" of ")
-                .text(text("/calls/attempted"))
-                .raw("</td></tr>");
+            let name = model.get("model").and_then(Value::as_str).unwrap_or_default();
+            body.raw("<tr><th scope=\"row\"><bdi>").text(name).raw("</bdi></th>");
+            let interval = format!("{} to {}", share("/interval/0"), share("/interval/1"));
+            for cell in [share("/accuracy"), interval, share("/reproducibility"), share("/schema_valid")] {
+                body.raw("<td class=\"number\">").text(cell).raw("</td>");
+            }
+            body.raw("</tr>");
         }
         body.raw("</tbody></table></div>");
     }

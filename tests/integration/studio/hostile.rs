@@ -35,7 +35,7 @@ fn names_and_reasons_are_shown_and_not_obeyed() {
             "letters",
             &json!({
                 "state": "completed", "pull_request": "javascript:alert(1)", "warnings": [EVIL],
-                "summary": {"entries": [{"model": EVIL, "accuracy": {"score": 0.5}}], "note": EVIL},
+                "summary": {"models": [{"model": EVIL, "accuracy": 0.5}], "note": EVIL},
             }),
         ),
     ]);

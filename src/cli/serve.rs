@@ -10,9 +10,10 @@ use super::display::Display;
 use super::{github, inputs};
 use crate::config::{Env, Roots, TargetsFile};
 use crate::evaluate::{Place, PublishOptions, Source, Update};
+use crate::leaderboard::Leaderboard;
 use crate::model::{Exit, Failure, Secret, is_repository, printable};
 use crate::serve::auth::{TOKENS_VARIABLE, TokenSource};
-use crate::serve::{self, ListenOptions, LogOptions, LogTo, Options, TlsFiles, Work};
+use crate::serve::{self, ListenOptions, LogOptions, LogTo, Options, StudioOptions, TlsFiles, Work};
 
 pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> anyhow::Result<Exit> {
     let cwd = std::env::current_dir().context("cannot find the working directory")?;
@@ -24,7 +25,8 @@ pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> 
             LogTo::Files { dir, keep_days: args.keep.keep_logs }
         }
     };
-    let work = work(&args, &cwd, &env)?;
+    let work = if args.page.studio { None } else { Some(work(&args, &cwd, &env)?) };
+    let studio = studio(&args, &env);
     let listen = args.listen;
     let options = Options {
         listen: ListenOptions {
@@ -41,7 +43,8 @@ pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> 
         log: LogOptions { to: log.clone(), verbose },
         state: args.keep.state,
         keep_jobs: args.keep.keep_jobs as usize,
-        work: Some(work),
+        studio,
+        work,
         resume_jobs: args.skills.resume_jobs,
         stop_within: args.skills.stop_within,
     };
@@ -64,11 +67,24 @@ fn greeting(url: &str, app: &serve::App, log: &LogTo) -> String {
     }
 }
 
+/// What the page shows.
+fn studio(args: &ServeArgs, env: &Env) -> Option<StudioOptions> {
+    let page = &args.page;
+    let of_library = || args.skills.library.as_ref().map(|library| library.join(Leaderboard::PATH));
+    (!page.no_studio).then(|| StudioOptions {
+        registry: page.registry.clone(),
+        allow_local: page.allow_local,
+        leaderboard: page.leaderboard.clone().or_else(of_library),
+        runs: page.runs.clone(),
+        env: env.clone(),
+    })
+}
+
 /// How evaluations are made. What is wrong with that is told now, not at the first order.
 fn work(args: &ServeArgs, cwd: &Path, env: &Env) -> anyhow::Result<Work> {
     let library = args.skills.library.clone().ok_or_else(|| {
         Failure::new(Exit::Usage, "nothing to serve: no library of skills")
-            .hint("name a clone of it: `--library DIR`")
+            .hint("name a clone of it: `--library DIR`; `--studio` serves the page alone")
     })?;
     if let Some(repo) = args.results.repo.as_deref().filter(|repo| !is_repository(repo)) {
         return Err(Failure::new(Exit::Usage, format!("`{}` is no repository", printable(repo)))

@@ -15,6 +15,7 @@ mod place;
 mod reach;
 mod remote;
 mod repository;
+mod times;
 mod worktree;
 
 pub use access::may_push;
@@ -26,4 +27,5 @@ pub use place::{LFS_FILTER, Place, config_file, harmless, set_config};
 pub use reach::Reach;
 pub use remote::{Pushed, Remote, fetch_files};
 pub use repository::Repository;
+pub use times::commit_times;
 pub use worktree::{Worktree, resolve_ref};

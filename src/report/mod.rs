@@ -21,7 +21,7 @@ mod text;
 mod verdict;
 
 pub use comment::{Comment, render_comment};
-pub use html::render_html;
+pub use html::{PALETTE, html_policy, render_html};
 pub use junit::render_junit;
 pub use markdown::render_markdown;
 pub use notes::{LineNote, line_notes};
@@ -29,5 +29,5 @@ pub use results::{RESULT_FILES, Results};
 pub use summary::{FailureGroup, GraderUse, ModelSummary, ScoreSummary, Summary, TargetSummary};
 pub use table::render_table;
 pub use terminal::render_evaluation;
-pub use text::markdown as inert_markdown;
+pub use text::{markdown as inert_markdown, markup, visible};
 pub use verdict::{LONGEST_SUMMARY, render_verdict};

@@ -27,7 +27,7 @@ pub fn markdown(text: &str, longest: usize) -> String {
 }
 
 /// Text of HTML or XML, in an element or in an attribute.
-pub(super) fn markup(text: &str) -> String {
+pub fn markup(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -43,7 +43,7 @@ pub(super) fn markup(text: &str) -> String {
 }
 
 /// The lines of a text, with everything in sight that a terminal, a page or an XML parser would obey or refuse.
-pub(super) fn visible(text: &str) -> String {
+pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -6,6 +6,7 @@ use tokio::sync::watch;
 
 use super::auth::{AllowList, SlowDown, Tokens};
 use super::jobs::{Slot, Store};
+use super::studio::Studio;
 use super::work::Work;
 
 /// The state of the service; there is one, in an `Arc`.
@@ -23,6 +24,8 @@ pub struct App {
     pub is_https: bool,
     /// The jobs.
     pub jobs: Store,
+    /// The page; nothing if there is none.
+    pub studio: Option<Arc<Studio>>,
     /// How evaluations are made; nothing if the service makes none.
     pub(super) work: Option<Arc<Work>>,
     /// The place for the job that runs.

@@ -18,6 +18,7 @@ mod peer;
 mod router;
 mod run;
 mod signals;
+mod studio;
 mod work;
 mod worker;
 
@@ -29,4 +30,5 @@ pub use log::{LogOptions, LogTo};
 pub use peer::Peer;
 pub use router::router;
 pub use run::{Options, serve};
+pub use studio::{Studio, StudioOptions};
 pub use work::{ReportFailures, Work};

@@ -15,7 +15,7 @@ use http::{HeaderValue, Uri};
 
 use super::answer::Refusal;
 use super::app::App;
-use super::{api, auth, log, peer};
+use super::{api, auth, log, peer, studio};
 
 /// All that the service answers.
 pub fn router(app: Arc<App>) -> Router {
@@ -29,9 +29,11 @@ fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         .route("/jobs", get(api::jobs).fallback(reads))
         .route("/jobs/{id}", get(api::job).fallback(reads))
         .route_layer(from_fn_with_state(Arc::clone(app), auth::require));
+    let page = app.studio.as_ref().map_or_else(Router::new, |studio| studio::routes(app, studio));
     Router::new()
         .route("/health", get(api::health).fallback(reads))
         .merge(with_token)
+        .merge(page)
         .fallback(nothing_here)
         .layer(from_fn(log::request))
         .layer(from_fn_with_state(Arc::clone(app), peer::identify))

@@ -13,6 +13,7 @@ use super::auth::{AllowList, SlowDown, TokenSource, Tokens};
 use super::jobs::{Slot, Store};
 use super::listen::{ListenOptions, Listener};
 use super::log::LogOptions;
+use super::studio::{Studio, StudioOptions};
 use super::work::Work;
 use super::{log, router, signals, worker};
 
@@ -38,6 +39,8 @@ pub struct Options {
     pub keep_jobs: usize,
     /// How evaluations are made; nothing to make none.
     pub work: Option<Work>,
+    /// What the page shows; nothing to have none.
+    pub studio: Option<StudioOptions>,
     /// Whether jobs that were interrupted go on.
     pub resume_jobs: bool,
     /// How long a job may take to stop.
@@ -57,6 +60,7 @@ pub async fn serve(options: Options, started: impl FnOnce(&str, &App)) -> anyhow
         behind_proxy: options.listen.behind_proxy,
         is_https: options.listen.tls.is_some() || options.listen.behind_proxy,
         jobs: Store::open(&options.state, options.keep_jobs)?,
+        studio: options.studio.map(|options| Arc::new(Studio::new(options))),
         work: options.work.map(Arc::new),
         slot: Slot::default(),
         stop: watch::Sender::new(false),

@@ -71,6 +71,55 @@ impl Browser {
         self.post("url", &json!({"url": format!("file://{}", file.display())}));
     }
 
+    /// Goes to an address.
+    pub(crate) fn visit(&self, url: &str) {
+        self.post("url", &json!({"url": url}));
+    }
+
+    /// Lets pages run no scripts from now on.
+    pub(crate) fn without_scripts(&self) {
+        self.devtools("Emulation.setScriptExecutionDisabled", &json!({"value": true}));
+    }
+
+    /// Runs a script with the rights of the driver, whatever the policy of the page is.
+    pub(crate) fn evaluate(&self, script: &str) {
+        self.devtools("Runtime.evaluate", &json!({"expression": script}));
+    }
+
+    /// What a script gives to the function that is its last argument.
+    pub(crate) fn script_async(&self, script: &str) -> Value {
+        self.post("execute/async", &json!({"script": script, "args": []}))
+    }
+
+    /// The text of an element, as a person sees it; also where scripts are off, and while a page makes way for another.
+    pub(crate) fn text(&self, selector: &str) -> String {
+        let start = Instant::now();
+        let session = &self.session;
+        let wanted = json!({"using": "css selector", "value": selector});
+        loop {
+            let (status, found) = self.try_call("POST", &format!("/session/{session}/element"), &wanted);
+            if let (200, Some(element)) = (status, found[ELEMENT].as_str()) {
+                let path = format!("/session/{session}/element/{element}/text");
+                if let (200, Value::String(text)) = self.try_call("GET", &path, &Value::Null) {
+                    return text;
+                }
+            }
+            assert!(start.elapsed() < PATIENCE, "it never came: {selector}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until there is an element.
+    pub(crate) fn until_shown(&self, selector: &str) {
+        let start = Instant::now();
+        let path = format!("/session/{}/element", self.session);
+        let body = json!({"using": "css selector", "value": selector});
+        while self.try_call("POST", &path, &body).0 != 200 {
+            assert!(start.elapsed() < PATIENCE, "it never came: {selector}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// What a script on the page gives.
     pub(crate) fn script(&self, script: &str) -> Value {
         self.post("execute/sync", &json!({"script": script, "args": []}))

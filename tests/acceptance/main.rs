@@ -27,6 +27,13 @@ mod skills;
 #[expect(dead_code, reason = "the other tests use the rest")]
 #[path = "../integration/remote/stage.rs"]
 mod stage;
+mod studio;
+#[expect(dead_code, reason = "the other tests use the rest")]
+#[path = "../integration/studio/scene.rs"]
+mod studio_scene;
 #[expect(dead_code, unused_imports, reason = "the other tests use the rest")]
 #[path = "../integration/support/mod.rs"]
 mod support;
+#[expect(dead_code, reason = "the other tests use the rest")]
+#[path = "../integration/studio/visitor.rs"]
+mod visitor;

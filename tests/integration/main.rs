@@ -25,6 +25,7 @@ mod runner_in_actions;
 mod secrets;
 mod serve;
 mod several_targets;
+mod studio;
 mod support;
 mod sync;
 mod targets;

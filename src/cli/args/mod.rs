@@ -12,6 +12,7 @@ mod serve;
 mod service;
 mod shared;
 mod sweep;
+mod studio;
 mod sync;
 mod targets;
 mod trigger;

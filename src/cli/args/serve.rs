@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::evaluate::parse_identity;
+use super::studio::StudioArgs;
 use super::{GithubArgs, TargetArgs};
 use crate::config::parse_duration;
 use crate::serve::ReportFailures;
@@ -33,6 +34,9 @@ pub struct ServeArgs {
     /// Which GitHub.
     #[command(flatten)]
     pub github: GithubArgs,
+    /// What people see.
+    #[command(flatten)]
+    pub page: StudioArgs,
     /// What is kept.
     #[command(flatten)]
     pub keep: KeepArgs,

@@ -1,6 +1,6 @@
 //! The report as one HTML page: it asks nobody for anything, runs no script but its own, and fits into 3 MB.
 //!
-//! The page itself is `style.css`, `script.js` and what this file puts around them; `charts` draws, and `data` is what the table of
+//! The page itself is `palette.css`, `style.css`, `script.js` and what this file puts around them; `charts` draws, and `data` is what the table of
 //! tests is made from, `diff` what an answer changed to. A stranger's words stand in that data alone, as JSON in which no tag can begin, and the script writes them as
 //! text. The policy of the page allows exactly its own style and script, by their digests.
 
@@ -21,7 +21,10 @@ use super::terminal::{matched, rate, told};
 use super::text::{clip, markup, percent, visible};
 use crate::model::{Comparison, Evaluation, Figures};
 
-const STYLE: &str = include_str!("style.css");
+/// The colours of all pages, light and dark.
+pub const PALETTE: &str = include_str!("palette.css");
+
+const STYLE: &str = concat!(include_str!("palette.css"), include_str!("style.css"));
 const SCRIPT: &str = include_str!("script.js");
 
 /// What the page may have.
@@ -41,13 +44,18 @@ pub fn render_html(evaluation: &Evaluation, results: &Results, baseline: Option<
     }
 }
 
-fn page(evaluation: &Evaluation, results: &Results, overview: &str, data: &str) -> String {
-    let title = text(evaluation.suite.as_deref().unwrap_or(&results.shown));
-    let policy = format!(
+/// What the page may do: nothing but run its own script and wear its own style.
+pub fn html_policy() -> String {
+    format!(
         "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; base-uri 'none'; form-action 'none'",
         digest(SCRIPT),
         digest(STYLE)
-    );
+    )
+}
+
+fn page(evaluation: &Evaluation, results: &Results, overview: &str, data: &str) -> String {
+    let title = text(evaluation.suite.as_deref().unwrap_or(&results.shown));
+    let policy = html_policy();
     let version = env!("CARGO_PKG_VERSION");
     format!(
         r##"<!doctype html>

@@ -64,6 +64,12 @@ impl Store {
         self.lock().jobs.values().rev().cloned().collect()
     }
 
+    /// So many of them after the newest `first`, and how many there are.
+    pub fn page(&self, first: usize, count: usize) -> (Vec<Job>, usize) {
+        let inner = self.lock();
+        (inner.jobs.values().rev().skip(first).take(count).cloned().collect(), inner.jobs.len())
+    }
+
     /// Hears of every change: the number only says that there was one.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()

@@ -1,0 +1,94 @@
+//! The door: a token of the service opens it.
+
+use axum::extract::{Query, Request, State};
+use axum::response::{IntoResponse as _, Response};
+use http::header::SET_COOKIE;
+use http::{HeaderValue, StatusCode};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::html::Html;
+use super::page::{open_page, redirect};
+use super::session::{Session, is_own_path, set_cookie};
+use super::{Desk, guard};
+use crate::model::Secret;
+use crate::serve::{App, Peer, Refusal, auth};
+
+const HOME: &str = "/studio/benchmarks";
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Wanted {
+    #[serde(default)]
+    next: String,
+}
+
+#[derive(Deserialize)]
+struct Shown {
+    #[serde(default)]
+    token: String,
+    #[serde(default)]
+    next: String,
+}
+
+/// The form; whoever is signed in already needs none.
+pub(super) async fn form(session: Result<Session, Response>, Query(wanted): Query<Wanted>) -> Response {
+    if session.is_ok() { redirect(HOME) } else { show(StatusCode::OK, &wanted.next, None) }
+}
+
+/// A token in a form becomes a session. A wrong one is slowed down like one in a header.
+pub(super) async fn sign_in(State(desk): State<Desk>, Peer(peer): Peer, request: Request) -> Response {
+    let shown: Shown = match guard::form(&desk, request).await {
+        Ok(shown) => shown,
+        Err(refused) => return refused,
+    };
+    let token = Secret::new(shown.token.trim());
+    if let Err(refusal) = auth::admit(&desk.app, peer, Some(token.expose())).await {
+        let reason = match &refusal {
+            Refusal::Unauthorized if token.expose().is_empty() => "Type a token.".to_owned(),
+            Refusal::Unauthorized => "This is no valid token.".to_owned(),
+            other => other.reason(),
+        };
+        return show(refusal.status(), &shown.next, Some(&reason));
+    }
+    let Some(cookie) = desk.studio.sessions.begin(&desk.app.tokens.session_keys(), Timestamp::now()) else {
+        return Refusal::Internal.into_response();
+    };
+    tracing::info!(%peer, "signed in");
+    let to = if is_own_path(&shown.next) { shown.next.as_str() } else { HOME };
+    with_cookie(&desk.app, Some(&cookie), redirect(to))
+}
+
+/// Ends the session.
+pub(super) async fn sign_out(State(desk): State<Desk>, session: Session, request: Request) -> Response {
+    if let Err(refused) = guard::check(&desk, &session, request).await {
+        return refused;
+    }
+    desk.studio.sessions.end(&session, Timestamp::now());
+    with_cookie(&desk.app, None, redirect("/studio/login"))
+}
+
+fn with_cookie(app: &App, value: Option<&str>, mut response: Response) -> Response {
+    if let Ok(mut cookie) = HeaderValue::from_str(&set_cookie(app, value)) {
+        cookie.set_sensitive(true);
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    response
+}
+
+fn show(status: StatusCode, next: &str, problem: Option<&str>) -> Response {
+    let mut body = Html::new();
+    body.raw("<section class=\"door\"><h1>Sign in</h1>")
+        .raw("<p class=\"lead\">With a token of this service: one of those that callers of its API use.</p>")
+        .raw("<form method=\"post\" action=\"/studio/login\"><input type=\"hidden\" name=\"next\" value=\"")
+        .text(if is_own_path(next) { next } else { "" })
+        .raw("\"><input name=\"username\" value=\"run-evals\" autocomplete=\"username\" hidden><label for=\"token\">Token</label>")
+        .raw("<input id=\"token\" name=\"token\" type=\"password\" autocomplete=\"current-password\" spellcheck=\"false\" required autofocus");
+    if let Some(problem) = problem {
+        body.raw(" aria-invalid=\"true\" aria-describedby=\"problem\"><p id=\"problem\" class=\"problem\" role=\"alert\">").text(problem).raw("</p>");
+    } else {
+        body.raw(">");
+    }
+    body.raw("<button class=\"main\">Sign in</button></form><p class=\"note\">A session lasts 12 hours and ends when you sign out, ")
+        .raw("when its token is taken away, or when the service starts anew.</p></section>");
+    open_page(status, if problem.is_some() { "Sign in: refused" } else { "Sign in" }, &body)
+}

@@ -1,0 +1,109 @@
+//! What may be pressed, by whom, and from where.
+
+use super::scene::{Scene, wait_for};
+use super::visitor::Visitor;
+
+const SYNC: &str = "/studio/benchmarks/refunds/sync";
+
+#[test]
+fn a_form_of_another_session_or_site_is_refused_and_does_nothing() {
+    let scene = Scene::new();
+    scene.upstream("refunds");
+    scene.registry(&[("refunds", "Refunds", true)]);
+    let studio = scene.start(&[]);
+    let (visitor, other) = (studio.visitor(), studio.visitor());
+    let (ours, theirs) = (visitor.csrf(), other.csrf());
+    let own = format!("http://{}", studio.address);
+    let refused: [(&[(&str, &str)], &[(&str, &str)]); 9] = [
+        (&[], &[]),
+        (&[], &[("csrf", "")]),
+        (&[], &[("csrf", &theirs)]),
+        (&[("Sec-Fetch-Site", "cross-site")], &[("csrf", &ours)]),
+        (&[("Sec-Fetch-Site", "same-site")], &[("csrf", &ours)]),
+        (&[("Origin", "http://evil.example")], &[("csrf", &ours)]),
+        (&[("Origin", "null")], &[("csrf", &ours)]),
+        (&[("Origin", "http://127.0.0.1:1")], &[("csrf", &ours)]),
+        (&[("Origin", &own), ("Sec-Fetch-Site", "cross-site")], &[("csrf", &ours)]),
+    ];
+    for (headers, fields) in refused {
+        for path in [SYNC, "/studio/logout"] {
+            visitor.post(path, headers, fields).expect(403);
+        }
+    }
+    assert!(!scene.workspace.path("benchmarks/refunds").exists(), "a refused form has synced");
+    // Another site cannot sign anybody in, either.
+    let answer = studio.stranger().post(
+        "/studio/login",
+        &[("Sec-Fetch-Site", "cross-site")],
+        &[("token", super::scene::TOKEN)],
+    );
+    assert!(answer.expect(403).header("set-cookie").is_none());
+    visitor.get(SYNC).expect(405);
+    // Without a session, the door; with everything right, it works.
+    assert_eq!(
+        studio.stranger().post(SYNC, &[], &[("csrf", &ours)]).expect(303).header("location"),
+        Some("/studio/login")
+    );
+    let headers = [("Origin", own.as_str()), ("Sec-Fetch-Site", "same-origin")];
+    visitor.post(SYNC, &headers, &[("csrf", &ours)]).expect(303);
+    wait_for("the clone", || scene.workspace.path("benchmarks/refunds/EVAL.yaml").exists());
+}
+
+#[test]
+fn forms_that_cannot_be_read_are_refused() {
+    let scene = Scene::new();
+    let studio = scene.start(&[]);
+    let visitor = studio.visitor();
+    visitor.post(SYNC, &[], &[("csrf", &"a".repeat(20_000))]).expect(413);
+    visitor.send("POST", SYNC, &[("Content-Type", "application/json")], "{}").expect(415);
+    let csrf = visitor.csrf();
+    for id in ["nothing", "..%2F..%2Fetc", "%00", "%3Cscript%3E"] {
+        visitor.post(&format!("/studio/benchmarks/{id}/sync"), &[], &[("csrf", &csrf)]).expect(404);
+    }
+}
+
+#[test]
+fn a_sync_without_javascript_shows_the_new_commit_and_a_failed_one_its_fix() {
+    let scene = Scene::new();
+    let first = scene.upstream("refunds");
+    scene.upstream("contracts");
+    scene.registry(&[
+        ("refunds", "Refunds", true),
+        ("contracts", "Contracts", true),
+        ("notes", "Notes", false),
+    ]);
+    let studio = scene.start(&[]);
+    let visitor = studio.visitor();
+    let page = visitor.get("/studio/benchmarks").expect(200).body;
+    assert!(
+        page.contains("3 benchmarks, 2 from git") && page.contains("<h2><bdi>Notes</bdi></h2>"),
+        "{page}"
+    );
+    assert_eq!(page.matches("/sync\"").count(), 2, "only those from git have a button");
+
+    synced(&visitor, "refunds", &first);
+    let second = scene.commit("refunds", "second");
+    synced(&visitor, "refunds", &second);
+    let page = visitor.get("/studio/benchmarks").expect(200).body;
+    assert!(page.contains(&format!("Updated from {} to {}", &first[..7], &second[..7])), "{page}");
+
+    visitor.press("/studio/benchmarks/contracts/sync").expect(303);
+    wait_for("the clone", || scene.workspace.path("benchmarks/contracts/EVAL.yaml").exists());
+    wait_for("its end", || !visitor.get("/studio/benchmarks").body.contains(">Syncing<"));
+    scene.workspace.write("benchmarks/contracts/EVAL.yaml", "changed by hand");
+    visitor.press("/studio/benchmarks/contracts/sync").expect(303);
+    wait_for("the refusal", || visitor.get("/studio/benchmarks").body.contains(">Failed<"));
+    let page = visitor.get("/studio/benchmarks").body;
+    assert!(page.contains("has local changes: <code>EVAL.yaml</code>"), "{page}");
+    assert!(page.contains("run-evals sync contracts --registry ") && page.contains(" --reset"), "{page}");
+    assert_eq!(scene.workspace.read("benchmarks/contracts/EVAL.yaml"), "changed by hand");
+}
+
+fn synced(visitor: &Visitor, id: &str, commit: &str) {
+    let answer = visitor.press(&format!("/studio/benchmarks/{id}/sync")).expect(303);
+    assert_eq!(answer.header("location").unwrap(), format!("/studio/benchmarks#b-{id}"));
+    wait_for("the new commit", || {
+        let page = visitor.get("/studio/benchmarks").expect(200).body;
+        page.contains(&format!("data-field=\"commit\">{}<", &commit[..12])) && page.contains(">Up to date<")
+    });
+}

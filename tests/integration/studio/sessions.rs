@@ -1,0 +1,131 @@
+//! Who gets in, for how long, and how they leave.
+
+use std::time::Instant;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::scene::{Scene, TOKEN, wait_for};
+
+const SCREENS: [&str; 7] = [
+    "/studio/benchmarks",
+    "/studio/jobs",
+    "/studio/jobs/job-1",
+    "/studio/leaderboard",
+    "/studio/runs",
+    "/studio/runs/0~a",
+    "/studio/nothing",
+];
+
+#[test]
+fn every_screen_asks_for_a_token_and_leads_back() {
+    let (scene, studio) = start();
+    let stranger = studio.stranger();
+    for path in SCREENS {
+        let answer = stranger.get(path).expect(303);
+        let next = path.replace('/', "%2F").replace('~', "~");
+        assert_eq!(answer.header("location").unwrap(), format!("/studio/login?next={next}"));
+    }
+    for path in ["/studio/live/benchmarks", "/studio/live/jobs"] {
+        assert_eq!(stranger.get(path).expect(401).body, r#"{"error":"signed out"}"#);
+    }
+    assert_eq!(stranger.get("/").expect(303).header("location"), Some("/studio"));
+    let page = stranger.get("/studio/login?next=%2Fstudio%2Fjobs").expect(200);
+    assert!(page.body.contains(r#"name="next" value="/studio/jobs""#), "{}", page.body);
+    let answer =
+        stranger.post("/studio/login", &[], &[("token", TOKEN), ("next", "/studio/jobs")]).expect(303);
+    assert_eq!(answer.header("location"), Some("/studio/jobs"));
+    for next in
+        ["//evil.example/", "https://evil.example/studio/", "/studio\\..\\x", "javascript:alert(1)", ""]
+    {
+        let answer = stranger.post("/studio/login", &[], &[("token", TOKEN), ("next", next)]).expect(303);
+        assert_eq!(answer.header("location"), Some("/studio/benchmarks"), "{next}");
+    }
+    drop(scene);
+}
+
+#[test]
+fn the_cookie_is_for_this_page_alone() {
+    let (_scene, studio) = start();
+    let answer = studio.stranger().sign_in(TOKEN).expect(303);
+    let cookie = answer.header("set-cookie").unwrap();
+    let (value, attributes) = cookie.split_once("; ").unwrap();
+    assert!(value.starts_with("run-evals=") && !value.contains(TOKEN), "{value}");
+    assert_eq!(attributes, "Path=/; Max-Age=43200; HttpOnly; SameSite=Strict");
+    let visitor = studio.visitor();
+    visitor.get("/studio/jobs").expect(200);
+    // It opens the page, not the API.
+    visitor.get("/jobs").expect(401);
+}
+
+#[test]
+fn behind_tls_the_cookie_says_so() {
+    let scene = Scene::new();
+    let studio = scene.start(&["--behind-proxy"]);
+    let answer = studio.stranger().sign_in(TOKEN).expect(303);
+    let cookie = answer.header("set-cookie").unwrap();
+    assert!(cookie.starts_with("__Host-run-evals="), "{cookie}");
+    assert!(cookie.ends_with("; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict; Secure"), "{cookie}");
+}
+
+#[test]
+fn wrong_tokens_are_slowed_down_and_never_repeated() {
+    let (scene, studio) = start();
+    let wrong = "deadbeefdeadbeefdeadbeefdeadbeef";
+    let mut times = Vec::new();
+    for _ in 0..4 {
+        let begin = Instant::now();
+        let answer = studio.stranger().sign_in(wrong).expect(401);
+        times.push(begin.elapsed().as_millis());
+        assert!(answer.body.contains("This is no valid token."), "{}", answer.body);
+        assert!(!answer.body.contains(wrong) && answer.header("set-cookie").is_none());
+    }
+    assert!(times[0] >= 100 && times[3] >= 800, "{times:?}");
+    let log: String = std::fs::read_dir(scene.workspace.path("state/log"))
+        .unwrap()
+        .map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap())
+        .collect();
+    assert!(log.contains("refused: wrong token"), "{log}");
+    for text in [log, studio.stderr()] {
+        assert!(!text.contains(wrong) && !text.contains(TOKEN), "{text}");
+    }
+}
+
+#[test]
+fn who_signs_out_is_out_with_every_copy_of_the_cookie() {
+    let (_scene, studio) = start();
+    let (visitor, other) = (studio.visitor(), studio.visitor());
+    let copy = visitor.clone();
+    let answer = visitor.press("/studio/logout").expect(303);
+    assert_eq!(answer.header("location"), Some("/studio/login"));
+    assert!(
+        answer.header("set-cookie").unwrap().starts_with("run-evals=; Path=/; Max-Age=0;"),
+        "{}",
+        answer.head
+    );
+    copy.get("/studio/jobs").expect(303);
+    other.get("/studio/jobs").expect(200);
+}
+
+#[test]
+fn a_session_dies_with_its_token() {
+    let (scene, studio) = start();
+    let visitor = studio.visitor();
+    let fresh = "0123456789abcdef0123456789abcdef";
+    let reload = |text: &str| {
+        scene.write_tokens(text);
+        kill(Pid::from_raw(studio.id().cast_signed()), Signal::SIGHUP).unwrap();
+    };
+    // A second token beside the first changes nothing for those who are in.
+    reload(&format!("{fresh}\n{TOKEN}\n"));
+    wait_for("the new token opens", || studio.stranger().sign_in(fresh).status == 303);
+    visitor.get("/studio/jobs").expect(200);
+    reload(fresh);
+    wait_for("the session is over", || visitor.get("/studio/jobs").status == 303);
+}
+
+fn start() -> (Scene, super::scene::Studio) {
+    let scene = Scene::new();
+    let studio = scene.start(&[]);
+    (scene, studio)
+}

@@ -24,6 +24,7 @@ mod vendor;
 #[cfg(test)]
 mod tests;
 
+pub use base_url::chat_completions_url;
 pub use caller::{Call, Caller};
 pub use headers::{Allowance, RateHints};
 pub use reply::{CallError, Reply, Retry};

@@ -21,3 +21,4 @@ pub mod report;
 pub mod rollout;
 pub mod runner;
 pub mod scoring;
+pub mod serve;

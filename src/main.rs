@@ -22,7 +22,9 @@ fn main() -> ExitCode {
         }
         Err(error) => error.exit(),
     };
-    logging::init(cli.global.verbose, cli.is_for_agentv());
+    if !cli.keeps_a_log() {
+        logging::init(cli.global.verbose, cli.is_for_agentv());
+    }
     // One thread: calls wait for the network, not for the processor, and a hop between threads costs more than a call.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result = match runtime {

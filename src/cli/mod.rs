@@ -26,6 +26,7 @@ mod report;
 mod resume;
 mod run;
 mod run_remote;
+mod serve;
 mod session;
 mod signals;
 mod targets;
@@ -65,6 +66,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Report(args) => report::report(args, &display).await,
         Command::Bundle(args) => bundle::bundle(args, &display).await,
         Command::Adapter(args) => Box::pin(adapter::adapter(args, &display)).await,
+        Command::Serve(args) => Box::pin(serve::serve(*args, cli.global.verbose > 0, &display)).await,
         Command::Targets(command) => targets::targets(command, &display).await,
     }
 }

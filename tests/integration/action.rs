@@ -11,8 +11,9 @@ use serde_json::Value;
 /// The commands that a step can name as its `mode`.
 const MODES: [&str; 6] = ["eval", "dispatch", "collect", "run", "report", "bundle"];
 /// Commands that are no mode, and why.
-const NO_MODES: [(&str, &str); 2] = [
+const NO_MODES: [(&str, &str); 3] = [
     ("adapter", "AgentV starts it"),
+    ("serve", "runs for months on a machine of its own; a step ends"),
     ("targets", "for whoever writes the file; a dispatch asks the same questions before it starts anything"),
 ];
 /// Inputs that are no option.

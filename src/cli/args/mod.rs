@@ -7,6 +7,7 @@ mod dispatch;
 mod eval;
 mod report;
 mod run;
+mod serve;
 mod shared;
 mod targets;
 
@@ -17,7 +18,10 @@ pub(super) use dispatch::DispatchArgs;
 pub(super) use eval::{EvalArgs, GradingArgs};
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
 pub(super) use run::RunArgs;
-pub(super) use shared::{BatchArgs, Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs};
+pub(super) use serve::ServeArgs;
+pub(super) use shared::{
+    BatchArgs, Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs,
+};
 pub(super) use targets::{CheckArgs, TargetsCommand};
 
 use clap::{Args, Parser, Subcommand};
@@ -55,8 +59,14 @@ impl Cli {
             | Command::Run(_)
             | Command::Report(_)
             | Command::Bundle(_)
+            | Command::Serve(_)
             | Command::Targets(_) => false,
         }
+    }
+
+    /// Whether the command has a log of its own, and starts it itself.
+    pub fn keeps_a_log(&self) -> bool {
+        matches!(self.command, Command::Serve(_))
     }
 }
 
@@ -89,6 +99,8 @@ pub enum Command {
     Bundle(BundleArgs),
     /// Answer one call of AgentV; calls that come together leave as one batch
     Adapter(AdapterArgs),
+    /// Take orders for evaluations over HTTP, on a machine that can reach the models
+    Serve(Box<ServeArgs>),
     /// Check a targets file, or print its schema
     #[command(subcommand)]
     Targets(TargetsCommand),

@@ -1,0 +1,90 @@
+//! Answers that refuse: always JSON, always with the reason.
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
+use serde_json::json;
+
+/// Why a request is not answered as asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The body is no JSON at all.
+    Malformed(String),
+    /// No token, or a wrong one.
+    Unauthorized,
+    /// The peer is not on the list of those that may connect.
+    Forbidden,
+    /// There is no such thing.
+    NotFound(String),
+    /// There is, but not with this method; these are legal.
+    Method(&'static str),
+    /// The body did not arrive in time.
+    TooSlow,
+    /// The body has more bytes than this.
+    TooLarge(usize),
+    /// The body is not JSON by its type.
+    NotJson,
+    /// The body says something that is not legal.
+    Invalid(String),
+    /// Too many failed attempts to log in at once.
+    TooMany,
+    /// We are at fault.
+    Internal,
+    /// Somebody that we depend on does not answer, or we are about to stop.
+    Unavailable(String),
+}
+
+impl Refusal {
+    /// The status that it is answered with.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Malformed(_) => StatusCode::BAD_REQUEST,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::NotFound(_) => StatusCode::NOT_FOUND,
+            Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::TooMany => StatusCode::TOO_MANY_REQUESTS,
+            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// The reason, for whoever asked.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Malformed(reason)
+            | Self::NotFound(reason)
+            | Self::Invalid(reason)
+            | Self::Unavailable(reason) => reason.clone(),
+            Self::Unauthorized => "a valid token is needed: `Authorization: Bearer TOKEN`".to_owned(),
+            Self::Forbidden => "this address may not connect".to_owned(),
+            Self::Method(legal) => format!("this path takes {legal}"),
+            Self::TooSlow => "the body did not arrive in time".to_owned(),
+            Self::TooLarge(most) => format!("the body is larger than {most} bytes"),
+            Self::NotJson => "the body must be `application/json`".to_owned(),
+            Self::TooMany => "too many failed attempts at once".to_owned(),
+            Self::Internal => "something went wrong here; the log tells what".to_owned(),
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = (self.status(), Json(json!({"error": self.reason()}))).into_response();
+        let extra = match self {
+            Self::Unauthorized => Some((WWW_AUTHENTICATE, "Bearer")),
+            Self::Method(legal) => Some((ALLOW, legal)),
+            Self::TooMany => Some((RETRY_AFTER, "10")),
+            _ => None,
+        };
+        if let Some((name, value)) = extra {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+}

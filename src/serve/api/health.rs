@@ -1,0 +1,13 @@
+//! `GET /health`: alive, which version, and whether it is busy; for anybody.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Value, json};
+
+use crate::serve::App;
+
+pub(in crate::serve) async fn health(State(_app): State<Arc<App>>) -> Json<Value> {
+    Json(json!({"status": "ok", "version": env!("CARGO_PKG_VERSION"), "busy": false}))
+}

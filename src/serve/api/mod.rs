@@ -1,0 +1,5 @@
+//! The endpoints, one in a file.
+
+mod health;
+
+pub(super) use health::health;

@@ -1,0 +1,146 @@
+//! The tokens: from files or a variable, several valid at once, so that one can be replaced without a gap.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+
+use sha2::{Digest as _, Sha256};
+use subtle::{Choice, ConstantTimeEq as _};
+
+use crate::model::{Failure, Secret};
+
+/// The variable with tokens, if no file is named.
+pub const TOKENS_VARIABLE: &str = "RUN_EVALS_SERVE_TOKEN";
+/// Fewer characters could be guessed.
+const SHORTEST: usize = 32;
+/// More than these are no rotation any more, but a list that nobody looks after.
+const MOST: usize = 8;
+const HOW: &str = "make one with `openssl rand -hex 32`";
+
+/// Where tokens come from.
+#[derive(Debug, Clone, Default)]
+pub struct TokenSource {
+    /// Files with one token a line; lines that start with `#` are comments.
+    pub files: Vec<PathBuf>,
+    /// The variable's value: tokens with white space between them. Only asked if there is no file.
+    pub variable: Option<Secret>,
+}
+
+/// The digests of the tokens that are valid now.
+pub struct Tokens {
+    source: TokenSource,
+    digests: RwLock<Vec<[u8; 32]>>,
+}
+
+impl Tokens {
+    /// Reads the tokens.
+    pub fn load(source: TokenSource) -> Result<Self, Failure> {
+        let digests = RwLock::new(read(&source)?);
+        Ok(Self { source, digests })
+    }
+
+    /// Reads them again, and says how many there are; if that fails, those that were valid stay so.
+    pub fn reload(&self) -> Result<usize, Failure> {
+        let fresh = read(&self.source)?;
+        let count = fresh.len();
+        *self.digests.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        Ok(count)
+    }
+
+    /// How many are valid.
+    pub fn count(&self) -> usize {
+        self.digests.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Whether this is one of them. It takes the same time whichever it is, and however much of it is right.
+    pub fn holds(&self, token: &str) -> bool {
+        let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        let digests = self.digests.read().unwrap_or_else(PoisonError::into_inner);
+        let found = digests.iter().fold(Choice::from(0), |found, known| found | known.ct_eq(&digest));
+        found.into()
+    }
+
+    /// A key for each token, to sign sessions with: whoever holds such a session loses it with the token.
+    pub fn session_keys(&self) -> Vec<[u8; 32]> {
+        let digests = self.digests.read().unwrap_or_else(PoisonError::into_inner);
+        let key =
+            |digest: &[u8; 32]| Sha256::new_with_prefix(b"session\0").chain_update(digest).finalize().into();
+        digests.iter().map(key).collect()
+    }
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tokens").field("count", &self.count()).finish_non_exhaustive()
+    }
+}
+
+fn read(source: &TokenSource) -> Result<Vec<[u8; 32]>, Failure> {
+    let mut digests = Vec::new();
+    for path in &source.files {
+        let place = format!("`{}`", path.display());
+        let text = read_file(path, &place)?;
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let before = digests.len();
+        add(&mut digests, lines, &place)?;
+        if digests.len() == before {
+            return Err(Failure::config(format!("no token in {place}")).hint(HOW));
+        }
+    }
+    if source.files.is_empty() {
+        let place = format!("the variable `{TOKENS_VARIABLE}`");
+        let Some(value) = &source.variable else {
+            let how = format!("name a file with `--auth-token-file`, or set `{TOKENS_VARIABLE}`; {HOW}");
+            return Err(Failure::config("no token that callers could show").hint(how));
+        };
+        add(&mut digests, value.expose().split_ascii_whitespace(), &place)?;
+        if digests.is_empty() {
+            return Err(Failure::config(format!("no token in {place}")).hint(HOW));
+        }
+    }
+    if digests.len() > MOST {
+        let hint = "two are enough to replace one by the other";
+        return Err(Failure::config(format!("{} tokens, at most {MOST} are taken", digests.len())).hint(hint));
+    }
+    Ok(digests)
+}
+
+fn add<'a>(
+    digests: &mut Vec<[u8; 32]>,
+    tokens: impl Iterator<Item = &'a str>,
+    place: &str,
+) -> Result<(), Failure> {
+    for (index, token) in tokens.enumerate() {
+        let number = index + 1;
+        if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let text = format!("token {number} in {place} has other characters than visible ASCII");
+            return Err(Failure::config(text).hint(HOW));
+        }
+        if token.len() < SHORTEST {
+            let text = format!(
+                "token {number} in {place} has {} characters, at least {SHORTEST} are needed",
+                token.len()
+            );
+            return Err(Failure::config(text).hint(HOW));
+        }
+        digests.push(Sha256::digest(token.as_bytes()).into());
+    }
+    Ok(())
+}
+
+fn read_file(path: &Path, place: &str) -> Result<String, Failure> {
+    let cannot = |error: std::io::Error| {
+        Failure::config(format!("cannot read the tokens in {place}: {error}"))
+            .hint(format!("`--auth-token-file` names a file with one token a line; {HOW}"))
+    };
+    let mode = std::fs::metadata(path).map_err(cannot)?.mode();
+    // Credentials of systemd are readable for the group; for everybody, nothing secret is.
+    if mode & 0o007 != 0 || mode & 0o020 != 0 {
+        let text =
+            format!("{place} is open to others (mode {:04o}): its tokens are no secret", mode & 0o7777);
+        return Err(
+            Failure::config(text).hint(format!("chmod 600 {}, and put a new token into it", path.display()))
+        );
+    }
+    std::fs::read_to_string(path).map_err(cannot)
+}

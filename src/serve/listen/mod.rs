@@ -1,0 +1,106 @@
+//! The port: bound before anything else happens, with TLS or behind something that has it, and with limits.
+
+mod limit;
+mod tls;
+
+pub(super) use tls::Tls;
+pub use tls::TlsFiles;
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum_server::Handle;
+use axum_server::accept::DefaultAcceptor;
+use axum_server::tls_rustls::RustlsAcceptor;
+use hyper_util::rt::TokioTimer;
+
+use self::limit::{Connections, Limited};
+use crate::model::{Exit, Failure};
+
+/// How long the head of a request may take, and how long a connection may be kept without one.
+const HEAD_WITHIN: Duration = Duration::from_secs(10);
+const LARGEST_HEAD: usize = 32 * 1024;
+
+/// Where to listen, and how.
+#[derive(Debug, Clone)]
+pub struct ListenOptions {
+    /// The address and port.
+    pub address: SocketAddr,
+    /// The certificate, if this port speaks TLS.
+    pub tls: Option<TlsFiles>,
+    /// A proxy that speaks TLS stands before the port.
+    pub behind_proxy: bool,
+    /// Connections at once.
+    pub most_connections: usize,
+}
+
+/// A bound port.
+#[derive(Debug)]
+pub(super) struct Listener {
+    socket: TcpListener,
+    tls: Option<Arc<Tls>>,
+    connections: Arc<Connections>,
+}
+
+impl Listener {
+    /// Binds the port; a plain one is refused where others could listen in.
+    pub(super) fn bind(options: &ListenOptions) -> anyhow::Result<Self> {
+        let address = options.address;
+        if options.tls.is_none() && !options.behind_proxy && !address.ip().is_loopback() {
+            let text = format!("without TLS, `{address}` would send tokens in the clear");
+            return Err(Failure::new(Exit::Usage, text)
+                .hint("give `--tls-cert` and `--tls-key`, or `--behind-proxy` if a proxy with TLS stands before it, or listen on `127.0.0.1`")
+                .into());
+        }
+        let tls = options.tls.clone().map(Tls::load).transpose()?.map(Arc::new);
+        let bound =
+            TcpListener::bind(address).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+        let socket = bound
+            .map_err(|error| Failure::new(Exit::Failure, format!("cannot listen on `{address}`: {error}")))?;
+        // Behind a proxy, all connections are its own.
+        let of_one = if options.behind_proxy {
+            options.most_connections
+        } else {
+            options.most_connections.div_ceil(4)
+        };
+        let connections = Arc::new(Connections::new(options.most_connections, of_one));
+        Ok(Self { socket, tls, connections })
+    }
+
+    /// The address, with the port that the system chose if it was left to it.
+    pub(super) fn url(&self) -> anyhow::Result<String> {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        Ok(format!("{scheme}://{}", self.socket.local_addr()?))
+    }
+
+    /// What can be read again, if this port speaks TLS.
+    pub(super) fn tls(&self) -> Option<Arc<Tls>> {
+        self.tls.clone()
+    }
+
+    /// Answers until the handle is told to stop.
+    pub(super) async fn serve(self, router: Router, handle: Handle<SocketAddr>) -> anyhow::Result<()> {
+        let service = router.into_make_service_with_connect_info::<SocketAddr>();
+        let mut server = axum_server::from_tcp(self.socket)?.handle(handle);
+        server
+            .http_builder()
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_WITHIN)
+            .max_buf_size(LARGEST_HEAD);
+        let connections = self.connections;
+        match self.tls {
+            None => {
+                let limited = Limited::new(DefaultAcceptor::new(), connections);
+                server.acceptor(limited).http1_only().serve(service).await?;
+            }
+            Some(tls) => {
+                let acceptor = RustlsAcceptor::new(tls.config()).handshake_timeout(HEAD_WITHIN);
+                server.acceptor(Limited::new(acceptor, connections)).http1_only().serve(service).await?;
+            }
+        }
+        Ok(())
+    }
+}

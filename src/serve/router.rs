@@ -1,0 +1,49 @@
+//! Who answers what.
+//!
+//! A part of the service is a `Router<Arc<App>>` that is merged here. What needs a token gets the layer
+//! `auth::require`; a part that logs in by other means (a cookie) asks `auth::admit` itself.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::get;
+use http::header::{CACHE_CONTROL, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, Uri};
+
+use super::answer::Refusal;
+use super::app::App;
+use super::{api, log, peer};
+
+/// All that the service answers.
+pub fn router(app: Arc<App>) -> Router {
+    routes(&app).with_state(app)
+}
+
+fn routes(app: &Arc<App>) -> Router<Arc<App>> {
+    let open =
+        Router::new().route("/health", get(api::health).fallback(|| async { Refusal::Method("GET, HEAD") }));
+    Router::new()
+        .merge(open)
+        .fallback(nothing_here)
+        .layer(from_fn(log::request))
+        .layer(from_fn_with_state(Arc::clone(app), peer::identify))
+        .layer(from_fn(headers))
+}
+
+async fn nothing_here(uri: Uri) -> Refusal {
+    Refusal::NotFound(format!("nothing at `{}`", log::short(uri.path())))
+}
+
+/// Headers of every answer, unless whoever answers has set them.
+async fn headers(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let all =
+        [(X_CONTENT_TYPE_OPTIONS, "nosniff"), (REFERRER_POLICY, "no-referrer"), (CACHE_CONTROL, "no-store")];
+    for (name, value) in all {
+        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    response
+}

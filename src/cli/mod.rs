@@ -24,6 +24,7 @@ mod remote;
 mod replay;
 mod report;
 mod resume;
+mod rollout;
 mod run;
 mod run_remote;
 mod serve;
@@ -67,6 +68,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Bundle(args) => bundle::bundle(args, &display).await,
         Command::Adapter(args) => Box::pin(adapter::adapter(args, &display)).await,
         Command::Serve(args) => Box::pin(serve::serve(*args, cli.global.verbose > 0, &display)).await,
+        Command::Rollout(command) => rollout::rollout(command, &display).await,
         Command::Targets(command) => targets::targets(command, &display).await,
     }
 }

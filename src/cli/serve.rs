@@ -15,7 +15,10 @@ pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> 
         true => LogTo::Stderr,
         false => LogTo::Files { dir: log_dir.clone(), keep_days: args.keep.keep_logs },
     };
+    let secrets: Vec<Secret> = env.get(TOKENS_VARIABLE).into_iter().map(Secret::new).collect();
+    let gateway = super::rollout::gateway(&args.traces, &secrets, display)?;
     let options = Options {
+        gateway,
         listen: ListenOptions {
             address: args.listen.listen,
             tls,

@@ -24,15 +24,6 @@ pub struct Event {
     pub sender: Option<String>,
 }
 
-/// One rollout that was asked for.
-#[derive(Debug, Clone)]
-pub struct Asked {
-    /// Its ids.
-    pub ids: Ids,
-    /// How the model is called, as the client wrote it.
-    pub completion_params: Map<String, Value>,
-}
-
 /// Where the calls go.
 #[derive(Debug, Clone)]
 pub struct Address {
@@ -167,7 +158,7 @@ fn is_own(name: &str) -> bool {
 
 /// What `completion_params` say to a model; what this runner cannot send is refused, because leaving it out would change the
 /// rollout.
-pub fn params(given: &Map<String, Value>) -> Result<Params, Failure> {
+pub(super) fn params(given: &Map<String, Value>) -> Result<Params, Failure> {
     let mut flat = Map::new();
     flatten(given, &mut flat);
     // The endpoint knows it from the URL.
@@ -201,6 +192,6 @@ fn flatten(from: &Map<String, Value>, to: &mut Map<String, Value>) {
 }
 
 /// The other model server that the client asks the endpoint for.
-pub fn asked_base_url(completion_params: &Map<String, Value>) -> Option<&str> {
+pub(super) fn asked_base_url(completion_params: &Map<String, Value>) -> Option<&str> {
     completion_params.get("base_url").and_then(Value::as_str).filter(|url| !url.is_empty())
 }

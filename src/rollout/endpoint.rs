@@ -73,7 +73,7 @@ impl std::fmt::Debug for Endpoint {
 }
 
 /// The address that a client gave, taken apart: the base, and the ids that it already has.
-pub fn split(text: &str) -> Result<(Url, Option<String>), Failure> {
+pub(super) fn split(text: &str) -> Result<(Url, Option<String>), Failure> {
     const HINT: &str = "such as `https://traces.example.com`; the key belongs in `api_key`";
     // Not repeated in full: what was pasted into the wrong field may be a key.
     let mut url = Url::parse(text.trim())
@@ -92,6 +92,15 @@ pub fn split(text: &str) -> Result<(Url, Option<String>), Failure> {
     };
     url.set_path(&base);
     Ok((url, ids))
+}
+
+/// Refuses what cannot be the base of a tracing endpoint.
+pub fn check_base_url(text: &str) -> Result<Url, Failure> {
+    match split(text)? {
+        (base, None) => Ok(base),
+        (_, Some(_)) => Err(Failure::config("`model_base_url` has ids in it")
+            .hint("name the base of the tracing endpoint alone, such as `https://traces.example.com`")),
+    }
 }
 
 impl Endpoint {

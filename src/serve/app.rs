@@ -1,6 +1,9 @@
 //! What all requests share.
 
+use std::sync::Arc;
+
 use super::auth::{AllowList, SlowDown, Tokens};
+use crate::rollout::gateway::Gateway;
 
 /// The state of the service; there is one, in an `Arc`.
 #[derive(Debug)]
@@ -15,4 +18,6 @@ pub struct App {
     pub behind_proxy: bool,
     /// Whether those who ask come by HTTPS, to this port or to the proxy: cookies are `Secure` then.
     pub is_https: bool,
+    /// The trace gateway, where there is one.
+    pub gateway: Option<Arc<Gateway>>,
 }

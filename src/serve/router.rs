@@ -15,7 +15,7 @@ use http::{HeaderValue, Uri};
 
 use super::answer::Refusal;
 use super::app::App;
-use super::{api, log, peer};
+use super::{api, auth, log, peer};
 
 /// All that the service answers.
 pub fn router(app: Arc<App>) -> Router {
@@ -27,10 +27,17 @@ fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         Router::new().route("/health", get(api::health).fallback(|| async { Refusal::Method("GET, HEAD") }));
     Router::new()
         .merge(open)
+        .merge(traces(app))
         .fallback(nothing_here)
         .layer(from_fn(log::request))
         .layer(from_fn_with_state(Arc::clone(app), peer::identify))
         .layer(from_fn(headers))
+}
+
+/// The trace gateway: everything of it needs a token.
+fn traces(app: &Arc<App>) -> Router<Arc<App>> {
+    let Some(gateway) = &app.gateway else { return Router::new() };
+    Arc::clone(gateway).router().layer(from_fn_with_state(Arc::clone(app), auth::require))
 }
 
 async fn nothing_here(uri: Uri) -> Refusal {

@@ -11,6 +11,7 @@ use super::auth::{AllowList, SlowDown, TokenSource, Tokens};
 use super::listen::{ListenOptions, Listener};
 use super::log::LogOptions;
 use super::{log, router, signals};
+use crate::rollout::gateway::Gateway;
 
 /// How long requests that are being answered may still take at the end.
 const LAST_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
@@ -26,11 +27,17 @@ pub struct Options {
     pub allow_from: Option<PathBuf>,
     /// The log.
     pub log: LogOptions,
+    /// The trace gateway, where there is one.
+    pub gateway: Option<Arc<Gateway>>,
 }
 
 /// Serves until SIGTERM or SIGINT; `started` is told the address once the port is open.
 pub async fn serve(options: Options, started: impl FnOnce(&str, &App)) -> anyhow::Result<()> {
+    if let Some(gateway) = options.gateway.clone() {
+        tokio::spawn(gateway.keep_tidy());
+    }
     let app = Arc::new(App {
+        gateway: options.gateway,
         tokens: Tokens::load(options.tokens)?,
         slow_down: SlowDown::default(),
         allowed: AllowList::load(options.allow_from)?,

@@ -6,6 +6,7 @@ mod collect;
 mod dispatch;
 mod eval;
 mod report;
+mod rollout;
 mod run;
 mod serve;
 mod shared;
@@ -17,8 +18,9 @@ pub(super) use collect::CollectArgs;
 pub(super) use dispatch::DispatchArgs;
 pub(super) use eval::{EvalArgs, GradingArgs};
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
+pub(super) use rollout::{RolloutCommand, RolloutDispatchArgs, RolloutRunArgs};
 pub(super) use run::RunArgs;
-pub(super) use serve::ServeArgs;
+pub(super) use serve::{ServeArgs, TraceArgs};
 pub(super) use shared::{
     BatchArgs, Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs,
 };
@@ -59,6 +61,7 @@ impl Cli {
             | Command::Run(_)
             | Command::Report(_)
             | Command::Bundle(_)
+            | Command::Rollout(_)
             | Command::Serve(_)
             | Command::Targets(_) => false,
         }
@@ -97,6 +100,9 @@ pub enum Command {
     Report(ReportCommandArgs),
     /// Compile a suite and all it refers to into a directory that runs anywhere
     Bundle(BundleArgs),
+    /// Rollouts of Eval Protocol: the worker, and the client
+    #[command(subcommand)]
+    Rollout(RolloutCommand),
     /// Answer one call of AgentV; calls that come together leave as one batch
     Adapter(AdapterArgs),
     /// Take orders for evaluations over HTTP, on a machine that can reach the models

@@ -63,7 +63,7 @@ impl Gateway {
     }
 
     /// The routes; those with `/v1` are the same.
-    pub fn router(self: Arc<Self>) -> Router {
+    pub fn router<S: Clone + Send + Sync + 'static>(self: Arc<Self>) -> Router<S> {
         Router::new()
             .route("/rollout_id/{*rest}", post(calls::pass_on))
             .route("/v1/rollout_id/{*rest}", post(calls::pass_on))

@@ -21,7 +21,7 @@ const DAY: u64 = 24 * 60 * 60;
 
 /// The store.
 #[derive(Debug)]
-pub struct Store {
+pub(super) struct Store {
     dir: PathBuf,
     /// Days after which a rollout is forgotten.
     keep_days: u64,
@@ -36,7 +36,7 @@ pub(super) struct Full;
 
 impl Store {
     /// Opens the store, which is made if need be, and forgets what is too old.
-    pub fn open(dir: &Path, keep: Duration) -> anyhow::Result<Self> {
+    pub(super) fn open(dir: &Path, keep: Duration) -> anyhow::Result<Self> {
         fs::create_dir_all(dir).map_err(|error| {
             Failure::new(Exit::Failure, format!("cannot make the directory `{}`: {error}", dir.display()))
                 .hint("name another one with `--traces`")
@@ -48,7 +48,7 @@ impl Store {
     }
 
     /// Deletes the days that are over for good.
-    pub fn forget_old(&self) -> anyhow::Result<()> {
+    pub(super) fn forget_old(&self) -> anyhow::Result<()> {
         let today = today();
         for (day, path) in self.days()? {
             let age = (today - day).get_days();

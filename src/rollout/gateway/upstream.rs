@@ -12,7 +12,7 @@ use reqwest::Url;
 use serde_json::Value;
 
 use super::Refused;
-use crate::model::{Endpoint, Exit, Failure, Provider, RunnerTarget, Secret};
+use crate::model::{Endpoint, Exit, Failure, Provider, RunnerTarget, Secret, printable};
 
 /// The largest answer that is passed on.
 const LARGEST_ANSWER: usize = 32 << 20;
@@ -159,12 +159,11 @@ impl Upstream {
         &self.target.name
     }
 
-    /// Refuses a model that the owner does not allow: key and bill are theirs. A target that names no model allows all.
+    /// Refuses a model that the owner does not allow, as the target's `model` or among its `allow_models`: key and bill are theirs.
     pub(super) fn check_model(&self, body: &Value) -> Result<(), Refused> {
-        let names_any = self.target.params.model.is_some() || !self.target.allow_models.is_empty();
         let asked = body["model"].as_str().unwrap_or_default();
-        if names_any && !self.target.allows_model(asked) {
-            let message = format!("the upstream `{}` does not allow the model `{asked}`", self.name());
+        if !self.target.allows_model(asked) {
+            let message = format!("the upstream `{}` does not allow the model `{}`", self.name(), printable(asked));
             return Err(Refused::new(403, message));
         }
         Ok(())

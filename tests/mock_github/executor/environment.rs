@@ -195,7 +195,10 @@ pub(super) fn of_step(
             variables.insert(name.clone(), value);
         }
     }
-    let with = inputs(world, step, &machine.context)?;
+    let with = match step["uses"].is_string() {
+        true => inputs(world, step, &machine.context)?,
+        false => BTreeMap::new(),
+    };
     for (name, value) in &with {
         variables.insert(format!("INPUT_{}", name.replace(' ', "_").to_uppercase()), value.clone());
     }

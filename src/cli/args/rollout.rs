@@ -79,9 +79,9 @@ pub struct RolloutDispatchArgs {
     /// The targets file [default: the nearest targets.yaml or .agentv/targets.yaml]
     #[arg(long, value_name = "FILE", help_heading = "Targets")]
     pub targets: Option<PathBuf>,
-    /// The runner repository's target, with `provider: github-actions`
-    #[arg(long, value_name = "NAME", help_heading = "Targets", default_value = "default")]
-    pub target: String,
+    /// The runner repository's target, with `provider: github-actions` [default: `default`]
+    #[arg(long, value_name = "NAME", help_heading = "Targets")]
+    pub target: Option<String>,
     /// Which GitHub.
     #[command(flatten)]
     pub github: GithubArgs,

@@ -21,7 +21,7 @@ pub(super) async fn dispatch(args: RolloutDispatchArgs, display: &Display) -> an
     let rows = read_rows(&args.rows, &completion_params(&args)?)?;
     let base = check_base_url(&args.model_base_url)?;
     let targets = inputs::targets_file(args.targets.as_deref(), &cwd, &cwd, display)?;
-    let target = remote_target(&targets, &args.target, &env)?;
+    let target = remote_target(&targets, args.target.as_deref().unwrap_or("default"), &env)?;
     let key = KEYS.iter().find_map(|name| env.get(name)).map(Secret::new);
     if args.send_key && key.is_none() {
         let message = format!("`--send-key` has no key to send: none of `{}` is set", KEYS.join("`, `"));

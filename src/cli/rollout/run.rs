@@ -18,6 +18,8 @@ use crate::runner;
 /// The key of the repository for the tracing endpoint.
 pub(super) const KEY: &str = "ROLLOUT_API_KEY";
 const USUAL_CONCURRENCY: usize = 16;
+/// What a command does not get to see.
+const HIDDEN: [&str; 4] = [KEY, "GITHUB_TOKEN", "GH_TOKEN", "ACTIONS_RUNTIME_TOKEN"];
 
 pub(super) async fn run(args: RolloutRunArgs, display: &Display) -> anyhow::Result<Exit> {
     let env = inputs::process_environment();
@@ -189,7 +191,8 @@ fn worker(args: &RolloutRunArgs, env: &Env, files: &Path, display: &Display) -> 
     };
     match (&args.command, dataset) {
         (Some(command), dataset) => {
-            let is_own = |name: &&str| name.starts_with("INPUT_") || *name == KEY || *name == "ACTIONS_RUNTIME_TOKEN";
+            // What was given to this program, and not to the agent.
+            let is_own = |name: &&str| name.starts_with("INPUT_") || HIDDEN.contains(name);
             let agent = Agent {
                 command: command.clone(),
                 cwd,
@@ -239,7 +242,14 @@ impl Step {
     async fn policy(&self, event: &Event) -> anyhow::Result<Policy> {
         let Some(repo) = &self.repo else { return Ok(Policy::default()) };
         let remote = Remote::new(&format!("{}/{repo}.git", self.server_url), self.token.clone());
-        let policy = runner::fetch_policy(repo, remote).await?.unwrap_or_default();
+        let policy = runner::fetch_policy(repo, remote).await.map_err(|error| match &self.token {
+            Some(_) => error,
+            None => error.context(
+                Failure::config("the policy of this repository cannot be read without a token")
+                    .hint("a `run:` step needs `env: { GITHUB_TOKEN: ${{ github.token }} }`"),
+            ),
+        })?;
+        let policy = policy.unwrap_or_default();
         let senders: Vec<&str> = event.sender.iter().chain(&self.actor).map(String::as_str).collect();
         if senders.is_empty() {
             policy.check_sender("")?;

@@ -179,9 +179,8 @@ fn refuse_unknown(fields: &Fields<'_>, what: &str, legal: &[&str], problems: &mu
 
 /// Whether a URL is the base or lies below it: the same host and port, and whole segments of the path.
 fn is_below(base: &Url, url: &Url) -> bool {
-    let place = |url: &Url| {
-        (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default())
-    };
+    let place =
+        |url: &Url| (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default());
     let path = base.path().trim_end_matches('/');
     let rest = url.path().strip_prefix(path);
     place(base) == place(url) && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -373,9 +372,12 @@ allowed_senders: [Octocat, 'my-app[bot]']
 
     #[test]
     fn rollouts_call_what_is_listed_and_below() {
-        let policy = policy("rollout:\n  model_base_urls: [https://traces.example.com/a, 'http://localhost:9/']\n");
+        let policy =
+            policy("rollout:\n  model_base_urls: [https://traces.example.com/a, 'http://localhost:9/']\n");
         let check = |url: &str| policy.check_model_base_url(&Url::parse(url).unwrap());
-        for url in ["https://traces.example.com/a", "https://TRACES.example.com:443/a/b", "http://localhost:9"] {
+        for url in
+            ["https://traces.example.com/a", "https://TRACES.example.com:443/a/b", "http://localhost:9"]
+        {
             assert!(check(url).unwrap(), "{url}");
         }
         for url in [
@@ -394,7 +396,11 @@ allowed_senders: [Octocat, 'my-app[bot]']
         hint: `rollout.model_base_urls` in `.run-evals.yml` of the runner repository allows `https://traces.example.com/a`, `http://localhost:9/`
         ");
         assert!(!Policy::default().check_model_base_url(&Url::parse("https://x").unwrap()).unwrap());
-        assert!(super::tests::policy("rollout: {}\n").check_model_base_url(&Url::parse("https://x").unwrap()).is_err());
+        assert!(
+            super::tests::policy("rollout: {}\n")
+                .check_model_base_url(&Url::parse("https://x").unwrap())
+                .is_err()
+        );
         insta::assert_snapshot!(problem("rollout: { model_base_url: [x], model_base_urls: ['*', 'https://u:p@h'] }\n"), @r"
         unknown key `model_base_url`
           --> .run-evals.yml:1:12

@@ -89,13 +89,16 @@ impl Agent {
             ended
         };
         let Some(ended) = ended else {
-            let message = format!("the command did not end within {} s, and was ended", self.timeout.as_secs_f64());
+            let message =
+                format!("the command did not end within {} s, and was ended", self.timeout.as_secs_f64());
             return Err(Status::new(Code::DeadlineExceeded, message));
         };
         let status = ended.map_err(|error| internal(format!("the command was lost: {error}")))?;
         match status.code() {
             Some(0) => Ok(()),
-            Some(code) if last.is_empty() => Err(internal(format!("the command ended with exit code {code}"))),
+            Some(code) if last.is_empty() => {
+                Err(internal(format!("the command ended with exit code {code}")))
+            }
             Some(code) => Err(internal(format!("the command ended with exit code {code}: {last}"))),
             None => Err(internal(format!("the command was ended: {status}"))),
         }

@@ -44,7 +44,10 @@ impl Event {
     /// Reads the event file.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let cannot = |problem: &dyn std::fmt::Display| {
-            Failure::config(format!("cannot read the event `{}`: {problem}", printable(&path.to_string_lossy())))
+            Failure::config(format!(
+                "cannot read the event `{}`: {problem}",
+                printable(&path.to_string_lossy())
+            ))
         };
         let file = File::open(path).map_err(|error| cannot(&error))?;
         let mut text = Vec::new();
@@ -53,10 +56,13 @@ impl Event {
             return Err(cannot(&format!("it is longer than {LONGEST_EVENT} bytes")));
         }
         // The position is told, the text is not: a key stands in it.
-        let event: Value = serde_json::from_slice(&text)
-            .map_err(|error| cannot(&format!("invalid JSON at line {}, column {}", error.line(), error.column())))?;
+        let event: Value = serde_json::from_slice(&text).map_err(|error| {
+            cannot(&format!("invalid JSON at line {}, column {}", error.line(), error.column()))
+        })?;
         let Some(inputs) = event.get("inputs").and_then(Value::as_object) else {
-            return Err(Failure::config("the event has no inputs: this run was not started by a dispatch").hint(HINT));
+            return Err(
+                Failure::config("the event has no inputs: this run was not started by a dispatch").hint(HINT)
+            );
         };
         let sender = event.pointer("/sender/login").and_then(Value::as_str).map(str::to_owned);
         Ok(Self { inputs: inputs.clone(), sender })
@@ -85,7 +91,8 @@ impl Event {
         }
         let mut all: Vec<Ids> = Vec::new();
         for row in rows {
-            let row = row.as_object().ok_or_else(|| invalid("metadata", "an entry of `rows` is no object"))?;
+            let row =
+                row.as_object().ok_or_else(|| invalid("metadata", "an entry of `rows` is no object"))?;
             all.push(ids(&metadata, Some(row)).map_err(|problem| invalid("metadata", &problem))?);
         }
         let mut seen = std::collections::HashSet::new();
@@ -101,7 +108,9 @@ impl Event {
         if let Ok(metadata) = self.object("metadata")
             && let Some(own) = metadata.get("rows").and_then(|rows| rows.get(index)?.get("completion_params"))
         {
-            let own = own.as_object().ok_or_else(|| invalid("metadata", "`completion_params` of a row is no object"))?;
+            let own = own
+                .as_object()
+                .ok_or_else(|| invalid("metadata", "`completion_params` of a row is no object"))?;
             params.extend(own.clone());
         }
         Ok(params)
@@ -132,7 +141,9 @@ fn invalid(name: &str, problem: &str) -> Failure {
 /// The ids of a row, or of the whole where there is none; numbers are as good as text.
 fn ids(metadata: &Map<String, Value>, row: Option<&Map<String, Value>>) -> Result<Ids, String> {
     let needed = |name: &str| {
-        let value = row.and_then(|row| row.get(name)).or_else(|| metadata.get(name).filter(|_| row.is_none() || !is_own(name)));
+        let value = row
+            .and_then(|row| row.get(name))
+            .or_else(|| metadata.get(name).filter(|_| row.is_none() || !is_own(name)));
         match value {
             Some(Value::String(text)) => Ok(text.clone()),
             Some(Value::Number(number)) => Ok(number.to_string()),

@@ -81,7 +81,11 @@ pub(super) fn split(text: &str) -> Result<(Url, Option<String>), Failure> {
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return Err(Failure::config("`model_base_url` is not an `http` or `https` URL").hint(HINT));
     }
-    if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
+    if !url.username().is_empty()
+        || url.password().is_some()
+        || url.query().is_some()
+        || url.fragment().is_some()
+    {
         let message = "`model_base_url` has a user name, a password, a query or a fragment";
         return Err(Failure::config(message).hint(HINT));
     }
@@ -113,7 +117,9 @@ impl Endpoint {
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(TIMEOUT)
             .build()
-            .map_err(|error| Failure::new(Exit::Failure, format!("cannot set up the HTTP client: {error}")))?;
+            .map_err(|error| {
+                Failure::new(Exit::Failure, format!("cannot set up the HTTP client: {error}"))
+            })?;
         Ok(Self { base, key, client })
     }
 
@@ -143,10 +149,12 @@ impl Endpoint {
     /// What the worker said last with this code.
     pub async fn message(&self, rollout_id: &str, code: i64) -> Result<Option<String>, Trouble> {
         let tag = format!("rollout_id:{rollout_id}");
-        let query = [("tags", tag.as_str()), ("limit", "100"), ("hours_back", "720"), ("program", "eval_protocol")];
+        let query =
+            [("tags", tag.as_str()), ("limit", "100"), ("hours_back", "720"), ("program", "eval_protocol")];
         let answer = self.get(&["/logs", "/v1/logs"], &query).await?;
         let entries = answer["entries"].as_array().cloned().unwrap_or_default();
-        let said = entries.iter().find(|entry| entry.pointer("/status/code").and_then(Value::as_i64) == Some(code));
+        let said =
+            entries.iter().find(|entry| entry.pointer("/status/code").and_then(Value::as_i64) == Some(code));
         Ok(said.and_then(|entry| entry.pointer("/status/message")?.as_str()).map(printable))
     }
 
@@ -171,9 +179,8 @@ impl Endpoint {
             "extras": extras,
         });
         let body = body.to_string();
-        let post = |url: Url| {
-            self.client.post(url).header("content-type", "application/json").body(body.clone())
-        };
+        let post =
+            |url: Url| self.client.post(url).header("content-type", "application/json").body(body.clone());
         self.ask(&["/logs", "/v1/logs"], post).await.map(|_| ())
     }
 
@@ -243,10 +250,12 @@ impl Endpoint {
         let code = status.as_u16();
         match status {
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Err(Trouble::NoRoute),
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                Err(Trouble::Refused(format!("the tracing endpoint `{host}` does not accept the key: {code}")))
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Trouble::Refused(format!(
+                "the tracing endpoint `{host}` does not accept the key: {code}"
+            ))),
+            StatusCode::TOO_MANY_REQUESTS => {
+                Err(Trouble::Gone(format!("the tracing endpoint `{host}` answers {code}")))
             }
-            StatusCode::TOO_MANY_REQUESTS => Err(Trouble::Gone(format!("the tracing endpoint `{host}` answers {code}"))),
             status if status.is_server_error() => {
                 Err(Trouble::Gone(format!("the tracing endpoint `{host}` answers {code}")))
             }

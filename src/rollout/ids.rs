@@ -138,7 +138,8 @@ mod tests {
         let plain = "rollout_id/late-life-832674/invocation_id/i/experiment_id/e/run_id/r/row_id/";
         let (read, behind) = Ids::from_segments(&segments(&format!("{plain}a/b/run_id/c"))).unwrap();
         assert_eq!((read, behind), (ids("a/b/run_id/c"), None), "a value may have slashes, and names");
-        let (read, behind) = Ids::from_segments(&segments(&format!("{plain}7/encoded_base_url/eA=="))).unwrap();
+        let (read, behind) =
+            Ids::from_segments(&segments(&format!("{plain}7/encoded_base_url/eA=="))).unwrap();
         assert_eq!((read, behind.as_deref()), (ids("7"), Some("eA==")));
     }
 

@@ -64,7 +64,10 @@ impl Dataset {
         let by_number = row_id.parse::<usize>().ok().and_then(|number| self.rows.get(number));
         by_number.ok_or_else(|| {
             let (row_id, count) = (printable(row_id), self.rows.len());
-            format!("there is no row `{row_id}` in `{}`: it has {count} rows, and none with this id", self.shown)
+            format!(
+                "there is no row `{row_id}` in `{}`: it has {count} rows, and none with this id",
+                self.shown
+            )
         })
     }
 }
@@ -85,7 +88,9 @@ impl Row {
         match before {
             None => Err("the row has no messages".to_owned()),
             Some(Role::User) => Ok(turns),
-            Some(_) => Err("the row does not end with a message of the user: there is nothing to answer".to_owned()),
+            Some(_) => {
+                Err("the row does not end with a message of the user: there is nothing to answer".to_owned())
+            }
         }
     }
 }
@@ -144,7 +149,10 @@ fn read_message(message: &Value) -> Result<Message, String> {
         Some("user") => Role::User,
         Some("assistant") => Role::Assistant,
         Some(other) => {
-            return Err(format!("a message has the role `{}`: an agent with tools is run by `--command`", printable(other)));
+            return Err(format!(
+                "a message has the role `{}`: an agent with tools is run by `--command`",
+                printable(other)
+            ));
         }
         None => return Err("a message has no `role`".to_owned()),
     };
@@ -159,7 +167,9 @@ fn read_message(message: &Value) -> Result<Message, String> {
                 _ => None,
             };
             let blocks: Option<Vec<Block>> = parts.iter().map(text).collect();
-            Content::Blocks(blocks.ok_or("a message has a part that is no text; pictures and files go into a suite")?)
+            Content::Blocks(
+                blocks.ok_or("a message has a part that is no text; pictures and files go into a suite")?,
+            )
         }
         _ => return Err("a message has no `content`".to_owned()),
     };
@@ -186,7 +196,11 @@ mod tests {
             r#"{"role":"assistant","content":"a"}"#,
         );
         assert_eq!(shape(&row(&format!("[{system},{user}]"))), [2]);
-        assert_eq!(shape(&row(&format!("[{user},{assistant},{user}]"))), [3], "an answer that is given stays");
+        assert_eq!(
+            shape(&row(&format!("[{user},{assistant},{user}]"))),
+            [3],
+            "an answer that is given stays"
+        );
         assert_eq!(shape(&row(&format!("[{system},{user},{user},{user}]"))), [2, 1, 1]);
         assert_eq!(shape(&row(&format!("[{user},{assistant},{user},{user}]"))), [3, 1]);
         insta::assert_snapshot!(row("[]").turns().unwrap_err(), @"the row has no messages");
@@ -196,8 +210,13 @@ mod tests {
     #[test]
     fn rows_are_found_by_id_and_by_number() {
         let dir = tempfile::tempdir().unwrap();
-        let line = |id: &str| format!(r#"{{"messages":[{{"role":"user","content":"{id}"}}],"input_metadata":{{"row_id":"{id}"}}}}"#);
-        fs::write(dir.path().join("d.jsonl"), format!("{}\n\n{}\n{}\n", line("b"), line("0"), line("x"))).unwrap();
+        let line = |id: &str| {
+            format!(
+                r#"{{"messages":[{{"role":"user","content":"{id}"}}],"input_metadata":{{"row_id":"{id}"}}}}"#
+            )
+        };
+        fs::write(dir.path().join("d.jsonl"), format!("{}\n\n{}\n{}\n", line("b"), line("0"), line("x")))
+            .unwrap();
         let (set, _) = Dataset::load(Path::new("d.jsonl"), &Env::from([]), dir.path()).unwrap();
         let found = |id: &str| set.find(id).map(|row| row.id.clone().unwrap());
         assert_eq!(found("x").unwrap(), "x");

@@ -123,7 +123,12 @@ impl Run {
         let (status, how) = match worked {
             Ok(Worked::Before) => {
                 let status = Status::new(Code::Finished, "");
-                return Done { ids, status, how: "finished before; nothing was called".to_owned(), untold: None };
+                return Done {
+                    ids,
+                    status,
+                    how: "finished before; nothing was called".to_owned(),
+                    untold: None,
+                };
             }
             Ok(Worked::Now(how)) => (Status::new(Code::Finished, "rollout finished"), how),
             Err(status) => (status, "failed".to_owned()),
@@ -169,7 +174,12 @@ impl Run {
         found.transpose().map_err(|problem| Status::new(Code::NotFound, problem))
     }
 
-    async fn ask_model(&self, ids: &Ids, row: Option<&Row>, given: &Map<String, Value>) -> Result<Worked, Status> {
+    async fn ask_model(
+        &self,
+        ids: &Ids,
+        row: Option<&Row>,
+        given: &Map<String, Value>,
+    ) -> Result<Worked, Status> {
         let Some(row) = row else { return Err(Status::new(Code::NotFound, "there is no data set")) };
         let params = contract::params(given).map_err(|failure| refused(&failure))?;
         let earlier = match self.options.endpoint.traces(&ids.rollout_id).await {
@@ -179,7 +189,8 @@ impl Run {
         };
         let call = (self.calls(ids, given), self.options.endpoint.key().cloned(), self.options.call_timeout);
         let talked = talk::talk(row, &params, call, &earlier, &self.options.files).await?;
-        let answers = if talked.turns == 1 { "1 answer".to_owned() } else { format!("{} answers", talked.turns) };
+        let answers =
+            if talked.turns == 1 { "1 answer".to_owned() } else { format!("{} answers", talked.turns) };
         Ok(Worked::Now(match talked.turns - talked.called {
             0 => answers,
             before => format!("{answers}, {before} of them from an earlier run"),
@@ -193,10 +204,12 @@ impl Run {
         row: Option<&Row>,
         given: &Map<String, Value>,
     ) -> Result<Worked, Status> {
-        let internal = |error: std::io::Error| Status::new(Code::Internal, format!("cannot write the row: {error}"));
+        let internal =
+            |error: std::io::Error| Status::new(Code::Internal, format!("cannot write the row: {error}"));
         let file = match row {
             Some(row) => {
-                let file = tempfile::Builder::new().prefix("row-").suffix(".json").tempfile().map_err(internal)?;
+                let file =
+                    tempfile::Builder::new().prefix("row-").suffix(".json").tempfile().map_err(internal)?;
                 std::fs::write(file.path(), row.raw.to_string()).map_err(internal)?;
                 Some(file)
             }

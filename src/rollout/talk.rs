@@ -93,7 +93,10 @@ async fn ask(caller: &Caller, request: &Request, files: &Path) -> Result<String,
 }
 
 fn tool_call() -> CallError {
-    CallError { message: "the model wants to call a tool, and this worker has none".to_owned(), ..CallError::broken_off() }
+    CallError {
+        message: "the model wants to call a tool, and this worker has none".to_owned(),
+        ..CallError::broken_off()
+    }
 }
 
 /// The answer that was recorded to these very messages.

@@ -22,6 +22,10 @@ mod html_report;
 mod image;
 mod junit;
 #[expect(dead_code, reason = "the other tests use the rest")]
+#[path = "../integration/rollout/stage.rs"]
+mod rollout_stage;
+mod rollouts;
+#[expect(dead_code, reason = "the other tests use the rest")]
 #[path = "../integration/remote/stage.rs"]
 mod stage;
 #[expect(dead_code, unused_imports, reason = "the other tests use the rest")]

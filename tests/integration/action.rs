@@ -88,7 +88,10 @@ fn the_defaults_are_those_of_the_command_line() {
 #[test]
 fn the_mode_lists_every_command() {
     let told = description(&inputs()["mode"]);
-    assert_eq!(told, "The command: eval, dispatch, collect, run, report, bundle, rollout-run or rollout-dispatch.");
+    assert_eq!(
+        told,
+        "The command: eval, dispatch, collect, run, report, bundle, rollout-run or rollout-dispatch."
+    );
     let mut root = Cli::command();
     root.build();
     let commands: Vec<String> = root
@@ -96,7 +99,8 @@ fn the_mode_lists_every_command() {
         .filter(|command| command.get_name() != "help")
         .flat_map(|command| {
             let name = command.get_name();
-            let is_group = command.is_subcommand_required_set() && !NO_MODES.iter().any(|(no, _)| *no == name);
+            let is_group =
+                command.is_subcommand_required_set() && !NO_MODES.iter().any(|(no, _)| *no == name);
             let inner = command.get_subcommands().filter(|inner| is_group && inner.get_name() != "help");
             let inner: Vec<String> = inner.map(|inner| format!("{name}-{}", inner.get_name())).collect();
             if is_group { inner } else { vec![name.to_owned()] }

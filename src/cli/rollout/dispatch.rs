@@ -62,7 +62,10 @@ pub(super) async fn dispatch(args: RolloutDispatchArgs, display: &Display) -> an
     } else {
         match args.format {
             Format::Text => {
-                display::stdout(&format!("{finished} of {count} rows finished, {failed} failed, in {} runs\n", done.runs))?;
+                display::stdout(&format!(
+                    "{finished} of {count} rows finished, {failed} failed, in {} runs\n",
+                    done.runs
+                ))?;
             }
             Format::Json => {
                 let told = json!({"rows": count, "finished": finished, "failed": failed, "runs": done.runs});
@@ -73,7 +76,10 @@ pub(super) async fn dispatch(args: RolloutDispatchArgs, display: &Display) -> an
     actions::outputs(&[("answered", finished.to_string()), ("failed", (count - finished).to_string())])?;
     if done.interrupted {
         let left = count - done.rows.len();
-        let failure = Failure::new(Exit::Incomplete, format!("interrupted: {left} rows are left, and their runs go on"));
+        let failure = Failure::new(
+            Exit::Incomplete,
+            format!("interrupted: {left} rows are left, and their runs go on"),
+        );
         return Err(match &args.output {
             Some(_) => failure.hint("the same command goes on where this one was"),
             None => failure.hint("with `--output FILE` the next command could go on where this one was"),

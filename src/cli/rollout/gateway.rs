@@ -25,6 +25,11 @@ pub(in crate::cli) fn gateway(
     let upstreams = upstreams.collect::<anyhow::Result<Vec<_>>>()?;
     let names: Vec<String> = upstreams.iter().map(|target| format!("`{}`", target.name)).collect();
     let gateway = Gateway::open(dir, DAY * args.keep_traces, upstreams, secrets)?;
-    display.note(&format!("traces: {} (kept {} days), upstream {}", dir.display(), args.keep_traces, names.join(", ")));
+    display.note(&format!(
+        "traces: {} (kept {} days), upstream {}",
+        dir.display(),
+        args.keep_traces,
+        names.join(", ")
+    ));
     Ok(Some(gateway))
 }

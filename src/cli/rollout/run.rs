@@ -12,7 +12,9 @@ use crate::cli::{actions, inputs, signals};
 use crate::config::{Env, Policy};
 use crate::git::Remote;
 use crate::model::{Exit, Failure, Secret, is_repository, printable};
-use crate::rollout::{self, Address, Agent, Code, Dataset, Done, Endpoint, Event, Ids, RunOptions, Status, Worker};
+use crate::rollout::{
+    self, Address, Agent, Code, Dataset, Done, Endpoint, Event, Ids, RunOptions, Status, Worker,
+};
 use crate::runner;
 
 /// The key of the repository for the tracing endpoint.
@@ -78,7 +80,11 @@ fn tell(done: &[Done], format: Format, display: &Display) -> anyhow::Result<Exit
     let mut text = String::new();
     for one in done {
         let (id, row) = (printable(&one.ids.rollout_id), printable(&one.ids.row_id));
-        let what = if one.is_finished() { one.how.clone() } else { format!("failed: {}", printable(&one.status.message)) };
+        let what = if one.is_finished() {
+            one.how.clone()
+        } else {
+            format!("failed: {}", printable(&one.status.message))
+        };
         let _ = writeln!(text, "{id} (row {row}): {what}");
         let cell = |text: &str| text.replace('|', "\\|").replace(['<', '`'], "");
         let _ = writeln!(page, "| {} | {} | {} |", cell(&id), cell(&row), cell(&what));
@@ -123,9 +129,11 @@ fn tell(done: &[Done], format: Format, display: &Display) -> anyhow::Result<Exit
 /// A command could reach the Docker engine of the machine from our container.
 fn check_command(args: &RolloutRunArgs) -> Result<(), Failure> {
     if args.command.is_some() && actions::is_our_container() && !args.allow_commands {
-        let message = "a command is not run in the container of the action, which can reach the Docker engine";
-        return Err(Failure::config(message)
-            .hint("run `run-evals rollout run --command …` in a `run:` step, or say `allow-commands: true`"));
+        let message =
+            "a command is not run in the container of the action, which can reach the Docker engine";
+        return Err(Failure::config(message).hint(
+            "run `run-evals rollout run --command …` in a `run:` step, or say `allow-commands: true`",
+        ));
     }
     Ok(())
 }
@@ -139,7 +147,8 @@ fn check_path(address: &Address, rollouts: &[Ids]) -> Result<(), Failure> {
         return Ok(());
     }
     let message = "`model_base_url` has the ids of another rollout in it";
-    Err(Failure::config(message).hint("send the base of the tracing endpoint alone; the ids are in `metadata`"))
+    Err(Failure::config(message)
+        .hint("send the base of the tracing endpoint alone; the ids are in `metadata`"))
 }
 
 /// The key that the endpoint gets. One of the repository goes only where its owner says.
@@ -161,7 +170,8 @@ fn choose_key(
         }
         (None, Some(key)) if is_listed => Ok(Some(key)),
         (None, Some(_)) => {
-            let message = format!("`{KEY}` is not sent to `{host}`: no `model_base_url` is allowed for rollouts");
+            let message =
+                format!("`{KEY}` is not sent to `{host}`: no `model_base_url` is allowed for rollouts");
             let hint = format!(
                 "add `rollout: {{ model_base_urls: [https://…] }}` to `{}` on the default branch of this repository",
                 Policy::PATH
@@ -169,7 +179,8 @@ fn choose_key(
             Err(Failure::config(message).hint(hint))
         }
         (None, None) => {
-            display.note("there is no key: neither as the input `api_key` nor as the secret of the repository");
+            display
+                .note("there is no key: neither as the input `api_key` nor as the secret of the repository");
             Ok(None)
         }
     }
@@ -202,7 +213,9 @@ fn worker(args: &RolloutRunArgs, env: &Env, files: &Path, display: &Display) -> 
             Ok(Worker::Command(agent, dataset))
         }
         (None, Some(dataset)) => Ok(Worker::Model(dataset)),
-        (None, None) => Err(Failure::new(Exit::Usage, "expected `--dataset FILE` or `--command COMMAND`").into()),
+        (None, None) => {
+            Err(Failure::new(Exit::Usage, "expected `--dataset FILE` or `--command COMMAND`").into())
+        }
     }
 }
 
@@ -225,7 +238,10 @@ impl Step {
         }
         let repo = get("GITHUB_REPOSITORY");
         if let Some(repo) = repo.as_deref().filter(|repo| !is_repository(repo)) {
-            return Err(Failure::config(format!("`GITHUB_REPOSITORY` is no repository: `{}`", printable(repo))));
+            return Err(Failure::config(format!(
+                "`GITHUB_REPOSITORY` is no repository: `{}`",
+                printable(repo)
+            )));
         }
         let token = ["INPUT_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"].iter().find_map(|name| get(name));
         let server_url = get("GITHUB_SERVER_URL").unwrap_or_else(|| "https://github.com".to_owned());

@@ -79,7 +79,9 @@ impl Group {
     pub(super) fn is_its(&self, run: &Run) -> bool {
         match self.run_id {
             Some(id) => run.id == id,
-            None => run.display_title == self.title() && run.created_at.is_none_or(|at| at >= self.earliest()),
+            None => {
+                run.display_title == self.title() && run.created_at.is_none_or(|at| at >= self.earliest())
+            }
         }
     }
 
@@ -132,7 +134,8 @@ pub(super) fn split(open: &[usize], rows: &[ClientRow], ids: &[Ids], batch: bool
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut length = 0;
     for index in open {
-        let shared = groups.last().and_then(|group| group.first()).map(|first| &rows[*first].completion_params);
+        let shared =
+            groups.last().and_then(|group| group.first()).map(|first| &rows[*first].completion_params);
         let own = &rows[*index].completion_params;
         let text = entry(*index, rows, ids, shared.unwrap_or(own)).to_string();
         // As it stands in the text of an input: quotes are escaped once more.

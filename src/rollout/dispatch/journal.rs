@@ -59,7 +59,8 @@ impl Journal {
         let Some(output) = output else { return Ok((Self(None), fresh, Vec::new())) };
         let path = path(output);
         let cannot = || format!("cannot use `{}`", path.display());
-        let mut file = OpenOptions::new().create(true).append(true).read(true).open(&path).with_context(cannot)?;
+        let mut file =
+            OpenOptions::new().create(true).append(true).read(true).open(&path).with_context(cannot)?;
         rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             Failure::new(Exit::Busy, format!("another command writes to `{}`", output.display()))
                 .hint("wait for it, or name another `--output`")
@@ -100,7 +101,9 @@ impl Journal {
 
     fn append(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         let Some(file) = &mut self.0 else { return Ok(()) };
-        file.write_all(bytes).and_then(|()| file.sync_data()).context("cannot write the journal of the rollouts")
+        file.write_all(bytes)
+            .and_then(|()| file.sync_data())
+            .context("cannot write the journal of the rollouts")
     }
 }
 

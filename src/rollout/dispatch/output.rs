@@ -58,7 +58,8 @@ impl Output {
     pub(super) fn put(&mut self, index: usize, row: Value) -> anyhow::Result<()> {
         if let Some((path, file)) = &mut self.file {
             let line = format!("{row}\n");
-            file.write_all(line.as_bytes()).with_context(|| format!("cannot write to `{}`", path.display()))?;
+            file.write_all(line.as_bytes())
+                .with_context(|| format!("cannot write to `{}`", path.display()))?;
         }
         self.rows.insert(index, row);
         Ok(())

@@ -25,8 +25,9 @@ pub struct ClientRow {
 /// Reads the rows; without an id of its own a row has its number, counted from 0.
 pub fn read_rows(path: &Path, params: &Map<String, Value>) -> Result<(Vec<ClientRow>, Digest), Failure> {
     let bytes = std::fs::read(path).map_err(|error| {
-        Failure::config(format!("cannot read the rows `{}`: {error}", path.display()))
-            .hint("name a file with one row a line: `{\"messages\": […], \"input_metadata\": {\"row_id\": \"0\"}}`")
+        Failure::config(format!("cannot read the rows `{}`: {error}", path.display())).hint(
+            "name a file with one row a line: `{\"messages\": […], \"input_metadata\": {\"row_id\": \"0\"}}`",
+        )
     })?;
     let digest = Digest::of(&bytes);
     let source = Arc::new(Source::decode(path, bytes)?);
@@ -75,9 +76,12 @@ fn client_row(json: Value, index: usize, params: &Map<String, Value>) -> Result<
             _ => return Err("`completion_params` is no object".to_owned()),
         }
     }
-    let names_model = completion_params.get("model").and_then(Value::as_str).is_some_and(|model| !model.is_empty());
+    let names_model =
+        completion_params.get("model").and_then(Value::as_str).is_some_and(|model| !model.is_empty());
     if !names_model {
-        return Err("nothing names a `model`: add it to `completion_params`, or say `--model NAME`".to_owned());
+        return Err(
+            "nothing names a `model`: add it to `completion_params`, or say `--model NAME`".to_owned()
+        );
     }
     Ok(ClientRow { line, row_id, completion_params })
 }
@@ -112,7 +116,8 @@ impl ClientRow {
         for (name, value) in ids.pairs().into_iter().filter(|(name, _)| *name != "row_id") {
             execution.insert(name.to_owned(), value.into());
         }
-        execution.insert("rollout_duration_seconds".to_owned(), json!((ended.seconds * 1000.0).round() / 1000.0));
+        execution
+            .insert("rollout_duration_seconds".to_owned(), json!((ended.seconds * 1000.0).round() / 1000.0));
         Value::Object(row)
     }
 }

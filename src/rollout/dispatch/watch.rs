@@ -72,8 +72,12 @@ impl<'a> Watch<'a> {
         // Those that an earlier command has dispatched, and did not see the end of, are only watched.
         let mut open = Vec::new();
         for sent in sent {
-            let rows: Vec<usize> =
-                sent.rows.iter().copied().filter(|index| left.contains(index) && !output.has(*index)).collect();
+            let rows: Vec<usize> = sent
+                .rows
+                .iter()
+                .copied()
+                .filter(|index| left.contains(index) && !output.has(*index))
+                .collect();
             if !rows.is_empty() {
                 left.retain(|index| !rows.contains(index));
                 let group = Group::new(rows, &ids, 1, true);
@@ -150,7 +154,8 @@ impl<'a> Watch<'a> {
 
     fn wake(&self) -> Instant {
         let may_start = !self.waiting.is_empty() && self.open.len() < self.options.max_concurrency;
-        let start = may_start.then(|| self.last_start.map_or_else(Instant::now, |last| last + BETWEEN_STARTS));
+        let start =
+            may_start.then(|| self.last_start.map_or_else(Instant::now, |last| last + BETWEEN_STARTS));
         let next = self.next_look.min(self.next_list);
         start.map_or(next, |start| start.min(next))
     }
@@ -159,7 +164,8 @@ impl<'a> Watch<'a> {
         let left: usize = self.open.iter().chain(&self.waiting).map(|group| group.rows.len()).sum();
         let total = self.rows.len() as u64;
         progress.rows.set((total - left as u64, total));
-        *progress.state.borrow_mut() = format!("{} runs going on, {} to start", self.open.len(), self.waiting.len());
+        *progress.state.borrow_mut() =
+            format!("{} runs going on, {} to start", self.open.len(), self.waiting.len());
     }
 
     /// Starts what may start.
@@ -181,19 +187,28 @@ impl<'a> Watch<'a> {
             match sent {
                 Ok(Dispatched::Started { run_id, html_url }) => {
                     group.run_id = Some(run_id);
-                    (self.options.tell)(&format!("{} runs {}: {html_url}", group.title(), told(group.rows.len())));
+                    (self.options.tell)(&format!(
+                        "{} runs {}: {html_url}",
+                        group.title(),
+                        told(group.rows.len())
+                    ));
                     self.note(&group)?;
                 }
                 Ok(Dispatched::Accepted) => {}
                 Ok(Dispatched::Unknown { reason }) => {
                     let title = group.title();
-                    (self.options.tell)(&format!("whether `{title}` was started is not known ({reason}); looking for it"));
+                    (self.options.tell)(&format!(
+                        "whether `{title}` was started is not known ({reason}); looking for it"
+                    ));
                 }
                 Err(refused) if self.started == 0 && self.open.is_empty() => {
                     return Err(explain(refused).into());
                 }
                 Err(refused) => {
-                    let status = Status::new(Code::Internal, format!("it was not started: {}", refused.into_failure()));
+                    let status = Status::new(
+                        Code::Internal,
+                        format!("it was not started: {}", refused.into_failure()),
+                    );
                     self.fail(&group, &status)?;
                     continue;
                 }
@@ -205,7 +220,8 @@ impl<'a> Watch<'a> {
     }
 
     fn note(&mut self, group: &Group) -> anyhow::Result<()> {
-        let sent = Sent { rows: group.rows.clone(), name: group.name.clone(), at: group.at, run: group.run_id };
+        let sent =
+            Sent { rows: group.rows.clone(), name: group.name.clone(), at: group.at, run: group.run_id };
         self.journal.write(&sent)
     }
 
@@ -226,7 +242,9 @@ impl<'a> Watch<'a> {
                 }
                 Err(trouble @ Trouble::Refused(_)) => {
                     return Err(Failure::new(Exit::Failure, trouble.status().message)
-                        .hint("the key comes as `EP_REMOTE_API_KEY`, `FIREWORKS_API_KEY` or `ROLLOUT_API_KEY`")
+                        .hint(
+                            "the key comes as `EP_REMOTE_API_KEY`, `FIREWORKS_API_KEY` or `ROLLOUT_API_KEY`",
+                        )
                         .into());
                 }
                 Err(Trouble::Gone(message)) => {
@@ -330,17 +348,30 @@ impl<'a> Watch<'a> {
             if not_run.is_empty() {
                 continue;
             }
-            let what = conclusion.map_or_else(|| "no run of it appeared".to_owned(), |how| format!("its run ended as `{how}`"));
-            (self.options.tell)(&format!("{}: {what} before it began; it is dispatched again", group.title()));
+            let what = conclusion.map_or_else(
+                || "no run of it appeared".to_owned(),
+                |how| format!("its run ended as `{how}`"),
+            );
+            (self.options.tell)(&format!(
+                "{}: {what} before it began; it is dispatched again",
+                group.title()
+            ));
             let again = split(&not_run, self.rows, &self.ids, self.options.batch);
             let attempt = group.attempt + 1;
-            self.waiting.extend(again.into_iter().map(|rows| Group::new(rows, &self.ids, attempt, group.is_repeated)));
+            self.waiting.extend(
+                again.into_iter().map(|rows| Group::new(rows, &self.ids, attempt, group.is_repeated)),
+            );
         }
         Ok(())
     }
 
     /// Ends a row whose run is over; false where it did not run, and may be dispatched again.
-    async fn settle_row(&mut self, group: &Group, index: usize, conclusion: Option<&str>) -> anyhow::Result<bool> {
+    async fn settle_row(
+        &mut self,
+        group: &Group,
+        index: usize,
+        conclusion: Option<&str>,
+    ) -> anyhow::Result<bool> {
         let rollout_id = self.ids[index].rollout_id.clone();
         let status = match self.options.endpoint.status(&rollout_id).await {
             Ok(status) => status,
@@ -359,7 +390,8 @@ impl<'a> Watch<'a> {
                 let began = self.at_work[index] || status.is_some_and(|status| status.is_running());
                 let traces = self.options.endpoint.traces(&rollout_id).await.unwrap_or_default();
                 let how = conclusion.unwrap_or("lost");
-                let somebody_ended_it = matches!(how, "success" | "cancelled" | "action_required" | "skipped");
+                let somebody_ended_it =
+                    matches!(how, "success" | "cancelled" | "action_required" | "skipped");
                 let may_repeat = !began && traces.is_empty() && !somebody_ended_it;
                 if may_repeat && group.attempt < MOST_ATTEMPTS {
                     return Ok(false);
@@ -370,7 +402,10 @@ impl<'a> Watch<'a> {
                         self.finish(index, Patience::None).await?;
                         return Ok(true);
                     }
-                    ("success", true, _) => Status::new(Code::NotFound, "the run ended well, but nothing was recorded of the rollout"),
+                    ("success", true, _) => Status::new(
+                        Code::NotFound,
+                        "the run ended well, but nothing was recorded of the rollout",
+                    ),
                     ("lost", ..) => Status::new(Code::NotFound, "no workflow run appeared for it"),
                     (how, _, began) => {
                         let code = match how {
@@ -391,14 +426,20 @@ impl<'a> Watch<'a> {
     /// Cancels what takes too long.
     async fn give_up(&mut self) -> anyhow::Result<()> {
         let timeout = self.options.target.timeout;
-        let late: Vec<Group> = self.open.iter().filter(|group| group.since.elapsed() > timeout).cloned().collect();
+        let late: Vec<Group> =
+            self.open.iter().filter(|group| group.since.elapsed() > timeout).cloned().collect();
         for group in late {
             if let Some(id) = group.run_id
                 && let Err(error) = self.client.cancel_run(&self.options.target.repo, id).await
             {
-                (self.options.tell)(&format!("{} could not be cancelled: {}", group.title(), error.into_failure()));
+                (self.options.tell)(&format!(
+                    "{} could not be cancelled: {}",
+                    group.title(),
+                    error.into_failure()
+                ));
             }
-            let message = format!("it was not finished within {} s, and its run was cancelled", timeout.as_secs());
+            let message =
+                format!("it was not finished within {} s, and its run was cancelled", timeout.as_secs());
             self.fail(&group, &Status::new(Code::DeadlineExceeded, message))?;
         }
         Ok(())
@@ -477,6 +518,7 @@ fn explain(refused: ApiError) -> Failure {
     let failure = refused.into_failure();
     match failure.hint_text() {
         Some(_) => failure,
-        None => failure.hint("the runner repository needs `workflows/rollout.yml` of run-evals on its default branch"),
+        None => failure
+            .hint("the runner repository needs `workflows/rollout.yml` of run-evals on its default branch"),
     }
 }

@@ -71,7 +71,10 @@ pub(super) async fn add_log(State(gateway): State<Arc<Gateway>>, body: Bytes) ->
     rollouts.sort_unstable();
     rollouts.dedup();
     if rollouts.is_empty() || rollouts.len() > MOST_ROLLOUTS {
-        return Err(Refused::new(400, format!("`tags` names 1 to {MOST_ROLLOUTS} rollouts: `rollout_id:<id>`")));
+        return Err(Refused::new(
+            400,
+            format!("`tags` names 1 to {MOST_ROLLOUTS} rollouts: `rollout_id:<id>`"),
+        ));
     }
     for rollout_id in &rollouts {
         check("rollout_id", rollout_id).map_err(|problem| Refused::new(400, problem))?;
@@ -135,21 +138,26 @@ impl Query {
     fn rollout(&self) -> Result<String, Refused> {
         let tagged = || self.tags.iter().find_map(|tag| tag.strip_prefix("rollout_id:")).map(str::to_owned);
         let rollout_id = self.rollout_id.clone().or_else(tagged).ok_or_else(|| {
-            Refused::new(400, "name a rollout: `tags=rollout_id:<id>`, or `rollout_id=<id>` where the status is asked for")
+            Refused::new(
+                400,
+                "name a rollout: `tags=rollout_id:<id>`, or `rollout_id=<id>` where the status is asked for",
+            )
         })?;
         check("rollout_id", &rollout_id).map_err(|problem| Refused::new(400, problem))?;
         Ok(rollout_id)
     }
 
     fn has_tags(&self, line: &Value) -> bool {
-        let has = |tag: &String| line["tags"].as_array().is_some_and(|tags| tags.iter().any(|own| own == tag));
+        let has =
+            |tag: &String| line["tags"].as_array().is_some_and(|tags| tags.iter().any(|own| own == tag));
         self.tags.iter().all(has)
     }
 }
 
 fn shown_trace(line: Value) -> Value {
     let mut shown = json!({});
-    for key in ["id", "timestamp", "tags", "input", "output", "model", "usage", "finish_reason", "latency_ms"] {
+    for key in ["id", "timestamp", "tags", "input", "output", "model", "usage", "finish_reason", "latency_ms"]
+    {
         shown[key] = line[key].clone();
     }
     shown

@@ -121,7 +121,8 @@ impl Store {
     }
 
     fn days(&self) -> anyhow::Result<Vec<(Date, PathBuf)>> {
-        let entries = fs::read_dir(&self.dir).with_context(|| format!("cannot read `{}`", self.dir.display()))?;
+        let entries =
+            fs::read_dir(&self.dir).with_context(|| format!("cannot read `{}`", self.dir.display()))?;
         let day = |entry: fs::DirEntry| {
             let date = entry.file_name().to_str()?.parse::<Date>().ok()?;
             Some((date, entry.path()))
@@ -174,8 +175,10 @@ mod tests {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
         Store::open(dir.path(), KEEP).unwrap();
-        let mut left: Vec<String> =
-            fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut left: Vec<String> = fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         left.sort();
         assert_eq!(left, [day(30), day(1), "notes".to_owned()]);
     }

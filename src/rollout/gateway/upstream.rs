@@ -68,7 +68,9 @@ impl Upstreams {
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .build()
-            .map_err(|error| Failure::new(Exit::Failure, format!("cannot set up the HTTP client: {error}")))?;
+            .map_err(|error| {
+                Failure::new(Exit::Failure, format!("cannot set up the HTTP client: {error}"))
+            })?;
         let all = targets.into_iter().map(Upstream::new).collect::<Result<_, _>>()?;
         Ok(Self { all, client })
     }
@@ -100,7 +102,8 @@ impl Upstreams {
     /// Sends a call on and reads the whole answer.
     pub(super) async fn call(&self, upstream: &Upstream, body: Vec<u8>) -> Result<Answer, Refused> {
         let gone = |error: reqwest::Error| {
-            let what = if error.is_timeout() { (504, "did not answer in time") } else { (502, "cannot be reached") };
+            let what =
+                if error.is_timeout() { (504, "did not answer in time") } else { (502, "cannot be reached") };
             // Neither the address nor the key: both are the owner's.
             tracing::warn!("upstream `{}`: {}", upstream.target.name, error.without_url());
             Refused::new(what.0, format!("the upstream `{}` {}", upstream.target.name, what.1))
@@ -116,20 +119,24 @@ impl Upstreams {
         }
         let mut response = request.send().await.map_err(gone)?;
         if response.status().is_redirection() {
-            let message = format!("the upstream `{}` points elsewhere: redirects are not followed", upstream.target.name);
+            let message = format!(
+                "the upstream `{}` points elsewhere: redirects are not followed",
+                upstream.target.name
+            );
             return Err(Refused::new(502, message));
         }
         let status = response.status();
         let headers = PASSED_ON
             .iter()
-            .filter_map(|name| {
-                Some((HeaderName::from_static(name), response.headers().get(*name)?.clone()))
-            })
+            .filter_map(|name| Some((HeaderName::from_static(name), response.headers().get(*name)?.clone())))
             .collect();
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(gone)? {
             if body.len() + chunk.len() > LARGEST_ANSWER {
-                return Err(Refused::new(502, format!("the upstream's answer is larger than {} MiB", LARGEST_ANSWER >> 20)));
+                return Err(Refused::new(
+                    502,
+                    format!("the upstream's answer is larger than {} MiB", LARGEST_ANSWER >> 20),
+                ));
             }
             body.extend_from_slice(&chunk);
         }
@@ -143,12 +150,14 @@ impl Upstream {
             Provider::OpenAi(endpoint) | Provider::OpenAiCompatible(endpoint) => endpoint,
             _ => {
                 let message = format!("target `{}` cannot be an upstream of the trace gateway", target.name);
-                let hint = "what is passed on are chat completions: `provider: openai` or `openai-compatible`";
+                let hint =
+                    "what is passed on are chat completions: `provider: openai` or `openai-compatible`";
                 return Err(Failure::config(message).hint(hint));
             }
         };
-        let base = Url::parse(endpoint.base_url.trim())
-            .map_err(|error| Failure::config(format!("target `{}`: `base_url` is not a URL: {error}", target.name)))?;
+        let base = Url::parse(endpoint.base_url.trim()).map_err(|error| {
+            Failure::config(format!("target `{}`: `base_url` is not a URL: {error}", target.name))
+        })?;
         let url = crate::providers::chat_completions_url(&target.provider)?;
         let key = endpoint.api_key.clone().filter(|key| !key.expose().is_empty());
         Ok(Self { base, url, key, target: Arc::new(target) })
@@ -163,7 +172,8 @@ impl Upstream {
     pub(super) fn check_model(&self, body: &Value) -> Result<(), Refused> {
         let asked = body["model"].as_str().unwrap_or_default();
         if !self.target.allows_model(asked) {
-            let message = format!("the upstream `{}` does not allow the model `{}`", self.name(), printable(asked));
+            let message =
+                format!("the upstream `{}` does not allow the model `{}`", self.name(), printable(asked));
             return Err(Refused::new(403, message));
         }
         Ok(())

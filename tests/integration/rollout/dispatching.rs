@@ -75,7 +75,11 @@ fn a_batch_with_bad_rows_keeps_them_with_their_reasons() {
 "#;
     stage.client.write("rows.jsonl", format!("{rows}{odd}"));
     let output = stage.dispatch(&["--batch"]).expect(5);
-    assert!(output.stderr.contains("row `missing` failed with status 5: there is no row `missing`"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("row `missing` failed with status 5: there is no row `missing`"),
+        "{}",
+        output.stderr
+    );
     let rows = stage.client.rows("out.jsonl");
     assert_eq!(rows.iter().map(code).collect::<Vec<_>>(), [100, 100, 100, 5, 3]);
     assert!(said(&rows[4]).contains("unknown field `tools`"), "{}", said(&rows[4]));
@@ -123,7 +127,11 @@ fn a_row_that_did_not_run_is_dispatched_again() {
     let stage = Stage::new();
     stage.github.fault(What::StartupFailure);
     let output = stage.dispatch(&[]).expect(0);
-    assert!(output.stderr.contains("its run ended as `startup_failure` before it began; it is dispatched again"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("its run ended as `startup_failure` before it began; it is dispatched again"),
+        "{}",
+        output.stderr
+    );
     assert_eq!((stage.github.runs().len(), stage.calls()), (4, 4));
 }
 
@@ -134,7 +142,10 @@ fn a_row_that_never_runs_is_kept_with_its_reason() {
     stage.github.add_fault(&Fault { what: What::StartupFailure, times: None, skip: 0 });
     stage.dispatch(&[]).expect(5);
     let rows = stage.client.rows("out.jsonl");
-    assert_eq!((code(&rows[0]), said(&rows[0]).as_str()), (13, "the workflow run ended as `startup_failure` before it began"));
+    assert_eq!(
+        (code(&rows[0]), said(&rows[0]).as_str()),
+        (13, "the workflow run ended as `startup_failure` before it began")
+    );
     assert_eq!(stage.github.runs().len(), 3, "and not more than three times");
     // The next command tries it again, under the same id.
     stage.github.clear_faults();
@@ -146,7 +157,8 @@ fn a_row_that_never_runs_is_kept_with_its_reason() {
 fn a_run_that_somebody_cancels_is_not_started_again() {
     let stage = Stage::with_llm(&["--latency-ms", "30000"]);
     stage.rows(1);
-    let counter = When::Counter { url: stage.llm.counters_url(), pointer: "/requests".to_owned(), at_least: 1 };
+    let counter =
+        When::Counter { url: stage.llm.counters_url(), pointer: "/requests".to_owned(), at_least: 1 };
     stage.github.fault(What::RunCancelled { when: counter });
     stage.dispatch(&[]).expect(5);
     let rows = stage.client.rows("out.jsonl");
@@ -194,7 +206,10 @@ fn a_failed_run_of_a_worker_that_says_nothing_is_a_failed_row() {
     stage.dispatch(&["--send-key"]).expect(5);
     let rows = stage.client.rows("out.jsonl");
     assert_eq!((code(&rows[0]), texts(&rows[0])), (100, vec!["theirs", "theirs"]));
-    assert_eq!((code(&rows[1]), said(&rows[1]).as_str()), (13, "the workflow run ended as `failure` before it began"));
+    assert_eq!(
+        (code(&rows[1]), said(&rows[1]).as_str()),
+        (13, "the workflow run ended as `failure` before it began")
+    );
     assert!(stage.github.runs().iter().all(|run| run.inputs["api_key"] == GATEWAY_TOKEN));
 }
 
@@ -202,7 +217,13 @@ fn a_failed_run_of_a_worker_that_says_nothing_is_a_failed_row() {
 fn a_client_that_was_killed_goes_on() {
     let stage = Stage::with_llm(&["--latency-ms", "2000"]);
     let url = stage.gateway.url();
-    let mut child = stage.client.command(&stage.args(&[], &url)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = stage
+        .client
+        .command(&stage.args(&[], &url))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     Stage::until("all runs", || stage.github.runs().len() == 3);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -237,7 +258,10 @@ fn mistakes_are_told_before_anything_is_started() {
        | ^^^^^^^^^^^^^^
     "#);
     let no_model = told(&[&base[..], &["--model-base-url", &url]].concat(), 3);
-    assert!(no_model.contains("nothing names a `model`: add it to `completion_params`, or say `--model NAME`"), "{no_model}");
+    assert!(
+        no_model.contains("nothing names a `model`: add it to `completion_params`, or say `--model NAME`"),
+        "{no_model}"
+    );
     let with_ids = format!("{url}/rollout_id/a");
     insta::assert_snapshot!(told(&[&base[..], &["--model", "m", "--model-base-url", &with_ids]].concat(), 3), @r"
     error: `model_base_url` has ids in it

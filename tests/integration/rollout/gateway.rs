@@ -29,7 +29,10 @@ fn a_call_passes_through_and_is_recorded_as_the_client_reads_it() {
     let tags = ["rollout_id:late-life-832674", "invocation_id:i", "experiment_id:e", "run_id:r", "row_id:7"];
     assert_eq!(trace["tags"], json!(tags));
     assert_eq!(trace["input"], json!({"messages": [{"role": "user", "content": "hello"}]}));
-    assert_eq!((&trace["output"]["role"], &trace["output"]["content"]), (&json!("assistant"), &json!("hello")));
+    assert_eq!(
+        (&trace["output"]["role"], &trace["output"]["content"]),
+        (&json!("assistant"), &json!("hello"))
+    );
     assert_eq!(llm.counter("ok"), 1);
     assert_eq!(gateway.traces("another"), Vec::<Value>::new());
 }
@@ -48,7 +51,10 @@ fn a_worker_tells_how_it_stands() {
         let (status, answer) = gateway.ask("POST", "/logs", Some(&body));
         assert_eq!(status, 200, "{answer}");
     };
-    assert_eq!(gateway.get("/v1/status?rollout_id=r1"), json!({"rollout_id": "r1", "status": null, "extras": null}));
+    assert_eq!(
+        gateway.get("/v1/status?rollout_id=r1"),
+        json!({"rollout_id": "r1", "status": null, "extras": null})
+    );
     log(101, "running");
     assert_eq!(gateway.code("r1"), Some(101));
     log(13, "the model is broken");
@@ -56,9 +62,15 @@ fn a_worker_tells_how_it_stands() {
     log(101, "again");
     log(100, "done");
     log(101, "a second run");
-    assert_eq!(gateway.get("/status?rollout_id=r1")["status"], json!({"code": 100}), "what is finished stays so");
-    let logs = gateway.get("/v1/logs?tags=rollout_id:r1&tags=experiment_id:e&limit=2&hours_back=24&program=eval_protocol");
-    let messages: Vec<&str> = logs["entries"].as_array().unwrap().iter().map(|entry| entry["message"].as_str().unwrap()).collect();
+    assert_eq!(
+        gateway.get("/status?rollout_id=r1")["status"],
+        json!({"code": 100}),
+        "what is finished stays so"
+    );
+    let logs = gateway
+        .get("/v1/logs?tags=rollout_id:r1&tags=experiment_id:e&limit=2&hours_back=24&program=eval_protocol");
+    let messages: Vec<&str> =
+        logs["entries"].as_array().unwrap().iter().map(|entry| entry["message"].as_str().unwrap()).collect();
     assert_eq!(messages, ["a second run", "done"]);
     assert_eq!(logs["entries"][1]["status"]["code"], 100);
     assert_eq!(logs["entries"][1]["extras"]["attempt"], 1);
@@ -106,7 +118,8 @@ fn a_client_can_name_no_other_host() {
         let (status, body) = gateway.ask("POST", &path, Some(&question("x")));
         assert_eq!(status, 403, "{url}: {body}");
     }
-    let (status, body) = gateway.ask("POST", &format!("{PATH}/encoded_base_url/!/chat/completions"), Some(&question("x")));
+    let (status, body) =
+        gateway.ask("POST", &format!("{PATH}/encoded_base_url/!/chat/completions"), Some(&question("x")));
     assert_eq!((status, body.contains("encoded_base_url")), (400, true), "{body}");
     assert_eq!((llm.counter("requests"), evil.counter("requests")), (0, 0));
     let path = format!("{PATH}/encoded_base_url/{}/chat/completions", encoded(&format!("{own}/")));
@@ -124,7 +137,10 @@ fn a_redirect_is_not_followed() {
             use std::io::{Read as _, Write as _};
             let mut stream = stream.unwrap();
             let _ = stream.read(&mut [0; 4096]);
-            let _ = write!(stream, "HTTP/1.1 307 Moved\r\nLocation: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            let _ = write!(
+                stream,
+                "HTTP/1.1 307 Moved\r\nLocation: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            );
         }
     });
     let gateway = Gateway::start_with(&base, "");
@@ -163,7 +179,10 @@ fn keys_are_recorded_nowhere() {
     let body = json!({"message": text, "tags": ["rollout_id:late-life-832674"], "status": {"code": 13, "message": text}});
     gateway.ask("POST", "/logs", Some(&body));
     let files = gateway.files();
-    assert!(files.contains("my key is ***") && !files.contains(MODEL_KEY) && !files.contains(GATEWAY_TOKEN), "{files}");
+    assert!(
+        files.contains("my key is ***") && !files.contains(MODEL_KEY) && !files.contains(GATEWAY_TOKEN),
+        "{files}"
+    );
 }
 
 #[test]
@@ -195,8 +214,15 @@ fn what_the_owner_does_not_allow_is_not_called() {
     let (status, text) = call(&body);
     assert_eq!((status, text.contains("does not allow the model `expensive`")), (403, true), "{text}");
     assert_eq!(call(&json!({"model": "mock-model"})).0, 400, "no messages");
-    assert_eq!(gateway.ask_as(Some(GATEWAY_TOKEN), "POST", &format!("{PATH}/chat/completions"), Some("{")).0, 400);
-    assert_eq!(gateway.ask("POST", "/rollout_id/a/chat/completions", Some(&question("x"))).0, 400, "ids are missing");
+    assert_eq!(
+        gateway.ask_as(Some(GATEWAY_TOKEN), "POST", &format!("{PATH}/chat/completions"), Some("{")).0,
+        400
+    );
+    assert_eq!(
+        gateway.ask("POST", "/rollout_id/a/chat/completions", Some(&question("x"))).0,
+        400,
+        "ids are missing"
+    );
     assert_eq!(gateway.ask("POST", &format!("{PATH}/embeddings"), Some(&question("x"))).0, 404);
     assert_eq!(gateway.ask("GET", "/v1/traces/pointwise?tags=production", None).0, 400);
     assert_eq!(llm.counter("requests"), 2);
@@ -209,7 +235,10 @@ fn an_answer_that_reached_nobody_is_not_paid_for_twice() {
     let llm = MockLlm::start(&["--require-key", MODEL_KEY, "--latency-ms", "700"]);
     let gateway = Gateway::start(&llm);
     let body = question("slow").to_string();
-    let mut stream = std::net::TcpStream::connect(gateway.url().trim_start_matches("http://").replace("localhost", "127.0.0.1")).unwrap();
+    let mut stream = std::net::TcpStream::connect(
+        gateway.url().trim_start_matches("http://").replace("localhost", "127.0.0.1"),
+    )
+    .unwrap();
     write!(
         stream,
         "POST {PATH}/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {GATEWAY_TOKEN}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",

@@ -33,17 +33,26 @@ impl Gateway {
 
     /// The same with further lines of its target.
     pub(crate) fn start_with(base_url: &str, more: &str) -> Self {
-        let workspace = Workspace::new()
-            .env("RUN_EVALS_SERVE_TOKEN", GATEWAY_TOKEN)
-            .env("MODEL_KEY", MODEL_KEY);
+        let workspace =
+            Workspace::new().env("RUN_EVALS_SERVE_TOKEN", GATEWAY_TOKEN).env("MODEL_KEY", MODEL_KEY);
         workspace.write_target(base_url, &format!("api_key: ${{{{ MODEL_KEY }}}}\n{more}"));
         let (child, address) = Self::spawn(&workspace);
         Self { child, workspace, address }
     }
 
     fn spawn(workspace: &Workspace) -> (Child, String) {
-        let args = ["serve", "--listen", "127.0.0.1:0", "--traces", "traces", "--trace-upstream", "llm", "--log-stderr"];
-        let mut child = workspace.command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let args = [
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--traces",
+            "traces",
+            "--trace-upstream",
+            "llm",
+            "--log-stderr",
+        ];
+        let mut child =
+            workspace.command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut reader = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         let address = loop {
@@ -75,7 +84,13 @@ impl Gateway {
     }
 
     /// Any request.
-    pub(crate) fn ask_as(&self, token: Option<&str>, method: &str, path: &str, body: Option<&str>) -> (u16, String) {
+    pub(crate) fn ask_as(
+        &self,
+        token: Option<&str>,
+        method: &str,
+        path: &str,
+        body: Option<&str>,
+    ) -> (u16, String) {
         let body = body.unwrap_or_default();
         let auth = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
         let mut stream = TcpStream::connect(&self.address).unwrap();
@@ -191,9 +206,7 @@ impl Stage {
 
     /// Rows that the worker has, and the client.
     pub(crate) fn rows(&self, count: usize) {
-        let line = |index: usize| {
-            json!({"messages": [{"role": "user", "content": format!("question {index}")}], "input_metadata": {"row_id": format!("row-{index}")}})
-        };
+        let line = |index: usize| json!({"messages": [{"role": "user", "content": format!("question {index}")}], "input_metadata": {"row_id": format!("row-{index}")}});
         let lines: String = (0..count).map(|index| format!("{}\n", line(index))).collect();
         self.github.put_file(REPO, "rollouts/rows.jsonl", &lines);
         self.client.write("rows.jsonl", lines);
@@ -201,7 +214,17 @@ impl Stage {
 
     /// The arguments of a dispatch of `rows.jsonl` to `out.jsonl`.
     pub(crate) fn args<'a>(&self, more: &[&'a str], url: &'a str) -> Vec<&'a str> {
-        let args = ["rollout", "dispatch", "rows.jsonl", "--target", "cloud", "--model", "mock-model", "--output", "out.jsonl"];
+        let args = [
+            "rollout",
+            "dispatch",
+            "rows.jsonl",
+            "--target",
+            "cloud",
+            "--model",
+            "mock-model",
+            "--output",
+            "out.jsonl",
+        ];
         [&args, &["--model-base-url", url][..], more].concat()
     }
 
@@ -213,11 +236,25 @@ impl Stage {
 
     /// As the client of Eval Protocol does it: four inputs, nothing else.
     pub(crate) fn send(&self, inputs: &Value) -> u16 {
-        let url = format!("{}/repos/{REPO}/actions/workflows/rollout.yml/dispatches", self.github.urls().api_url);
+        let url =
+            format!("{}/repos/{REPO}/actions/workflows/rollout.yml/dispatches", self.github.urls().api_url);
         let body = json!({"ref": "main", "inputs": inputs}).to_string();
         let auth = format!("Authorization: Bearer {TOKEN}");
         let output = Command::new("curl")
-            .args(["-sS", "-o", "/dev/null", "-w", "%{http_code}", "-X", "POST", "-H", &auth, "-d", "@-", &url])
+            .args([
+                "-sS",
+                "-o",
+                "/dev/null",
+                "-w",
+                "%{http_code}",
+                "-X",
+                "POST",
+                "-H",
+                &auth,
+                "-d",
+                "@-",
+                &url,
+            ])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -247,8 +284,14 @@ impl Stage {
     /// No key stands anywhere that it should not.
     pub(crate) fn no_key_is_shown(&self) {
         let shown = self.github.everything_shown();
-        let logs: String =
-            self.github.runs().iter().flat_map(|run| run.jobs.iter().map(|job| format!("{}{}{:?}", job.log, job.summary, job.annotations))).collect();
+        let logs: String = self
+            .github
+            .runs()
+            .iter()
+            .flat_map(|run| {
+                run.jobs.iter().map(|job| format!("{}{}{:?}", job.log, job.summary, job.annotations))
+            })
+            .collect();
         for key in [GATEWAY_TOKEN, MODEL_KEY] {
             assert!(!logs.contains(key), "a key stands in a log: {logs}");
             assert!(!self.gateway.files().contains(key), "a key stands in a trace");

@@ -372,9 +372,9 @@ allowed_senders: [Octocat, 'my-app[bot]']
 
     #[test]
     fn rollouts_call_what_is_listed_and_below() {
-        let policy =
+        let listed =
             policy("rollout:\n  model_base_urls: [https://traces.example.com/a, 'http://localhost:9/']\n");
-        let check = |url: &str| policy.check_model_base_url(&Url::parse(url).unwrap());
+        let check = |url: &str| listed.check_model_base_url(&Url::parse(url).unwrap());
         for url in
             ["https://traces.example.com/a", "https://TRACES.example.com:443/a/b", "http://localhost:9"]
         {
@@ -396,11 +396,7 @@ allowed_senders: [Octocat, 'my-app[bot]']
         hint: `rollout.model_base_urls` in `.run-evals.yml` of the runner repository allows `https://traces.example.com/a`, `http://localhost:9/`
         ");
         assert!(!Policy::default().check_model_base_url(&Url::parse("https://x").unwrap()).unwrap());
-        assert!(
-            super::tests::policy("rollout: {}\n")
-                .check_model_base_url(&Url::parse("https://x").unwrap())
-                .is_err()
-        );
+        assert!(policy("rollout: {}\n").check_model_base_url(&Url::parse("https://x").unwrap()).is_err());
         insta::assert_snapshot!(problem("rollout: { model_base_url: [x], model_base_urls: ['*', 'https://u:p@h'] }\n"), @r"
         unknown key `model_base_url`
           --> .run-evals.yml:1:12

@@ -16,7 +16,7 @@ const IDS_BEGIN: &str = "/rollout_id/";
 const USER_AGENT: &str = concat!("run-evals/", env!("CARGO_PKG_VERSION"));
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an answer about a rollout may take.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// The largest answer that is read.
 const LARGEST_ANSWER: usize = 64 << 20;
 /// How often a question is repeated where the endpoint is not there, and after how long.

@@ -36,7 +36,8 @@ impl Ids {
 
     /// As they stand behind the base of a URL: `/rollout_id/…/invocation_id/…`.
     pub fn path(&self) -> String {
-        self.pairs().iter().map(|(name, value)| format!("/{name}/{}", encode_segment(value))).collect()
+        let parts = self.pairs().map(|(name, value)| format!("/{name}/{}", encode_segment(value)));
+        parts.concat()
     }
 
     /// As they stand in a trace or a log: `rollout_id:…`.

@@ -44,19 +44,18 @@ pub(super) async fn talk(
     let mut talked = Talked { turns: 0, called: 0 };
     for turn in turns {
         messages.extend(turn);
-        let text = match recorded(earlier, &messages) {
-            Some(text) => text,
-            None => {
-                talked.called += 1;
-                let request = Request {
-                    id: format!("turn-{}", talked.turns + 1),
-                    messages: messages.clone(),
-                    params: Params::default(),
-                    files: row.files.clone(),
-                    metadata: Metadata::default(),
-                };
-                ask(&caller, &request, files).await.map_err(|error| Status::of_call(&error))?
-            }
+        let text = if let Some(text) = recorded(earlier, &messages) {
+            text
+        } else {
+            talked.called += 1;
+            let request = Request {
+                id: format!("turn-{}", talked.turns + 1),
+                messages: messages.clone(),
+                params: Params::default(),
+                files: row.files.clone(),
+                metadata: Metadata::default(),
+            };
+            ask(&caller, &request, files).await.map_err(|error| Status::of_call(&error))?
         };
         talked.turns += 1;
         messages.push(Message { role: Role::Assistant, content: Content::Text(text) });

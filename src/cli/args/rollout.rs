@@ -15,7 +15,7 @@ pub enum RolloutCommand {
     /// The worker: a step of a dispatched workflow that runs its rollouts
     Run(RolloutRunArgs),
     /// The client: dispatch a rollout for each row, and gather what they said
-    Dispatch(RolloutDispatchArgs),
+    Dispatch(Box<RolloutDispatchArgs>),
 }
 
 /// `rollout run`.

@@ -56,8 +56,8 @@ pub(super) async fn dispatch(args: RolloutDispatchArgs, display: &Display) -> an
     }
     let failed = done.rows.len() - finished;
     if args.output.is_none() {
-        let lines: String = done.rows.iter().map(|row| format!("{row}\n")).collect();
-        display::json(&lines)?;
+        let lines: Vec<String> = done.rows.iter().map(ToString::to_string).collect();
+        display::json(&format!("{}\n", lines.join("\n")))?;
         display.note(&format!("{finished} of {count} rows finished, {failed} failed"));
     } else {
         match args.format {

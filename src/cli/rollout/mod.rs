@@ -13,6 +13,6 @@ use crate::model::Exit;
 pub(super) async fn rollout(command: RolloutCommand, display: &Display) -> anyhow::Result<Exit> {
     match command {
         RolloutCommand::Run(args) => Box::pin(run::run(args, display)).await,
-        RolloutCommand::Dispatch(args) => Box::pin(dispatch::dispatch(args, display)).await,
+        RolloutCommand::Dispatch(args) => Box::pin(dispatch::dispatch(*args, display)).await,
     }
 }

@@ -86,7 +86,7 @@ pub async fn dispatch(
     let ids: Vec<Ids> = rows.iter().enumerate().map(|(index, row)| ids(&head, index, row)).collect();
     let place = |rollout_id: &str| ids.iter().position(|ids| ids.rollout_id == rollout_id);
     let output = Output::open(options.output.as_deref(), place)?;
-    let mut watch = Watch::new(client, &options, git_ref, &rows, ids, journal, output, sent)?;
+    let mut watch = Watch::new(client, &options, git_ref, &rows, ids, journal, output, sent);
     let interrupted = watch.until_all_have_ended(progress, interrupts).await?;
     let runs = watch.runs_started();
     Ok(Dispatched { rows: watch.into_rows()?, interrupted, runs })

@@ -66,7 +66,7 @@ impl<'a> Watch<'a> {
         journal: Journal,
         mut output: Output,
         sent: Vec<Sent>,
-    ) -> anyhow::Result<Self> {
+    ) -> Self {
         let finished = output.finished();
         let mut left: Vec<usize> = (0..rows.len()).filter(|index| !finished.contains(index)).collect();
         // Those that an earlier command has dispatched, and did not see the end of, are only watched.
@@ -90,10 +90,12 @@ impl<'a> Watch<'a> {
         for (these, is_repeated) in [(fresh, false), (again, true)] {
             let groups = split(&these, rows, &ids, options.batch);
             waiting.extend(groups.into_iter().map(|rows| Group::new(rows, &ids, 1, is_repeated)));
-            these.iter().for_each(|index| output.forget(*index));
+            for index in these {
+                output.forget(index);
+            }
         }
         let now = Instant::now();
-        Ok(Self {
+        Self {
             at_work: vec![false; rows.len()],
             began: now,
             started: 0,
@@ -110,7 +112,7 @@ impl<'a> Watch<'a> {
             output,
             waiting,
             open,
-        })
+        }
     }
 
     /// How many runs were started.

@@ -85,7 +85,7 @@ fn start(
         let outcome = async {
             let upstream = gateway.upstreams.choose(base_url.as_deref())?;
             let answer = gateway.upstreams.call(upstream, sent).await?;
-            let trace = trace(&ids, upstream.name(), asked, &answer, began);
+            let trace = trace(&ids, upstream.name(), &asked, &answer, began);
             let trace = gateway.redactor.redact_value(trace);
             let trace = Redactor::new(&own_secret).redact_value(trace);
             gateway.append(&ids.rollout_id, trace).await.map_err(|error| Refused::of_store(&error))?;
@@ -99,7 +99,7 @@ fn start(
 }
 
 /// The line of a call: a trace where a model answered, a note where it did not.
-fn trace(ids: &Ids, upstream: &str, asked: Value, answer: &Answer, began: Instant) -> Value {
+fn trace(ids: &Ids, upstream: &str, asked: &Value, answer: &Answer, began: Instant) -> Value {
     let completion: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let message = completion.pointer("/choices/0/message").filter(|message| message.is_object());
     let took = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);

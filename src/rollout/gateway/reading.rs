@@ -31,7 +31,7 @@ pub(super) async fn traces(State(gateway): State<Arc<Gateway>>, RawQuery(query):
     traces.retain(|trace| query.has_tags(trace));
     // The latest have the longest conversations.
     let first = traces.len().saturating_sub(query.limit);
-    let shown: Vec<Value> = traces.drain(first..).map(shown_trace).collect();
+    let shown: Vec<Value> = traces[first..].iter().map(shown_trace).collect();
     Ok(Json(json!({"total_traces": shown.len(), "traces": shown})))
 }
 
@@ -41,7 +41,7 @@ pub(super) async fn logs(State(gateway): State<Arc<Gateway>>, RawQuery(query): R
     let rollout_id = query.rollout()?;
     let mut entries = gateway.lines(&rollout_id, "log").await?;
     entries.retain(|entry| query.has_tags(entry));
-    let entries: Vec<Value> = entries.into_iter().rev().take(query.limit).map(shown_log).collect();
+    let entries: Vec<Value> = entries.iter().rev().take(query.limit).map(shown_log).collect();
     Ok(Json(json!({"total_entries": entries.len(), "entries": entries})))
 }
 
@@ -154,7 +154,7 @@ impl Query {
     }
 }
 
-fn shown_trace(line: Value) -> Value {
+fn shown_trace(line: &Value) -> Value {
     let mut shown = json!({});
     for key in ["id", "timestamp", "tags", "input", "output", "model", "usage", "finish_reason", "latency_ms"]
     {
@@ -163,7 +163,7 @@ fn shown_trace(line: Value) -> Value {
     shown
 }
 
-fn shown_log(line: Value) -> Value {
+fn shown_log(line: &Value) -> Value {
     let mut shown = json!({});
     for key in ["timestamp", "severity", "program", "message", "tags", "status", "extras"] {
         shown[key] = line[key].clone();

@@ -64,13 +64,12 @@ impl Store {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
         let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = match self.find(rollout_id)? {
-            Some(path) => path,
-            None => {
-                let day = self.dir.join(today().to_string());
-                fs::create_dir_all(&day).context("cannot make a directory for traces")?;
-                day.join(file_name(rollout_id))
-            }
+        let path = if let Some(path) = self.find(rollout_id)? {
+            path
+        } else {
+            let day = self.dir.join(today().to_string());
+            fs::create_dir_all(&day).context("cannot make a directory for traces")?;
+            day.join(file_name(rollout_id))
         };
         let cannot = || format!("cannot write to `{}`", path.display());
         let mut file =

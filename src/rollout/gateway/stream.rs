@@ -1,6 +1,8 @@
 //! An answer as a stream of events, for clients that ask for one. The answer is whole before the first event leaves: what is
 //! recorded is what was sent.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value, json};
 
 /// The events of a completion.
@@ -17,7 +19,7 @@ pub(super) fn events(completion: &Value, with_usage: bool) -> String {
         if let Some(usage) = usage {
             event["usage"] = usage.clone();
         }
-        text.push_str(&format!("data: {event}\n\n"));
+        let _ = write!(text, "data: {event}\n\n");
     };
     let choices = completion["choices"].as_array().cloned().unwrap_or_default();
     for choice in &choices {

@@ -106,7 +106,12 @@ impl<'a> Question<'a> {
 
     /// The completion that echoes the message, as JSON.
     pub(crate) fn echo(&self, number: u64) -> Vec<u8> {
-        let (prompt_tokens, completion_tokens) = (tokens(self.prompt_bytes), tokens(self.text.len()));
+        self.complete(number, &self.text)
+    }
+
+    /// The completion that says this, as JSON.
+    pub(crate) fn complete(&self, number: u64, content: &str) -> Vec<u8> {
+        let (prompt_tokens, completion_tokens) = (tokens(self.prompt_bytes), tokens(content.len()));
         let total_tokens = prompt_tokens + completion_tokens;
         json(&Completion {
             id: format!("chatcmpl-{number}"),
@@ -115,7 +120,7 @@ impl<'a> Question<'a> {
             model: &self.model,
             choices: [Choice {
                 index: 0,
-                message: Reply { role: "assistant", content: &self.text },
+                message: Reply { role: "assistant", content },
                 finish_reason: "stop",
             }],
             usage: Usage { prompt_tokens, completion_tokens, total_tokens },

@@ -3,9 +3,10 @@
 //! It echoes the last user message and can be slow, rate-limited or faulty on purpose. It shares the machine with what
 //! is measured, so it spends as little as it can: hand-written HTTP/1.1, one write for each answer, no dependency
 //! beyond those of the crate. `options` is the command line, `http` the wire, `chat` the JSON, `limit` the rate limits,
-//! `hold` the latency; `server` puts them together.
+//! `hold` the latency, `gateway` the models and their answers; `server` puts them together.
 
 mod chat;
+mod gateway;
 mod hold;
 mod http;
 mod limit;

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::gateway::Gateway;
 use crate::limit::Mode;
 
 /// What `--help` prints.
@@ -24,6 +25,10 @@ Options:
   --limit-mode MODE       what a second is: `sliding`, `fixed` or `bucket` [default: sliding]
   --burst N               how many requests a full bucket holds [default: the limit]
   --max-in-flight N       answers 429 to what would be more requests at once
+  --model NAME            has only the models that are named so, any number of times; `NAME=TARGET` is an alias
+  --answers FILE          answers with the `content`, or refuses with the `status`, of the first line of this JSONL file
+                          whose `model` and `contains` fit the request, instead of the message
+  --mindrouter            errors as MindRouter has them: `{detail: …}`, and no `Retry-After`
   --require-key KEY       answers 401 to any other key, which it quotes
   --seed NUMBER           chooses which requests fail, and their jitter [default: 0]
   --record                counts the answers to each message, for `GET /served`
@@ -35,6 +40,7 @@ depends only on the seed and n, but for the limits.
 
 The first line on stdout is `listening on http://127.0.0.1:PORT`. Endpoints:
   POST /v1/chat/completions
+  GET  /v1/models
   GET  /counters          requests, ok, s429, s5xx, dropped, in_flight, max_in_flight; held_us: the time, in
                           microseconds, between arrival and answer, summed over `ok`
   GET  /served            how often each message was answered 200, with `--record`
@@ -78,6 +84,8 @@ pub(crate) struct Options {
     pub(crate) max_in_flight: Option<NonZeroU32>,
     /// The only key that is accepted.
     pub(crate) require_key: Option<String>,
+    /// The models and their answers.
+    pub(crate) gateway: Gateway,
     /// Chooses which requests fail.
     pub(crate) seed: u64,
     /// Whether answers are counted by message.
@@ -95,7 +103,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Invoc
             Some((name, value)) => (name, Some(value.to_owned())),
             None => (argument.as_str(), None),
         };
-        let is_switch = matches!(name, "-h" | "--help" | "--record" | "--exit-with-stdin");
+        let is_switch = matches!(name, "-h" | "--help" | "--record" | "--exit-with-stdin" | "--mindrouter");
         if is_switch && inline.is_some() {
             return Err(format!("`{name}` takes no value"));
         }
@@ -104,6 +112,9 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Invoc
         match name {
             "-h" | "--help" => return Ok(Invocation::Help),
             "--record" => options.record = true,
+            "--mindrouter" => options.gateway.mindrouter = true,
+            "--model" => options.gateway.add_model(&value()?),
+            "--answers" => options.gateway.read_answers(value()?.as_ref())?,
             "--exit-with-stdin" => options.exit_with_stdin = true,
             "--port" => options.port = number(name, &value()?)?,
             "--latency-ms" => options.latency = Duration::from_millis(number(name, &value()?)?),
@@ -166,7 +177,8 @@ mod tests {
         for word in HELP.split_whitespace().filter(|word| word.starts_with("--")) {
             let line = match word.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
                 "--limit-mode" => "--limit-mode fixed".to_owned(),
-                "--help" | "--record" | "--exit-with-stdin" => word.trim_matches(['`', '.', ',']).to_owned(),
+                "--answers" => "--answers /dev/null".to_owned(),
+                "--help" | "--record" | "--exit-with-stdin" | "--mindrouter" => word.trim_matches(['`', '.', ',']).to_owned(),
                 name => format!("{name} 1"),
             };
             assert!(parse_line(&line).is_ok(), "{line}");

@@ -9,7 +9,7 @@ use crate::config::Env;
 use crate::dispatcher::{ActionsRun, Dispatcher};
 use crate::exchange::LocalExchange;
 use crate::github::{
-    AppKey, Auth, Client, ClientOptions, ResultsService, TokenSources, check_api_url, find_token,
+    AppKey, Auth, Client, ClientOptions, Notify, ResultsService, TokenSources, check_api_url, find_token,
 };
 use crate::model::{Exit, Failure, RemoteResults, RunnerOptions, Secret};
 
@@ -18,6 +18,12 @@ const APP_KEY: &str = "RUN_EVALS_APP_KEY";
 
 /// A client with the credentials that the command line, the environment or `gh` gives.
 pub(super) fn client(args: &GithubArgs, env: &Env, display: &Display) -> anyhow::Result<Client> {
+    let display = display.clone();
+    client_telling(args, env, Arc::new(move |text: &str| display.note(text)))
+}
+
+/// The same; somebody else hears what is waited for.
+pub(super) fn client_telling(args: &GithubArgs, env: &Env, notify: Notify) -> anyhow::Result<Client> {
     // Before a token is looked for: which one depends on the host.
     check_api_url(&args.github_api_url)?;
     let auth = if let Some(id) = &args.app_id {
@@ -30,8 +36,6 @@ pub(super) fn client(args: &GithubArgs, env: &Env, display: &Display) -> anyhow:
             gh: Path::new("gh"),
         })?)
     };
-    let display = display.clone();
-    let notify = Arc::new(move |text: &str| display.note(text));
     Client::new(ClientOptions { api_url: args.github_api_url.clone(), auth, notify: Some(notify) })
 }
 

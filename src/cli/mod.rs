@@ -14,6 +14,7 @@ mod bundle;
 mod collect;
 mod display;
 mod eval;
+mod evaluate;
 mod follow;
 mod github;
 mod grading;
@@ -66,6 +67,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Run(args) => run::run(args, &display).await,
         Command::Report(args) => report::report(args, &display).await,
         Command::Bundle(args) => bundle::bundle(args, &display).await,
+        Command::Evaluate(args) => Box::pin(evaluate::evaluate(*args, &display)).await,
         Command::Adapter(args) => Box::pin(adapter::adapter(args, &display)).await,
         Command::Serve(args) => Box::pin(serve::serve(*args, cli.global.verbose > 0, &display)).await,
         Command::Rollout(command) => rollout::rollout(command, &display).await,

@@ -1,29 +1,44 @@
 //! `serve`: the service, with what the command line says.
 
-use super::args::ServeArgs;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+
+use super::args::{GithubArgs, ServeArgs};
 use super::display::Display;
-use crate::config::Env;
-use crate::model::{Exit, Secret};
+use super::{github, inputs};
+use crate::config::{Env, Roots, TargetsFile};
+use crate::evaluate::{Place, PublishOptions, Source, Update};
+use crate::model::{Exit, Failure, Secret, is_repository, printable};
 use crate::serve::auth::{TOKENS_VARIABLE, TokenSource};
-use crate::serve::{self, ListenOptions, LogOptions, LogTo, Options, TlsFiles};
+use crate::serve::{self, ListenOptions, LogOptions, LogTo, Options, TlsFiles, Work};
 
 pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> anyhow::Result<Exit> {
-    let env = Env::from_process();
-    let tls = args.listen.tls_cert.zip(args.listen.tls_key).map(|(cert, key)| TlsFiles { cert, key });
-    let log_dir = args.keep.log_dir.unwrap_or_else(|| args.keep.state.join("log"));
-    let log = match args.keep.log_stderr {
-        true => LogTo::Stderr,
-        false => LogTo::Files { dir: log_dir.clone(), keep_days: args.keep.keep_logs },
+    let cwd = std::env::current_dir().context("cannot find the working directory")?;
+    let env = inputs::environment(&cwd, &cwd)?;
+    let log = match (&args.keep.log_dir, args.keep.log_stderr) {
+        (_, true) => LogTo::Stderr,
+        (dir, false) => {
+            let dir = dir.clone().unwrap_or_else(|| args.keep.state.join("log"));
+            LogTo::Files { dir, keep_days: args.keep.keep_logs }
+        }
     };
     let secrets: Vec<Secret> = env.get(TOKENS_VARIABLE).into_iter().map(Secret::new).collect();
-    let gateway = super::rollout::gateway(&args.traces, &secrets, display)?;
+    let gateway = super::rollout::gateway(&args, &secrets, (&cwd, &env), display)?;
+    // A gateway alone is something to serve as well.
+    let work = match &args.skills.library {
+        None if gateway.is_some() => None,
+        _ => Some(work(&args, &cwd, &env)?),
+    };
+    let listen = args.listen;
     let options = Options {
         gateway,
         listen: ListenOptions {
-            address: args.listen.listen,
-            tls,
-            behind_proxy: args.listen.behind_proxy,
-            most_connections: args.listen.max_connections as usize,
+            address: listen.listen,
+            tls: listen.tls_cert.zip(listen.tls_key).map(|(cert, key)| TlsFiles { cert, key }),
+            behind_proxy: listen.behind_proxy,
+            most_connections: listen.max_connections as usize,
         },
         tokens: TokenSource {
             files: args.access.auth_token_file,
@@ -31,22 +46,88 @@ pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> 
         },
         allow_from: args.access.allow_from,
         log: LogOptions { to: log.clone(), verbose },
+        state: args.keep.state,
+        keep_jobs: args.keep.keep_jobs as usize,
+        work,
+        resume_jobs: args.skills.resume_jobs,
+        stop_within: args.skills.stop_within,
     };
-    let started = |url: &str, app: &serve::App| {
-        let tokens = match app.tokens.count() {
-            1 => "1 token".to_owned(),
-            count => format!("{count} tokens"),
-        };
-        let networks = match app.allowed.count() {
-            None => String::new(),
-            Some(1) => ", 1 network may connect".to_owned(),
-            Some(count) => format!(", {count} networks may connect"),
-        };
-        display.note(&format!("listening on {url} ({tokens}{networks})"));
-        if let LogTo::Files { dir, keep_days } = &log {
-            display.note(&format!("log: {} (kept {keep_days} days)", dir.display()));
-        }
-    };
-    serve::serve(options, started).await?;
+    serve::serve(options, |url, app| display.note(&greeting(url, app, &log))).await?;
     Ok(Exit::Ok)
+}
+
+fn greeting(url: &str, app: &serve::App, log: &LogTo) -> String {
+    let counted = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    let mut text = format!("listening on {url}\n  access: {}", counted(app.tokens.count(), "token"));
+    match app.allowed.count() {
+        Some(count) => text.push_str(&format!(", from {}", counted(count, "network"))),
+        None => text.push_str(", from anywhere"),
+    }
+    match log {
+        LogTo::Files { dir, keep_days } => {
+            text.push_str(&format!("\n  log: {}, kept {}", dir.display(), counted(*keep_days as usize, "day")));
+        }
+        LogTo::Stderr => {}
+    }
+    text
+}
+
+/// How evaluations are made. What is wrong with that is told now, not at the first order.
+fn work(args: &ServeArgs, cwd: &Path, env: &Env) -> anyhow::Result<Work> {
+    let library = args.skills.library.clone().ok_or_else(|| {
+        Failure::new(Exit::Usage, "nothing to serve: no library of skills")
+            .hint("name a clone of it: `--library DIR`")
+    })?;
+    if let Some(repo) = args.results.repo.as_deref().filter(|repo| !is_repository(repo)) {
+        return Err(Failure::new(Exit::Usage, format!("`{}` is no repository", printable(repo)))
+            .hint("`--repo` is named `<owner>/<name>`")
+            .into());
+    }
+    for dir in [Some(&library), args.skills.datasets.as_ref()].into_iter().flatten() {
+        if crate::git::Worktree::of(dir).ok().flatten().is_none() {
+            return Err(Failure::config(format!("`{}` is no clone of a repository", dir.display()))
+                .hint(format!("git clone URL {}", dir.display()))
+                .into());
+        }
+    }
+    let targets = args.targets.targets.clone().or_else(|| TargetsFile::discover(&Roots::new(cwd, cwd)));
+    let targets = targets.ok_or_else(|| {
+        Failure::config("no targets file: neither `targets.yaml` nor `.agentv/targets.yaml`")
+            .hint("add one, or name another with `--targets FILE`: it says where models are and which key opens them")
+    })?;
+    TargetsFile::load(&targets, &targets)?;
+    let source = |dir: std::path::PathBuf| Source { dir, update: Update::Pull };
+    let place = Place {
+        library: source(library),
+        datasets: args.skills.datasets.clone().map(source),
+        targets,
+        target_names: args.targets.target.clone(),
+        env: env.clone(),
+        state: args.keep.state.clone(),
+        github: None,
+        max_concurrency: args.skills.max_concurrency,
+        tell: Arc::new(|text| tracing::warn!("{text}")),
+    };
+    let results = &args.results;
+    let publish = (!results.no_publish).then(|| PublishOptions {
+        repo: results.repo.clone(),
+        labels: results.label.clone(),
+        auto_merge: results.auto_merge,
+        identity: results.commit_as.clone(),
+        run_url: None,
+    });
+    let (github, env) = (args.github.clone(), env.clone());
+    let needed = publish.is_some() || github.token_file.is_some() || github.app_id.is_some();
+    // Made anew for each job: a client belongs to one runtime, and a token in a file may have been replaced.
+    let place = move || Ok(Place { github: client(&github, &env, needed)?, ..place.clone() });
+    place()?;
+    Ok(Work { place: Box::new(place), publish, report: results.report_failures })
+}
+
+fn client(args: &GithubArgs, env: &Env, needed: bool) -> anyhow::Result<Option<crate::github::Client>> {
+    match github::client_telling(args, env, Arc::new(|text: &str| tracing::info!("{text}"))) {
+        Ok(client) => Ok(Some(client)),
+        Err(error) if needed => Err(error),
+        Err(_) => Ok(None),
+    }
 }

@@ -3,7 +3,8 @@
 //! Every file (`source`) is read into a tree whose nodes know where they stand (`yaml`, `node`), so that all problems of all files
 //! are told at once, each with its line drawn (`diagnostic`). `env` is the only source of environment values, `interpolate`
 //! puts them into strings, `merge` resolves `<<`, and `roots` are the directories where references are looked up.
-//! `targets` reads `targets.yaml`, `suite` reads evaluation suites, `policy` reads what a runner repository allows, `workflow`
+//! `targets` reads `targets.yaml`, `suite` reads evaluation suites, `skill` reads skills and the models that they are
+//! evaluated with, `policy` reads what a runner repository allows, `workflow`
 //! looks into a workflow file.
 
 mod diagnostic;
@@ -13,6 +14,7 @@ mod merge;
 mod node;
 mod policy;
 mod roots;
+mod skill;
 mod source;
 mod suite;
 mod targets;
@@ -25,6 +27,10 @@ pub use interpolate::{Reference, each_reference, interpolate, interpolate_tree, 
 pub use node::{Fields, Key, Node, NodeValue, did_you_mean};
 pub use policy::Policy;
 pub use roots::{Roots, git_root};
+pub use skill::{
+    Expected, ModelSettings, Models, OutputFormat, SchemaCheck, Skill, SkillCase, SkillError, skill_names,
+    skill_version,
+};
 pub use source::{Source, Span, shown};
 pub use suite::{
     GraderOptions, SuiteOptions, VERSION_5, expand_pattern, fill_vars, is_pattern, load_suite, media_type,

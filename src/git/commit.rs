@@ -41,6 +41,7 @@ pub(super) enum Imported {
 /// Adds a commit on top of `parent`, or an orphan one, and moves the branch to it if that is a fast-forward.
 pub(super) fn import(
     git_dir: &Path,
+    identity: Option<&str>,
     branch: &str,
     parent: Option<&ObjectId>,
     message: &str,
@@ -55,7 +56,7 @@ pub(super) fn import(
     let crash_report = git_dir.join(format!("fast_import_crash_{}", child.id()));
     let mut stdin = io::BufWriter::with_capacity(1 << 16, child.stdin.take().context("no pipe to git")?);
 
-    let sent = send(&mut stdin, branch, parent, message, files);
+    let sent = send(&mut stdin, identity.unwrap_or(IDENTITY), branch, parent, message, files);
     if let Err(SendError::Content(error)) = sent {
         // Without its final `done` the stream changes nothing; killed first, so that not even the rest is read.
         let _ = child.kill();
@@ -88,13 +89,14 @@ impl From<io::Error> for SendError {
 
 fn send(
     to: &mut impl Write,
+    identity: &str,
     branch: &str,
     parent: Option<&ObjectId>,
     message: &str,
     files: &mut [NewFile<'_>],
 ) -> Result<(), SendError> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    writeln!(to, "commit refs/heads/{branch}\ncommitter {IDENTITY} {now} +0000")?;
+    writeln!(to, "commit refs/heads/{branch}\ncommitter {identity} {now} +0000")?;
     writeln!(to, "data {}\n{message}", message.len())?;
     if let Some(parent) = parent {
         writeln!(to, "from {parent}")?;

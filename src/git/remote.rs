@@ -136,9 +136,11 @@ impl Remote {
             format!("Authorization: Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))
         });
         let settings = SETTINGS.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let header = header.map(|header| (format!("http.{}.extraHeader", self.url), header));
+        // An empty one first: a checkout of a workflow has a header of its own in its configuration, and two are refused.
+        let headers = header.into_iter().flat_map(|header| [String::new(), header]);
+        let headers = headers.map(|header| (format!("http.{}.extraHeader", self.url), header));
         let mut count = 0;
-        for (key, value) in settings.chain(header) {
+        for (key, value) in settings.chain(headers) {
             command
                 .env(format!("GIT_CONFIG_KEY_{count}"), key)
                 .env(format!("GIT_CONFIG_VALUE_{count}"), value);

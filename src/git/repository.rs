@@ -85,6 +85,10 @@ impl Repository {
         self.get(&format!("refs/heads/{branch}^{{commit}}"), |header, _| Ok(header.id.clone()))
     }
 
+    pub(super) fn find_commit(&self, name: &str) -> anyhow::Result<Option<ObjectId>> {
+        self.get(&format!("{name}^{{commit}}"), |header, _| Ok(header.id.clone()))
+    }
+
     /// The names in a folder of a commit; `None` if there is no such folder.
     pub fn list(&self, commit: &ObjectId, folder: &str) -> anyhow::Result<Option<Vec<String>>> {
         let name = format!("{commit}:{folder}");
@@ -155,7 +159,19 @@ impl Repository {
         message: &str,
         files: &mut [NewFile<'_>],
     ) -> anyhow::Result<Committed> {
-        let error = match import(&self.dir, branch, parent, message, files)? {
+        self.commit_as(None, branch, parent, message, files)
+    }
+
+    /// The same as somebody else than run-evals: `Name <address>`. Of a new branch the parent may be any commit.
+    pub fn commit_as(
+        &self,
+        identity: Option<&str>,
+        branch: &str,
+        parent: Option<&ObjectId>,
+        message: &str,
+        files: &mut [NewFile<'_>],
+    ) -> anyhow::Result<Committed> {
+        let error = match import(&self.dir, identity, branch, parent, message, files)? {
             Imported::Done => return Ok(Committed::Done),
             Imported::Failed(error) => error,
         };

@@ -20,6 +20,8 @@ pub struct Worktree {
     pub commit: Option<(String, i64)>,
     /// The paths that differ from the commit or are new, relative to the top.
     pub changed: Vec<String>,
+    /// Those of them that no commit knows.
+    pub untracked: Vec<String>,
 }
 
 impl Worktree {
@@ -32,12 +34,16 @@ impl Worktree {
         let commit = commit.and_then(|(commit, time)| Some((commit.to_owned(), time.parse().ok()?)));
         let status =
             ask(&root, "status", &["--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"])?;
-        let mut changed: Vec<String> =
-            status.split('\0').filter_map(|line| line.get(3..)).map(ToOwned::to_owned).collect();
-        changed.sort();
+        let of = |is_meant: fn(&&str) -> bool| {
+            let lines = status.split('\0').filter(is_meant);
+            let mut paths: Vec<String> = lines.filter_map(|line| line.get(3..)).map(ToOwned::to_owned).collect();
+            paths.sort();
+            paths
+        };
+        let (changed, untracked) = (of(|_| true), of(|line| line.starts_with("??")));
         let origin = ask(&root, "config", &["--get", "remote.origin.url"]).ok();
         let origin = origin.map(|url| url.trim().to_owned()).filter(|url| !url.is_empty());
-        Ok(Some(Self { root, origin, commit, changed }))
+        Ok(Some(Self { root, origin, commit, changed, untracked }))
     }
 }
 

@@ -35,14 +35,14 @@ struct Comment {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-struct User {
+pub(super) struct User {
     login: String,
     #[serde(rename = "type", default)]
     kind: String,
 }
 
 /// Whose comments are ours.
-enum Author {
+pub(super) enum Author {
     Login(String),
     /// A job or an App is not told its own name; no person is one.
     Bot,
@@ -102,10 +102,11 @@ impl Client {
         let url = self.repo_url(repo, &["issues", &issue.to_string(), "comments"])?;
         let call = Call::get(About::Comment, repo, &issue, url);
         let all = self.all_pages(call, MOST_PAGES, |page: Vec<Comment>| page).await?;
-        Ok(all.into_iter().find(|comment| comment.body.starts_with(mark) && author.wrote(comment)))
+        Ok(all.into_iter().find(|comment| comment.body.starts_with(mark) && author.is(comment.user.as_ref())))
     }
 
-    async fn author(&self, repo: &str) -> Result<Author, ApiError> {
+    /// Who this client is, as far as it can know.
+    pub(super) async fn author(&self, repo: &str) -> Result<Author, ApiError> {
         if matches!(self.token_kind(), TokenKind::Job | TokenKind::App) {
             return Ok(Author::Bot);
         }
@@ -120,15 +121,17 @@ impl Client {
 }
 
 impl Author {
-    fn wrote(&self, comment: &Comment) -> bool {
-        comment.user.as_ref().is_some_and(|user| match self {
+    /// Whether this is who it is.
+    pub(super) fn is(&self, user: Option<&User>) -> bool {
+        user.is_some_and(|user| match self {
             Self::Login(login) => user.login == *login,
             Self::Bot => user.kind == "Bot",
         })
     }
 }
 
-fn may_be_done(error: &ApiError) -> bool {
+/// Whether GitHub may have done what it was asked, although it did not say so.
+pub(super) fn may_be_done(error: &ApiError) -> bool {
     match error {
         ApiError::Unreachable { sent, .. } => *sent,
         ApiError::BadAnswer { .. } => true,

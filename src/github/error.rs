@@ -29,6 +29,10 @@ pub(super) enum About {
     Artifacts,
     Download,
     Comment,
+    Issue,
+    Pull,
+    Label,
+    AutoMerge,
     Installation,
     InstallationToken,
 }

@@ -15,6 +15,7 @@ const ACTIONS_READ: Permission = Permission { name: "Actions", key: "actions", l
 const ACTIONS_WRITE: Permission = Permission { name: "Actions", key: "actions", level: "write" };
 const CONTENTS_READ: Permission = Permission { name: "Contents", key: "contents", level: "read" };
 const COMMENTS_WRITE: Permission = Permission { name: "Pull requests", key: "pull-requests", level: "write" };
+const ISSUES_WRITE: Permission = Permission { name: "Issues", key: "issues", level: "write" };
 const METADATA_READ: Permission = Permission { name: "Metadata", key: "contents", level: "read" };
 
 const OLD_WORKFLOW: &str =
@@ -93,6 +94,10 @@ fn tried(Refusal { about, repo, subject, .. }: &Refusal) -> String {
         About::Artifacts => format!("list the artifacts of the run {subject} of `{repo}`"),
         About::Download => format!("download the artifact `{subject}` of `{repo}`"),
         About::Comment => format!("comment on pull request {subject} of `{repo}`"),
+        About::Issue => format!("tell of a failure in `{repo}`"),
+        About::Pull => format!("open a pull request for `{subject}` in `{repo}`"),
+        About::Label => format!("label pull request {subject} of `{repo}`"),
+        About::AutoMerge => format!("let pull request {subject} of `{repo}` merge itself"),
         About::Installation => format!("find the installation of the GitHub App {subject} in `{repo}`"),
         About::InstallationToken => format!("get a token of the GitHub App {subject} for `{repo}`"),
     }
@@ -150,6 +155,13 @@ fn forbidden(refusal: &Refusal) -> String {
     if said.contains("archived") {
         return "an archived repository runs nothing: unarchive it or choose another".to_owned();
     }
+    if said.contains("not permitted to create or approve pull requests") {
+        return format!(
+            "allow it in the settings of `{}` and of its owner (Actions, General, Workflow permissions: \"Allow GitHub Actions to \
+             create and approve pull requests\"), or use the token of a GitHub App or of a person",
+            refusal.repo
+        );
+    }
     if refusal.about == About::Comment && refusal.token == TokenKind::Job {
         return "a job's `GITHUB_TOKEN` needs `permissions: pull-requests: write`; for a pull request from a fork it may only read: \
                 there the step summary has the same report"
@@ -188,7 +200,16 @@ fn not_found(refusal: &Refusal) -> String {
                 granting(refusal)
             )
         }
-        About::File | About::Artifacts | About::Download | About::InstallationToken => {
+        About::Issue => {
+            format!("check the name, and allow issues in the settings of `{repo}`: {}", granting(refusal))
+        }
+        About::File
+        | About::Artifacts
+        | About::Download
+        | About::Pull
+        | About::Label
+        | About::AutoMerge
+        | About::InstallationToken => {
             format!("it does not exist, or the token may not see it: {}", granting(refusal))
         }
     }
@@ -262,7 +283,8 @@ fn granting(refusal: &Refusal) -> String {
 fn permission(about: About) -> Permission {
     match about {
         About::Dispatch | About::Cancel => ACTIONS_WRITE,
-        About::Comment => COMMENTS_WRITE,
+        About::Issue => ISSUES_WRITE,
+        About::Comment | About::Pull | About::Label | About::AutoMerge => COMMENTS_WRITE,
         About::File => CONTENTS_READ,
         About::Repository | About::Installation | About::InstallationToken => METADATA_READ,
         About::Workflow

@@ -1,7 +1,7 @@
 //! GitHub: its REST API, its tokens, and the artifact service of a running job. The only place that knows octocrab.
 //!
 //! `transport` is the way out, `call` one request with its repetitions, `limits` and `patience` how long it waits, `error`
-//! and `explain` what the user reads when GitHub says no. `repository`, `dispatch`, `runs`, `logs`, `artifacts` and `comments` are
+//! and `explain` what the user reads when GitHub says no. `repository`, `dispatch`, `runs`, `logs`, `artifacts`, `comments`, `issues` and `pulls` are
 //! the routes.
 //! `token` finds the credentials and `app` makes those of a GitHub App. `results` is the protocol by which a container
 //! action uploads artifacts; no REST route can.
@@ -14,9 +14,11 @@ mod comments;
 mod dispatch;
 mod error;
 mod explain;
+mod issues;
 mod limits;
 mod logs;
 mod patience;
+mod pulls;
 mod repository;
 mod results;
 mod runs;
@@ -33,6 +35,7 @@ pub use comments::CommentPut;
 pub use dispatch::Dispatched;
 pub use error::ApiError;
 pub use patience::Patience;
+pub use pulls::{NewPull, Pull};
 pub use repository::{RepositoryInfo, Workflow};
 pub use results::{DuplicateArtifact, ResultsService, ServiceArtifact};
 pub use runs::{Etag, Job, Polled, Run, Step};

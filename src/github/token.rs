@@ -66,7 +66,7 @@ pub fn find_token(sources: &TokenSources<'_>) -> Result<Secret, Failure> {
 }
 
 /// The host that people see: the API of github.com and of `*.ghe.com` has a host of its own.
-fn web_host(api_url: &str) -> String {
+pub(super) fn web_host(api_url: &str) -> String {
     let host = Url::parse(api_url.trim()).map(|url| host(&url)).unwrap_or_default();
     match host.strip_prefix("api.") {
         Some(web) if !is_enterprise(web) => web.to_owned(),

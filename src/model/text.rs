@@ -18,9 +18,27 @@ pub fn is_obeyed(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// The text in lower case, each run of white space one space, none around it.
+pub fn folded(text: &str) -> String {
+    let mut folded = String::with_capacity(text.len());
+    for word in text.split_whitespace() {
+        if !folded.is_empty() {
+            folded.push(' ');
+        }
+        folded.push_str(&word.to_lowercase());
+    }
+    folded
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn case_and_white_space_fold() {
+        assert_eq!(folded(" Ärzte\u{a0}\n  UND\tCo "), "ärzte und co");
+        assert_eq!(folded(" \n"), "");
+    }
 
     #[test]
     fn nothing_is_obeyed() {

@@ -29,4 +29,5 @@ pub use results::{RESULT_FILES, Results};
 pub use summary::{FailureGroup, GraderUse, ModelSummary, ScoreSummary, Summary, TargetSummary};
 pub use table::render_table;
 pub use terminal::render_evaluation;
+pub use text::markdown as inert_markdown;
 pub use verdict::{LONGEST_SUMMARY, render_verdict};

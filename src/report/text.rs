@@ -6,7 +6,7 @@ use crate::model::{is_obeyed, printable};
 
 /// Text as code of markdown in which no character means anything: every sign is written as its number, and a sign that calls
 /// somebody is cut off from the name behind it.
-pub(super) fn markdown(text: &str, longest: usize) -> String {
+pub fn markdown(text: &str, longest: usize) -> String {
     let shown = printable(text);
     let mut out = String::from("<code>");
     for (position, c) in shown.chars().enumerate() {

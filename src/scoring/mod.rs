@@ -1,19 +1,20 @@
 //! What an answer is worth: pure functions from a test, its answer and what was asked about it to scores, as AgentV has them.
 //!
-//! `row` grades a whole answer and joins what its graders say. `text`, `json`, `fields` (with `dates`, and `native_date` for
+//! `row` grades a whole answer and joins what its graders say. `text`, `json`, `field_accuracy` (with `dates`, and `native_date` for
 //! what V8 makes of them) and `metrics` look at the answer alone. The others need something from outside, a model's word or a
 //! command's, and ask for it through `Need`: `llm` writes the `prompts` and reads what comes back, `command` does the same for
 //! commands, `composite` joins several.
 //!
 //! From scores to a verdict: `assess` sums up, `compare` holds results against a baseline, `judge` says whether they are good
-//! enough. `stats` has the formulas; all that is random in it is seeded, so that the same results always come to the same figures.
+//! enough. `fields` does the same for skills: the fields of their answers, counted, come to an entry of the leaderboard. `stats` has the formulas; all that is random in it is seeded, so that the same results always come to the same figures.
 
 mod assess;
 mod command;
 mod compare;
 mod composite;
 mod dates;
-mod fields;
+mod field_accuracy;
+pub mod fields;
 mod json;
 mod judge;
 mod llm;

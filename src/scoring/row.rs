@@ -7,7 +7,9 @@ use std::time::Duration;
 use jsonschema::error::ValidationErrorKind;
 
 use super::metrics::Taken;
-use super::{Ask, DEFAULT_THRESHOLD, Pending, command, composite, failed, fields, json, llm, metrics, text};
+use super::{
+    Ask, DEFAULT_THRESHOLD, Pending, command, composite, failed, field_accuracy, json, llm, metrics, text,
+};
 use crate::model::{
     Check, Grader, GraderKind, GraderScore, GraderVerdict, LlmGrader, Pattern, Response, ScoreError,
     ScoreRow, ScoreStatus, TestCase,
@@ -128,7 +130,7 @@ impl Scorer {
             GraderKind::Regex { source, flags } => self.regex(grader, source, flags, answer),
             GraderKind::IsJson { schema } => self.is_json(grader, schema.as_ref(), answer),
             GraderKind::FieldAccuracy { fields, all_or_nothing } => {
-                fields::grade(grader, fields, *all_or_nothing, answer, &case.test.grading.expected)
+                field_accuracy::grade(grader, fields, *all_or_nothing, answer, &case.test.grading.expected)
             }
             GraderKind::Latency(limit) => metrics::latency(grader, *limit, case.taken),
             GraderKind::Cost(limit) => metrics::cost(grader, *limit, case.taken),

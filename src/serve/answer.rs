@@ -6,6 +6,8 @@ use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
 
+use super::jobs::Current;
+
 /// Why a request is not answered as asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
@@ -19,6 +21,8 @@ pub enum Refusal {
     NotFound(String),
     /// There is, but not with this method; these are legal.
     Method(&'static str),
+    /// Another evaluation is running.
+    Busy(Current),
     /// The body did not arrive in time.
     TooSlow,
     /// The body has more bytes than this.
@@ -44,6 +48,7 @@ impl Refusal {
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound(_) => StatusCode::NOT_FOUND,
             Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Busy(_) => StatusCode::CONFLICT,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -64,6 +69,7 @@ impl Refusal {
             Self::Unauthorized => "a valid token is needed: `Authorization: Bearer TOKEN`".to_owned(),
             Self::Forbidden => "this address may not connect".to_owned(),
             Self::Method(legal) => format!("this path takes {legal}"),
+            Self::Busy(Current { skill, started_at }) => format!("busy: `{skill}` is evaluated since {started_at}"),
             Self::TooSlow => "the body did not arrive in time".to_owned(),
             Self::TooLarge(most) => format!("the body is larger than {most} bytes"),
             Self::NotJson => "the body must be `application/json`".to_owned(),
@@ -75,7 +81,11 @@ impl Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let mut response = (self.status(), Json(json!({"error": self.reason()}))).into_response();
+        let body = match &self {
+            Self::Busy(current) => json!({"error": self.reason(), "busy": true, "current_job": current}),
+            _ => json!({"error": self.reason()}),
+        };
+        let mut response = (self.status(), Json(body)).into_response();
         let extra = match self {
             Self::Unauthorized => Some((WWW_AUTHENTICATE, "Bearer")),
             Self::Method(legal) => Some((ALLOW, legal)),

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
 use super::auth::{AllowList, SlowDown, Tokens};
+use super::jobs::{Slot, Store};
+use super::work::Work;
 use crate::rollout::gateway::Gateway;
 
 /// The state of the service; there is one, in an `Arc`.
@@ -20,4 +24,14 @@ pub struct App {
     pub is_https: bool,
     /// The trace gateway, where there is one.
     pub gateway: Option<Arc<Gateway>>,
+    /// The jobs.
+    pub jobs: Store,
+    /// How evaluations are made; nothing if the service makes none.
+    pub(super) work: Option<Arc<Work>>,
+    /// The place for the job that runs.
+    pub(super) slot: Slot,
+    /// True once everything is to stop.
+    pub(super) stop: watch::Sender<bool>,
+    /// How many threads are at work.
+    pub(super) working: watch::Sender<usize>,
 }

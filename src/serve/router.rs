@@ -9,7 +9,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 use http::header::{CACHE_CONTROL, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Uri};
 
@@ -23,10 +23,15 @@ pub fn router(app: Arc<App>) -> Router {
 }
 
 fn routes(app: &Arc<App>) -> Router<Arc<App>> {
-    let open =
-        Router::new().route("/health", get(api::health).fallback(|| async { Refusal::Method("GET, HEAD") }));
+    let reads = || async { Refusal::Method("GET, HEAD") };
+    let with_token = Router::new()
+        .route("/evaluate", post(api::evaluate).fallback(|| async { Refusal::Method("POST") }))
+        .route("/jobs", get(api::jobs).fallback(reads))
+        .route("/jobs/{id}", get(api::job).fallback(reads))
+        .route_layer(from_fn_with_state(Arc::clone(app), auth::require));
     Router::new()
-        .merge(open)
+        .route("/health", get(api::health).fallback(reads))
+        .merge(with_token)
         .merge(traces(app))
         .fallback(nothing_here)
         .layer(from_fn(log::request))

@@ -5,16 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum_server::Handle;
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::watch;
 
 use super::app::App;
 use super::auth::{AllowList, SlowDown, TokenSource, Tokens};
+use super::jobs::{Slot, Store};
 use super::listen::{ListenOptions, Listener};
 use super::log::LogOptions;
-use super::{log, router, signals};
+use super::work::Work;
+use super::{log, router, signals, worker};
 use crate::rollout::gateway::Gateway;
 
 /// How long requests that are being answered may still take at the end.
 const LAST_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+/// Jobs that were interrupted longer ago are not resumed: a weekend is a pause, a month is another intention.
+const RESUMED_WITHIN: SignedDuration = SignedDuration::from_hours(72);
 
 /// All that an operator decides.
 #[derive(Debug)]
@@ -29,26 +35,45 @@ pub struct Options {
     pub log: LogOptions,
     /// The trace gateway, where there is one.
     pub gateway: Option<Arc<Gateway>>,
+    /// The directory for jobs.
+    pub state: PathBuf,
+    /// How many of them are kept.
+    pub keep_jobs: usize,
+    /// How evaluations are made; nothing to make none.
+    pub work: Option<Work>,
+    /// Whether jobs that were interrupted go on.
+    pub resume_jobs: bool,
+    /// How long a job may take to stop.
+    pub stop_within: Duration,
 }
 
 /// Serves until SIGTERM or SIGINT; `started` is told the address once the port is open.
 pub async fn serve(options: Options, started: impl FnOnce(&str, &App)) -> anyhow::Result<()> {
+    let tokens = Tokens::load(options.tokens)?;
+    let allowed = AllowList::load(options.allow_from)?;
+    let listener = Listener::bind(&options.listen)?;
+    log::start(&options.log)?;
     if let Some(gateway) = options.gateway.clone() {
         tokio::spawn(gateway.keep_tidy());
     }
     let app = Arc::new(App {
         gateway: options.gateway,
-        tokens: Tokens::load(options.tokens)?,
+        tokens,
         slow_down: SlowDown::default(),
-        allowed: AllowList::load(options.allow_from)?,
+        allowed,
         behind_proxy: options.listen.behind_proxy,
         is_https: options.listen.tls.is_some() || options.listen.behind_proxy,
+        jobs: Store::open(&options.state, options.keep_jobs)?,
+        work: options.work.map(Arc::new),
+        slot: Slot::default(),
+        stop: watch::Sender::new(false),
+        working: watch::Sender::new(0),
     });
-    let listener = Listener::bind(&options.listen)?;
-    log::start(&options.log)?;
+    let interrupted = app.jobs.interrupted_since(Timestamp::now() - RESUMED_WITHIN);
     let (url, tls) = (listener.url()?, listener.tls());
     started(&url, &app);
-    tracing::info!(url, version = env!("CARGO_PKG_VERSION"), tokens = app.tokens.count(), "started");
+    let (version, tokens, interrupted_jobs) = (env!("CARGO_PKG_VERSION"), app.tokens.count(), interrupted.len());
+    tracing::info!(url, version, tokens, interrupted_jobs, "started");
 
     let handle = Handle::new();
     let answering = tokio::spawn(listener.serve(router(Arc::clone(&app)), handle.clone()));
@@ -56,11 +81,36 @@ pub async fn serve(options: Options, started: impl FnOnce(&str, &App)) -> anyhow
         tokio::spawn(tls.follow());
     }
     tokio::spawn(signals::reload_on_hangup(Arc::clone(&app), tls));
+    if let Some(work) = app.work.clone().filter(|_| options.resume_jobs) {
+        tokio::spawn(worker::resume(Arc::clone(&app), work, interrupted));
+    }
 
     let signal = signals::told_to_stop().await?;
     tracing::info!(signal, "stopping");
+    stop_working(&app, options.stop_within).await?;
     handle.graceful_shutdown(Some(LAST_ANSWERS_WITHIN));
     answering.await??;
     tracing::info!("stopped");
+    Ok(())
+}
+
+/// Takes no more jobs, and lets the one that runs keep what it has.
+async fn stop_working(app: &App, within: Duration) -> anyhow::Result<()> {
+    app.slot.close();
+    app.stop.send_replace(true);
+    let mut working = app.working.subscribe();
+    let done = tokio::select! {
+        done = tokio::time::timeout(within, working.wait_for(|count| *count == 0)) => done.is_ok(),
+        again = signals::told_to_stop() => {
+            tracing::warn!(signal = again?, "told to stop once more");
+            false
+        }
+    };
+    if !done {
+        tracing::warn!("the job did not stop in time");
+    }
+    for job in app.jobs.all().into_iter().filter(|job| job.state.is_open()) {
+        app.jobs.interrupt(&job.job_id);
+    }
     Ok(())
 }

@@ -17,10 +17,12 @@ mod agentv_run;
 mod browser;
 mod bundle;
 mod docker;
+mod evaluate;
 mod gh;
 mod html_report;
 mod image;
 mod junit;
+mod serve;
 #[expect(dead_code, reason = "the other tests use the rest")]
 #[path = "../integration/rollout/stage.rs"]
 mod rollout_stage;

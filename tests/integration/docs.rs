@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::support::Workspace;
 
-const COMMANDS: [&str; 8] =
-    ["eval", "dispatch", "collect", "run", "adapter", "targets check", "report", "bundle"];
+const COMMANDS: [&str; 9] =
+    ["eval", "dispatch", "collect", "run", "adapter", "targets check", "report", "bundle", "serve"];
 
 #[test]
 fn options_that_the_tables_of_the_readme_name_exist() {

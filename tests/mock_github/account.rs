@@ -1,4 +1,4 @@
-//! What belongs to no repository: limits, versions, users, Apps, and the one GraphQL query that `gh` sends.
+//! What belongs to no repository: limits, versions, users, Apps, and GraphQL: the one query that `gh` sends, and what `pulls` adds.
 
 use std::sync::Arc;
 
@@ -188,6 +188,9 @@ pub(crate) async fn graphql(State(world): World_, Extension(asked): Extension<As
     let part = |names: [&str; 2]| {
         names.iter().find_map(|name| variables[*name].as_str()).unwrap_or_default().to_owned()
     };
+    if body["query"].as_str().is_some_and(|query| query.contains("enablePullRequestAutoMerge")) {
+        return crate::pulls::enable_auto_merge(&world, &asked.caller, variables);
+    }
     let (owner, name) = (part(["owner", "owner"]), part(["name", "repo"]));
     if asked.caller.token.is_none() {
         return Err(Refused::new(401, "Requires authentication"));

@@ -35,6 +35,9 @@ pub(crate) fn routes() -> axum::Router<Arc<World>> {
         .route("/violations", get(violations).delete(forget_violations))
         .route("/pushes", get(pushes))
         .route("/comments", get(comments))
+        .route("/pulls", get(pulls))
+        .route("/issues", get(issues))
+        .route("/commit-comments", get(commit_comments))
         .route("/runs", get(runs))
         .route("/runs/{id}/stop", post(stop))
 }
@@ -52,6 +55,7 @@ async fn new_repo(State(world): World_, Json(new): Json<NewRepo>) -> Reply {
         name: name.to_owned(),
         private: new.private,
         archived: new.archived,
+        allow_auto_merge: new.allow_auto_merge,
         default_branch,
         secrets: new.secrets,
         machine_env: new.machine_env,
@@ -151,6 +155,18 @@ async fn pushes(State(world): World_) -> Json<Value> {
 
 async fn comments(State(world): World_) -> Json<Value> {
     Json(json!(world.lock().comments))
+}
+
+async fn issues(State(world): World_) -> Json<Value> {
+    Json(json!(world.lock().issues))
+}
+
+async fn commit_comments(State(world): World_) -> Json<Value> {
+    Json(json!(world.lock().commit_comments))
+}
+
+async fn pulls(State(world): World_) -> Json<Value> {
+    Json(json!(world.lock().pulls))
 }
 
 async fn runs(State(world): World_) -> Json<Vec<RunView>> {

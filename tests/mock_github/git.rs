@@ -114,7 +114,8 @@ impl Bare {
         self.resolve(&format!("heads/{branch}")).await.context("the commit is not there")
     }
 
-    async fn run(&self, args: &[&str], input: &[u8]) -> anyhow::Result<String> {
+    /// What a command of git prints; an error where it fails.
+    pub(crate) async fn run(&self, args: &[&str], input: &[u8]) -> anyhow::Result<String> {
         let output = self.output(args, input).await?;
         if !output.status.success() {
             bail!("git {args:?} failed: {}", String::from_utf8_lossy(&output.stderr));

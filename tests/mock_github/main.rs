@@ -1,7 +1,7 @@
 //! A simulated GitHub, for tests: stateful, over HTTP, with real git repositories, and workflows that really run.
 //!
 //! `world` is what it knows. The REST API is `api` (what holds for all requests) and `repos`, `workflows`, `runs`, `artifacts`,
-//! `issues`, `account`, held against GitHub's own description by `openapi`. `git_http` is git, `results_service` the artifacts of jobs,
+//! `issues`, `pulls`, `account`, held against GitHub's own description by `openapi`. `git_http` is git, `results_service` the artifacts of jobs,
 //! `executor` runs what was dispatched, `faults` is what goes wrong on purpose, and `control`, which speaks `wire`, is for the tests.
 
 mod account;
@@ -19,8 +19,10 @@ mod limits;
 mod openapi;
 mod options;
 mod pkt_line;
+mod pulls;
 mod push_rules;
 mod reply;
+mod reports;
 mod repos;
 mod results_service;
 mod run;
@@ -131,6 +133,8 @@ fn main_routes(world: &Arc<World>) -> Router {
         .merge(runs::routes())
         .merge(artifacts::routes())
         .merge(issues::routes())
+        .merge(pulls::routes())
+        .merge(reports::routes())
         .merge(account::routes());
     let graphql = Router::new().route("/graphql", post(account::graphql));
     let routes = if world.options.tls {

@@ -135,6 +135,7 @@ pub(crate) fn full_repository(world: &World, repo: &Repo) -> Value {
         "has_wiki": false,
         "has_pages": false,
         "has_discussions": false,
+        "has_downloads": true,
         "topics": [],
     });
     extend(&mut result, more);

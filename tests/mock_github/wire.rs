@@ -30,6 +30,8 @@ pub(crate) struct NewRepo {
     pub(crate) private: bool,
     /// Whether it is read-only.
     pub(crate) archived: bool,
+    /// Whether pull requests may merge themselves.
+    pub(crate) allow_auto_merge: bool,
     /// `main` unless given.
     pub(crate) default_branch: Option<String>,
     /// What `${{ secrets.NAME }}` gives.
@@ -313,6 +315,71 @@ pub(crate) struct CommentView {
     pub(crate) repo: String,
     /// Of which pull request.
     pub(crate) number: u64,
+    /// Who wrote it.
+    pub(crate) login: String,
+    /// What it says.
+    pub(crate) body: String,
+    /// How often it was changed.
+    pub(crate) updates: u64,
+}
+
+/// A pull request.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct PullView {
+    /// Its id.
+    pub(crate) id: u64,
+    /// Its number.
+    pub(crate) number: u64,
+    /// `owner/name`.
+    pub(crate) repo: String,
+    /// Who opened it.
+    pub(crate) login: String,
+    /// The branch with the changes.
+    pub(crate) head: String,
+    /// The branch that they are for.
+    pub(crate) base: String,
+    /// Its title.
+    pub(crate) title: String,
+    /// What it says.
+    pub(crate) body: String,
+    /// `open` or `closed`.
+    pub(crate) state: String,
+    /// Its labels.
+    pub(crate) labels: Vec<String>,
+    /// How it merges itself, if it does.
+    pub(crate) auto_merge: Option<String>,
+}
+
+/// An issue.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct IssueView {
+    /// Its id.
+    pub(crate) id: u64,
+    /// Its number.
+    pub(crate) number: u64,
+    /// `owner/name`.
+    pub(crate) repo: String,
+    /// Who opened it.
+    pub(crate) login: String,
+    /// Its title.
+    pub(crate) title: String,
+    /// What it says.
+    pub(crate) body: String,
+    /// `open` or `closed`.
+    pub(crate) state: String,
+    /// How often it was changed.
+    pub(crate) updates: u64,
+}
+
+/// A comment on a commit.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct CommitCommentView {
+    /// Its id.
+    pub(crate) id: u64,
+    /// `owner/name`.
+    pub(crate) repo: String,
+    /// On which commit.
+    pub(crate) commit: String,
     /// Who wrote it.
     pub(crate) login: String,
     /// What it says.

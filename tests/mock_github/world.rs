@@ -14,7 +14,7 @@ use crate::limits::Limits;
 use crate::openapi::OpenApi;
 use crate::options::Options;
 use crate::run::Run;
-use crate::wire::{CommentView, Push, Ready, Recorded, TokenKind, Violation};
+use crate::wire::{CommentView, CommitCommentView, IssueView, PullView, Push, Ready, Recorded, TokenKind, Violation};
 
 /// The server's state and what never changes.
 pub(crate) struct World {
@@ -63,6 +63,12 @@ pub(crate) struct State {
     pub(crate) pushes: Vec<Push>,
     /// Every comment, in order.
     pub(crate) comments: Vec<CommentView>,
+    /// Every pull request, in order.
+    pub(crate) pulls: Vec<PullView>,
+    /// Every issue, in order.
+    pub(crate) issues: Vec<IssueView>,
+    /// Every comment on a commit, in order.
+    pub(crate) commit_comments: Vec<CommitCommentView>,
     last_id: u64,
 }
 
@@ -79,6 +85,8 @@ pub(crate) struct Repo {
     pub(crate) private: bool,
     /// Whether it is read-only.
     pub(crate) archived: bool,
+    /// Whether pull requests may merge themselves.
+    pub(crate) allow_auto_merge: bool,
     /// For example `main`.
     pub(crate) default_branch: String,
     /// What `${{ secrets.NAME }}` gives.

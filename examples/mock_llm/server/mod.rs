@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
 use crate::chat::{self, Question, Trouble};
+use crate::gateway::Said;
 use crate::hold::Holder;
 use crate::http::{self, Answer, Parsed, Request};
 use crate::limit::Limiter;
@@ -128,8 +129,9 @@ impl Server {
     async fn answer(&self, request: &Request<'_>, output: &mut Vec<u8>) -> Next {
         let mut next = if request.keep_alive { Next::Request } else { Next::Close };
         let mut retry_after = None;
+        let gateway = &self.options.gateway;
         let (status, body) = match (request.method, request.path) {
-            ("POST", "/v1/chat/completions")
+            ("POST", "/v1/chat/completions") | ("GET", "/v1/models")
                 if self.options.require_key.as_deref().is_some_and(|key| key != request.key) =>
             {
                 let message = format!("Incorrect API key provided: {}", request.key);
@@ -137,12 +139,14 @@ impl Server {
             }
             ("POST", "/v1/chat/completions") => match self.chat(request.body).await {
                 Some((429, body)) => {
-                    retry_after = Some(self.options.retry_after);
+                    retry_after = (!gateway.mindrouter).then_some(self.options.retry_after);
                     (429, body)
                 }
                 Some(answer) => answer,
                 None => return Next::Close,
             },
+            ("GET", "/v1/models") => (200, gateway.list()),
+            ("GET", path) if let Some(body) = gateway.health(path) => (200, body),
             ("GET", "/counters") => (200, chat::json(&self.state().counters)),
             ("GET", "/served") if self.options.record => (200, chat::json(&self.state().served)),
             ("GET", "/served") => (404, chat::error(Trouble::BadRequest, "start the server with `--record`")),
@@ -157,6 +161,7 @@ impl Server {
             }
             _ => (404, chat::error(Trouble::BadRequest, "there is no such endpoint")),
         };
+        let body = gateway.shaped(status, body);
         let keep_alive = next == Next::Request;
         Answer { status, retry_after, keep_alive, body: &body }.append_to(output);
         next
@@ -190,9 +195,15 @@ impl Server {
         state.counters.in_flight -= 1;
         match fate {
             Fate::Answered => {
+                let answer = match self.options.gateway.answer(&question.model, &question.text) {
+                    Said::Echo => question.echo(number),
+                    Said::Content(content) => question.complete(number, &content),
+                    Said::Refused(status, message) => {
+                        return Some((status, chat::error(Trouble::BadRequest, &message)));
+                    }
+                };
                 state.counters.ok += 1;
                 state.counters.held_us += u64::try_from(arrived.elapsed().as_micros()).unwrap_or(u64::MAX);
-                let answer = question.echo(number);
                 if self.options.record {
                     *state.served.entry(question.text).or_default() += 1;
                 }

@@ -5,6 +5,7 @@ mod bundle;
 mod collect;
 mod dispatch;
 mod eval;
+mod evaluate;
 mod report;
 mod rollout;
 mod run;
@@ -17,10 +18,11 @@ pub(super) use bundle::{BundleArgs, BundleCommand};
 pub(super) use collect::CollectArgs;
 pub(super) use dispatch::DispatchArgs;
 pub(super) use eval::{EvalArgs, GradingArgs};
+pub(super) use evaluate::{EvaluateArgs, PublishArgs};
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
 pub(super) use rollout::{RolloutCommand, RolloutDispatchArgs, RolloutRunArgs};
 pub(super) use run::RunArgs;
-pub(super) use serve::{ServeArgs, TraceArgs};
+pub(super) use serve::ServeArgs;
 pub(super) use shared::{
     BatchArgs, Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs,
 };
@@ -63,6 +65,7 @@ impl Cli {
             | Command::Bundle(_)
             | Command::Rollout(_)
             | Command::Serve(_)
+            | Command::Evaluate(_)
             | Command::Targets(_) => false,
         }
     }
@@ -103,6 +106,8 @@ pub enum Command {
     /// Rollouts of Eval Protocol: the worker, and the client
     #[command(subcommand)]
     Rollout(RolloutCommand),
+    /// Evaluate a skill of a skill library: call, score, and put the entries on its leaderboard
+    Evaluate(Box<EvaluateArgs>),
     /// Answer one call of AgentV; calls that come together leave as one batch
     Adapter(AdapterArgs),
     /// Take orders for evaluations over HTTP, on a machine that can reach the models

@@ -1,9 +1,16 @@
 //! The options of `serve`.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+
+use super::evaluate::parse_identity;
+use super::{GithubArgs, TargetArgs};
+use crate::config::parse_duration;
+use crate::serve::ReportFailures;
 
 /// Options of `serve`.
 #[derive(Debug, Args)]
@@ -14,12 +21,69 @@ pub struct ServeArgs {
     /// Who.
     #[command(flatten)]
     pub access: AccessArgs,
+    /// What is evaluated.
+    #[command(flatten)]
+    pub skills: SkillArgs,
+    /// Which targets.
+    #[command(flatten)]
+    pub targets: TargetArgs,
+    /// Where results go.
+    #[command(flatten)]
+    pub results: ResultArgs,
+    /// Which GitHub.
+    #[command(flatten)]
+    pub github: GithubArgs,
     /// What is kept.
     #[command(flatten)]
     pub keep: KeepArgs,
     /// The trace gateway.
     #[command(flatten)]
     pub traces: TraceArgs,
+}
+
+/// What is evaluated.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Evaluations")]
+pub struct SkillArgs {
+    /// The skill library: a clone that nobody else works in
+    #[arg(long, value_name = "DIR")]
+    pub library: Option<PathBuf>,
+    /// The data sets that cases refer to: another such clone
+    #[arg(long, value_name = "DIR", requires = "library")]
+    pub datasets: Option<PathBuf>,
+    /// Calls in flight at once [default: the target's]
+    #[arg(long, value_name = "N")]
+    pub max_concurrency: Option<NonZeroU32>,
+    /// Go on with jobs that were interrupted in the last three days
+    #[arg(long)]
+    pub resume_jobs: bool,
+    /// How long a job may take to stop at SIGTERM, with everything that was answered kept
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s")]
+    pub stop_within: Duration,
+}
+
+/// Where results go.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Results")]
+pub struct ResultArgs {
+    /// The library's repository on GitHub, `owner/name` [default: where it was cloned from]
+    #[arg(long, value_name = "REPO")]
+    pub repo: Option<String>,
+    /// A label of the pull requests; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    pub label: Vec<String>,
+    /// Let GitHub merge pull requests as soon as their checks allow
+    #[arg(long)]
+    pub auto_merge: bool,
+    /// Who commits, as `Name <address>` [default: run-evals]
+    #[arg(long, value_name = "WHO", value_parser = parse_identity)]
+    pub commit_as: Option<String>,
+    /// Open no pull requests: entries stay in the state
+    #[arg(long, conflicts_with_all = ["label", "auto_merge", "commit_as"])]
+    pub no_publish: bool,
+    /// Where those hear of a failed job who wrote the skill
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = ReportFailures::Issue)]
+    pub report_failures: ReportFailures,
 }
 
 /// Where to listen.
@@ -62,6 +126,9 @@ pub struct KeepArgs {
     /// The directory for jobs, batches and the log
     #[arg(long, value_name = "DIR", default_value = ".run-evals/serve")]
     pub state: PathBuf,
+    /// Forget the oldest jobs beyond so many
+    #[arg(long, value_name = "N", default_value = "500", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub keep_jobs: u32,
     /// The directory for the log, a file a day [default: `log` in the state]
     #[arg(long, value_name = "DIR", conflicts_with = "log_stderr")]
     pub log_dir: Option<PathBuf>,
@@ -83,9 +150,6 @@ pub struct TraceArgs {
     /// A target that calls are passed on to, with its own key; the first one where a call names none
     #[arg(long, value_name = "NAME", requires = "traces")]
     pub trace_upstream: Vec<String>,
-    /// The targets file of the upstreams [default: the nearest targets.yaml or .agentv/targets.yaml]
-    #[arg(long, value_name = "FILE", requires = "traces")]
-    pub trace_targets: Option<PathBuf>,
     /// Delete traces after so many days
     #[arg(long, value_name = "DAYS", default_value = "30", value_parser = clap::value_parser!(u32).range(1..=3650), requires = "traces")]
     pub keep_traces: u32,

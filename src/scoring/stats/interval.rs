@@ -1,5 +1,7 @@
 //! 95 % intervals.
 
+use crate::model::Ratio;
+
 use super::{Z95, length, mean, standard_error};
 
 const RESAMPLES: usize = 2000;
@@ -37,6 +39,27 @@ pub(in crate::scoring) fn bootstrap_interval(values: &[f64], seed: u64) -> Optio
     Some([means[RESAMPLES / 40], means[RESAMPLES - 1 - RESAMPLES / 40]])
 }
 
+/// The interval of a share of all parts of several clusters, by drawing whole clusters: `part` of `whole` for each. It always has
+/// the share itself in it. Nothing can be said of one cluster.
+pub(in crate::scoring) fn cluster_interval(clusters: &[(u64, u64)], seed: u64) -> Option<[Ratio; 2]> {
+    let clusters: Vec<(u64, u64)> = clusters.iter().filter(|(_, whole)| *whole > 0).copied().collect();
+    if clusters.len() < 2 {
+        return None;
+    }
+    let sum = |sum: (u64, u64), cluster: (u64, u64)| (sum.0 + cluster.0, sum.1 + cluster.1);
+    let (part, whole) = clusters.iter().copied().fold((0, 0), sum);
+    let share = Ratio::of(part, whole)?;
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut shares: Vec<(u64, u64)> = (0..RESAMPLES)
+        .map(|_| (0..clusters.len()).map(|_| clusters[random.usize(..clusters.len())]).fold((0, 0), sum))
+        .collect();
+    // Whole numbers all the way: the same on every machine.
+    shares.sort_by_key(|(part, whole)| Ratio::of(*part, *whole));
+    let at = |place: usize| Ratio::of(shares[place].0, shares[place].1);
+    let (low, high) = (at(RESAMPLES / 40)?, at(RESAMPLES - 1 - RESAMPLES / 40)?);
+    Some([low.min(share), high.max(share)])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,6 +68,21 @@ mod tests {
         for (found, expected) in found.into_iter().zip(expected) {
             assert!((found - expected).abs() < within, "{found} is not {expected}");
         }
+    }
+
+    #[test]
+    fn clusters_are_drawn_whole() {
+        // Equal clusters tell nothing of how far off the share may be; unequal ones do.
+        assert_eq!(cluster_interval(&[(8, 10), (8, 10), (8, 10)], 1), Some([Ratio::of(8, 10).unwrap(); 2]));
+        let [low, high] = cluster_interval(&[(0, 10), (10, 10)], 1).unwrap();
+        assert_eq!((low.ten_thousandths(), high.ten_thousandths()), (0, 10_000));
+        assert_eq!(cluster_interval(&[(1, 2)], 1), None);
+        assert_eq!(cluster_interval(&[(1, 2), (0, 0)], 1), None);
+        // 40 clusters of one, half of them right: about the normal interval, 0.5 ± 1.96 × 0.079.
+        let clusters: Vec<(u64, u64)> = (0..40).map(|n| (n % 2, 1)).collect();
+        let [low, high] = cluster_interval(&clusters, 7).unwrap();
+        assert!((low.as_f64() - 0.345).abs() < 0.03 && (high.as_f64() - 0.655).abs() < 0.03, "{low} {high}");
+        assert_eq!(cluster_interval(&clusters, 7), Some([low, high]));
     }
 
     #[test]

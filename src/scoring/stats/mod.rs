@@ -7,7 +7,7 @@ mod paired;
 mod simulation;
 mod tries;
 
-pub(super) use interval::{bootstrap_interval, wilson_interval};
+pub(super) use interval::{bootstrap_interval, cluster_interval, wilson_interval};
 pub(super) use paired::{Chance, mcnemar, sign_flip};
 pub(super) use tries::{pass_all, pass_any};
 

@@ -8,6 +8,6 @@ use serde_json::{Value, json};
 
 use crate::serve::App;
 
-pub(in crate::serve) async fn health(State(_app): State<Arc<App>>) -> Json<Value> {
-    Json(json!({"status": "ok", "version": env!("CARGO_PKG_VERSION"), "busy": false}))
+pub(in crate::serve) async fn health(State(app): State<Arc<App>>) -> Json<Value> {
+    Json(json!({"status": "ok", "version": env!("CARGO_PKG_VERSION"), "busy": app.slot.is_taken()}))
 }

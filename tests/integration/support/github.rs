@@ -177,6 +177,21 @@ impl MockGithub {
         self.get("/comments")
     }
 
+    /// Every pull request so far.
+    pub(crate) fn pulls(&self) -> Vec<PullView> {
+        self.get("/pulls")
+    }
+
+    /// Every issue so far.
+    pub(crate) fn issues(&self) -> Vec<IssueView> {
+        self.get("/issues")
+    }
+
+    /// Every comment on a commit so far.
+    pub(crate) fn commit_comments(&self) -> Vec<CommitCommentView> {
+        self.get("/commit-comments")
+    }
+
     /// Every run so far.
     pub(crate) fn runs(&self) -> Vec<RunView> {
         self.get("/runs")

@@ -1,0 +1,240 @@
+//! `evaluate`: a skill against the models of its library, here and now.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use super::actions;
+use super::args::{EvaluateArgs, Format, GithubArgs, PublishArgs};
+use super::display::{self, Display};
+use super::output::write_file;
+use super::{github, inputs, signals};
+use crate::config::{Env, Roots, TargetsFile};
+use crate::evaluate::{
+    self, Checkout, Evaluated, Order, Place, Progress, PublishOptions, Published, Source, Update, pull_request_body,
+    render_text,
+};
+use crate::github::Client;
+use crate::model::{BatchId, Digest, Exit, Failure, is_repository};
+
+/// What is printed as JSON, and kept as `evaluation.json`.
+#[derive(Serialize)]
+struct Report<'r> {
+    #[serde(flatten)]
+    evaluated: &'r Evaluated,
+    #[serde(flatten)]
+    published: Option<&'r Published>,
+}
+
+/// Reads, calls, scores, publishes.
+pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::Result<Exit> {
+    if let Some(repo) = args.publish.repo.as_deref().filter(|repo| !is_repository(repo)) {
+        let message = format!("`{}` is no repository", crate::model::printable(repo));
+        return Err(Failure::new(Exit::Usage, message).hint("`--repo` is named `<owner>/<name>`").into());
+    }
+    let cwd = std::env::current_dir().context("cannot find the working directory")?;
+    let env = inputs::environment(&cwd, &cwd)?;
+    let client = client(&args.publish, &args.github, &env, display)?;
+    let place = place(&args, &cwd, &env, client.clone(), display)?;
+    let (order, id) = order(&args, &place)?;
+    let checkout = evaluate::check_out(&place, &order).await.map_err(Failure::from)?;
+    check(&args.publish, &checkout, display)?;
+    let id = match id {
+        Some(id) => id,
+        None => default_id(&checkout)?,
+    };
+    display.note(&format!(
+        "evaluating `{}` {} at {}; `--batch-id {id}` resumes it",
+        checkout.skill.name,
+        checkout.skill.version,
+        checkout.prompt_commit().short()
+    ));
+    let stop = signals::stop_requested(display)?;
+    let now = std::cell::Cell::new(Progress::default());
+    let work = evaluate::run(&place, &checkout, &id, |progress| now.set(progress), stop);
+    let view = || (now.get().done, now.get().total, "calls of all models".to_owned());
+    let evaluated = display.show(view, work).await;
+    let evaluated = evaluated.map_err(|failure| resumable(failure, &id))?;
+    if let Some(dir) = &args.output {
+        write_files(dir, &evaluated)?;
+    }
+    display.warnings(&evaluated.warnings);
+    let published = match (&client, args.publish.open_pr) {
+        (Some(client), true) => {
+            let options = publish_options(&args.publish, &env);
+            match evaluate::publish(&place, &evaluated, client, &options).await {
+                Ok(published) => Some(published),
+                Err(failure) => {
+                    // What was paid for is shown all the same.
+                    tell(&args, &evaluated, None)?;
+                    return Err(Failure::from(failure).into());
+                }
+            }
+        }
+        _ => None,
+    };
+    if let Some(published) = &published {
+        tell_published(published, display);
+    }
+    tell(&args, &evaluated, published.as_ref())?;
+    let unopened = published.is_some_and(|published| published.branch.is_some() && published.pull_request_url.is_none());
+    Ok(match evaluated.calls.failed {
+        _ if unopened => Exit::Failure,
+        0 => Exit::Ok,
+        _ => Exit::Incomplete,
+    })
+}
+
+/// Who is asked for the library and gets the pull request. Without one, a token is used where there is one: a private library is
+/// fetched too.
+fn client(
+    publish: &PublishArgs,
+    github: &GithubArgs,
+    env: &Env,
+    display: &Display,
+) -> anyhow::Result<Option<Client>> {
+    match github::client(github, env, display) {
+        Ok(client) => Ok(Some(client)),
+        Err(error) if publish.open_pr || github.token_file.is_some() || github.app_id.is_some() => Err(error),
+        Err(error) => {
+            tracing::debug!("no token for GitHub: {error:#}");
+            Ok(None)
+        }
+    }
+}
+
+fn place(
+    args: &EvaluateArgs,
+    cwd: &Path,
+    env: &Env,
+    github: Option<Client>,
+    display: &Display,
+) -> anyhow::Result<Place> {
+    let named = args.targets.targets.clone();
+    let targets = named.or_else(|| TargetsFile::discover(&Roots::new(cwd, cwd))).ok_or_else(|| {
+        Failure::config("no targets file: neither `targets.yaml` nor `.agentv/targets.yaml`")
+            .hint("add one, or name another with `--targets FILE`: it says where models are and which key opens them")
+    })?;
+    let source = |dir: &Path| Source { dir: dir.to_path_buf(), update: Update::Leave };
+    let display = display.clone();
+    std::fs::create_dir_all(&args.state).with_context(|| format!("cannot make `{}`", args.state.display()))?;
+    let ignore = args.state.join(".gitignore");
+    if !ignore.exists() {
+        std::fs::write(&ignore, "*\n").with_context(|| format!("cannot write `{}`", ignore.display()))?;
+    }
+    Ok(Place {
+        library: source(&args.library),
+        datasets: args.datasets.as_deref().map(source),
+        targets,
+        target_names: args.targets.target.clone(),
+        env: env.clone(),
+        state: args.state.clone(),
+        github,
+        max_concurrency: args.max_concurrency,
+        tell: Arc::new(move |text| display.warning(text)),
+    })
+}
+
+/// The order; that of an earlier run under the same name goes on.
+fn order(args: &EvaluateArgs, place: &Place) -> anyhow::Result<(Order, Option<BatchId>)> {
+    let asked = Order::new(args.skill.clone(), args.replicates, args.git_sha.clone());
+    let Some(id) = &args.batch_id else { return Ok((asked, None)) };
+    let earlier = evaluate::recall(place, id)?;
+    let order = match earlier {
+        Some(earlier) => Order { pinned: earlier.pinned, ..asked },
+        None => asked,
+    };
+    Ok((order, Some(id.clone())))
+}
+
+/// What would keep the results from being published is told before they are paid for.
+fn check(publish: &PublishArgs, checkout: &Checkout, display: &Display) -> Result<(), Failure> {
+    if checkout.is_on_default {
+        return Ok(());
+    }
+    let message = format!(
+        "the commit {} is not part of `{}`",
+        checkout.prompt_commit().short(),
+        crate::model::printable(&checkout.default_branch)
+    );
+    if publish.open_pr {
+        return Err(Failure::config(format!("{message}: its entries do not belong there"))
+            .hint("leave `--open-pr` out to try it, or merge it first"));
+    }
+    display.warning(&format!("{message}: the entries are for you alone"));
+    Ok(())
+}
+
+/// `<utc>-<8 hex>`: of the same skill at the same commit there may be several.
+fn default_id(checkout: &Checkout) -> anyhow::Result<BatchId> {
+    let what = format!("{} {} {}", checkout.skill.name, checkout.prompt_commit(), checkout.order.replicates);
+    let time = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
+    Ok(format!("{time}-{}", &Digest::of(what.as_bytes()).to_string()[..8]).parse()?)
+}
+
+fn resumable(failure: evaluate::Failure, id: &BatchId) -> Failure {
+    let stopped = failure.is_stopped();
+    let failure = Failure::from(failure);
+    if stopped { failure.hint(format!("add `--batch-id {id}` to the same command to go on")) } else { failure }
+}
+
+fn publish_options(args: &PublishArgs, env: &Env) -> PublishOptions {
+    let run_url = actions::is_step().then(|| {
+        let get = |name: &str| env.get(name).unwrap_or_default();
+        let (server, repo, run) = (get("GITHUB_SERVER_URL"), get("GITHUB_REPOSITORY"), get("GITHUB_RUN_ID"));
+        format!("{server}/{repo}/actions/runs/{run}")
+    });
+    PublishOptions {
+        repo: args.repo.clone(),
+        labels: args.label.clone(),
+        auto_merge: args.auto_merge,
+        identity: args.commit_as.clone(),
+        run_url,
+    }
+}
+
+/// `leaderboard.json` as it would be in the library, the result, and every answer.
+fn write_files(dir: &Path, evaluated: &Evaluated) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory `{}`", dir.display()))?;
+    write_file(&dir.join("leaderboard.json"), &evaluated.leaderboard_bytes())?;
+    let report = serde_json::to_string_pretty(&Report { evaluated, published: None })?;
+    write_file(&dir.join("evaluation.json"), format!("{report}\n").as_bytes())?;
+    write_file(&dir.join("responses.jsonl"), &evaluated.responses)
+}
+
+fn tell_published(published: &Published, display: &Display) {
+    display.warnings(&published.warnings);
+    match (&published.pull_request_url, &published.branch) {
+        (Some(url), _) => display.note(&format!("pull request: {}", crate::model::printable(url))),
+        (None, Some(branch)) => display.note(&format!("the results are on the branch `{branch}`")),
+        (None, None) => display.note("the leaderboard has the same entries already: there is nothing to change"),
+    }
+}
+
+fn tell(args: &EvaluateArgs, evaluated: &Evaluated, published: Option<&Published>) -> anyhow::Result<()> {
+    match args.format {
+        Format::Json => {
+            let report = serde_json::to_string_pretty(&Report { evaluated, published })?;
+            display::json(&format!("{report}\n"))?;
+        }
+        Format::Text => display::stdout(&render_text(evaluated))?,
+    }
+    let (branch, url) = published.map_or((None, None), |published| {
+        (published.branch.clone(), published.pull_request_url.clone())
+    });
+    actions::outputs(&[
+        ("batch-id", evaluated.id.to_string()),
+        ("results-branch", branch.unwrap_or_default()),
+        ("pull-request", url.unwrap_or_default()),
+        ("results-path", args.output.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default()),
+        ("answered", evaluated.calls.answered.to_string()),
+        ("failed", evaluated.calls.failed.to_string()),
+        ("cost-usd", evaluated.calls.cost_usd.map(|cost| format!("{cost:.6}")).unwrap_or_default()),
+    ])?;
+    if actions::is_step() {
+        actions::step_summary(&format!("### {}\n\n{}", evaluated.skill, pull_request_body(evaluated, None)))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! Files of a clone that somebody else wrote: read by relative paths that can lead nowhere else.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::config::{Problems, Source, Span};
+
+/// The directory of a clone.
+#[derive(Debug, Clone)]
+pub(super) struct Library {
+    root: PathBuf,
+}
+
+/// Why a path is not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// It is not relative, or leads upwards, or into `.git`.
+    Path,
+    /// It, or a folder on the way, is a link.
+    Link,
+    /// It is a folder or worse.
+    NoFile,
+    /// It is larger than this.
+    TooLarge(u64),
+    /// The system says no.
+    Failed(String),
+}
+
+impl Refused {
+    /// What is wrong with the path.
+    pub(super) fn explain(&self, path: &str) -> String {
+        match self {
+            Self::Path => format!("`{path}` is not a relative path inside the clone"),
+            Self::Link => format!("`{path}` is a link or lies behind one; links are not followed"),
+            Self::NoFile => format!("`{path}` is not a file"),
+            Self::TooLarge(most) => format!("`{path}` is larger than {most} bytes"),
+            Self::Failed(error) => format!("cannot read `{path}`: {error}"),
+        }
+    }
+}
+
+impl Library {
+    pub(super) fn new(root: &Path) -> Self {
+        Self { root: root.to_path_buf() }
+    }
+
+    /// The bytes of a file; nothing where there is none.
+    pub(super) fn read(&self, path: &str, most: u64) -> Result<Option<Vec<u8>>, Refused> {
+        let Some(full) = self.walk(path)? else { return Ok(None) };
+        let failed = |error: std::io::Error| Refused::Failed(error.to_string());
+        // A pipe must not be waited for.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let opened = rustix::fs::open(&full, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
+        let file = std::fs::File::from(opened);
+        let metadata = file.metadata().map_err(failed)?;
+        if !metadata.is_file() {
+            return Err(Refused::NoFile);
+        }
+        if metadata.len() > most {
+            return Err(Refused::TooLarge(most));
+        }
+        let mut bytes = Vec::new();
+        file.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.len() as u64 > most { Err(Refused::TooLarge(most)) } else { Ok(Some(bytes)) }
+    }
+
+    /// The text of a file; mistakes are noted, also that it is not UTF-8.
+    pub(super) fn text(&self, path: &str, most: u64, problems: &mut Problems) -> Option<Arc<Source>> {
+        let bytes = match self.read(path, most) {
+            Ok(bytes) => bytes?,
+            Err(refused) => {
+                problems.error(&place(path), refused.explain(path));
+                return None;
+            }
+        };
+        match Source::decode(path, bytes) {
+            Ok(source) => Some(Arc::new(source)),
+            Err(invalid) => {
+                problems.absorb(invalid);
+                None
+            }
+        }
+    }
+
+    /// The names of the folders in a folder, sorted; links and names that are not UTF-8 are refused, files left out.
+    pub(super) fn folders(&self, path: &str) -> Result<Vec<String>, Refused> {
+        let Some(full) = self.walk(path)? else { return Ok(Vec::new()) };
+        let failed = |error: std::io::Error| Refused::Failed(error.to_string());
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(full).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let kind = entry.file_type().map_err(failed)?;
+            if kind.is_symlink() {
+                return Err(Refused::Link);
+            }
+            if kind.is_dir() {
+                names.push(entry.file_name().into_string().map_err(|_| Refused::Path)?);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The path on the disk, every folder on the way looked at; nothing where there is none.
+    fn walk(&self, path: &str) -> Result<Option<PathBuf>, Refused> {
+        if !is_inside(path) {
+            return Err(Refused::Path);
+        }
+        let mut full = self.root.clone();
+        for part in path.split('/') {
+            full.push(part);
+            match full.symlink_metadata() {
+                Ok(metadata) if metadata.is_symlink() => return Err(Refused::Link),
+                Ok(_) => {}
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+                    ) =>
+                {
+                    return Ok(None);
+                }
+                Err(error) => return Err(Refused::Failed(error.to_string())),
+            }
+        }
+        Ok(Some(full))
+    }
+}
+
+/// Whether a path is relative, leads only downwards, and not into the clone's own `.git`.
+pub(super) fn is_inside(path: &str) -> bool {
+    let legal = |part: &str| {
+        !part.is_empty()
+            && part.len() <= 255
+            && part != "."
+            && part != ".."
+            && !part.eq_ignore_ascii_case(".git")
+    };
+    (1..=1000).contains(&path.len())
+        && !path.contains(|c: char| c == '\\' || c.is_control())
+        && path.split('/').all(legal)
+}
+
+/// The beginning of a file that could not be read.
+pub(super) fn place(path: &str) -> Span {
+    Span::of_line(&Arc::new(Source { path: path.into(), text: String::new() }), 1)
+}
+
+/// A JSON file; mistakes are noted where they are.
+pub(super) fn json(source: &Arc<Source>, problems: &mut Problems) -> Option<serde_json::Value> {
+    match serde_json::from_str(&source.text) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            let small = |number: usize| u32::try_from(number.max(1)).unwrap_or(u32::MAX);
+            let span = Span {
+                source: Arc::clone(source),
+                line: small(error.line()),
+                column: small(error.column()),
+                width: 1,
+            };
+            let text = error.to_string();
+            let words = text.split(" at line ").next().unwrap_or(&text);
+            problems.error(&span, format!("invalid JSON: {words}"));
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lead_only_downwards() {
+        for good in ["a", "a/b.md", "a b/ü", ".evaluator/models.yaml", "a/..b"] {
+            assert!(is_inside(good), "{good}");
+        }
+        for bad in [
+            "",
+            "/etc/passwd",
+            "..",
+            "../x",
+            "a/../b",
+            "a//b",
+            "a/",
+            "./a",
+            ".git/config",
+            "a/.GIT/x",
+            "a\\b",
+            "a\0",
+        ] {
+            assert!(!is_inside(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn links_pipes_and_large_files_are_refused() {
+        let temp = tempfile::tempdir().unwrap();
+        let (inside, outside) = (temp.path().join("in"), temp.path().join("out"));
+        std::fs::create_dir_all(inside.join("folder")).unwrap();
+        std::fs::create_dir_all(&outside).unwrap();
+        std::fs::write(outside.join("secret"), "s").unwrap();
+        std::fs::write(inside.join("file"), "12345").unwrap();
+        std::os::unix::fs::symlink(outside.join("secret"), inside.join("link")).unwrap();
+        std::os::unix::fs::symlink(&outside, inside.join("away")).unwrap();
+        nix_fifo(&inside.join("pipe"));
+        let library = Library::new(&inside);
+        assert_eq!(library.read("file", 5), Ok(Some(b"12345".to_vec())));
+        assert_eq!(library.read("file", 4), Err(Refused::TooLarge(4)));
+        assert_eq!(library.read("none", 5), Ok(None));
+        assert_eq!(library.read("file/none", 5), Ok(None));
+        assert_eq!(library.read("folder", 5), Err(Refused::NoFile));
+        assert_eq!(library.read("pipe", 5), Err(Refused::NoFile));
+        assert_eq!(library.read("link", 5), Err(Refused::Link));
+        assert_eq!(library.read("away/secret", 5), Err(Refused::Link));
+        assert_eq!(library.read("../out/secret", 5), Err(Refused::Path));
+        assert_eq!(library.folders("folder").unwrap(), Vec::<String>::new());
+    }
+
+    fn nix_fifo(path: &Path) {
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o600), 0)
+            .unwrap();
+    }
+}

@@ -1,0 +1,217 @@
+//! `.evaluator/models.yaml`: the models that skills are evaluated with.
+//!
+//! The file stands in the repository of the skills, so it says what to ask for and never where: an address or a key in it would
+//! send the operator's key to whoever may write there.
+
+use std::time::Duration;
+
+use crate::config::{Document, Invalid, Node, Problems, Source, did_you_mean, parse_duration};
+use crate::model::{ModelParams, StructuredOutput};
+
+/// The models, in the author's order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Models {
+    /// At least one.
+    pub models: Vec<ModelSettings>,
+}
+
+/// A model and how it is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelSettings {
+    /// The name that the server knows.
+    pub id: String,
+    /// Sampling temperature.
+    pub temperature: Option<f64>,
+    /// The most tokens of an answer.
+    pub max_tokens: Option<u64>,
+    /// The seed that the server is asked to use.
+    pub seed: Option<i64>,
+    /// How the shape of the answer is asked for.
+    pub structured_output: Option<StructuredOutput>,
+    /// How long one call may take.
+    pub timeout: Option<Duration>,
+}
+
+const KEYS: [&str; 7] =
+    ["id", "temperature", "max_tokens", "seed", "structured_output", "timeout", "timeout_s"];
+/// Keys that say where a model is or how to get in.
+const REFUSED: [&str; 10] = [
+    "base_url",
+    "url",
+    "endpoint",
+    "api_base",
+    "host",
+    "api_key",
+    "api_key_env",
+    "token",
+    "headers",
+    "authorization",
+];
+const MOST_MODELS: usize = 100;
+const MOST_TOKENS: u64 = 10_000_000;
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+impl Models {
+    /// Where the file lies in the skill library.
+    pub const PATH: &str = ".evaluator/models.yaml";
+
+    /// Reads the file; messages call it `shown_as`.
+    pub fn read(text: &str, shown_as: &std::path::Path) -> Result<Self, Invalid> {
+        let source = Source::decode(shown_as, text.as_bytes().to_vec())?;
+        let document = Document::parse(source.path, source.text)?;
+        let mut problems = Problems::default();
+        let models = read(&document.root, &mut problems);
+        problems.finish()?;
+        Ok(Self { models })
+    }
+}
+
+impl ModelSettings {
+    /// The settings that change answers, as an entry has them.
+    pub fn params(&self, structured_output: StructuredOutput) -> ModelParams {
+        ModelParams {
+            temperature: self.temperature,
+            max_tokens: self.max_tokens,
+            seed: self.seed,
+            structured_output,
+        }
+    }
+}
+
+fn read(root: &Node, problems: &mut Problems) -> Vec<ModelSettings> {
+    let mut models: Vec<ModelSettings> = Vec::new();
+    let Some(mut fields) = root.fields("the file", problems) else { return models };
+    let list = fields.get("models");
+    for key in fields.unknown() {
+        unknown(key, &["models"], "the file", problems);
+    }
+    let Some(list) = list else {
+        problems.error_with_hint(&root.span, "`models` is missing", "write `models:` and below it `- id: …`");
+        return models;
+    };
+    let Some(items) = list.items() else {
+        problems.error(&list.span, format!("`models`: expected a list, found {}", list.kind()));
+        return models;
+    };
+    if items.is_empty() {
+        problems.error_with_hint(&list.span, "`models` is empty", "write `- id: …` below it");
+    }
+    if items.len() > MOST_MODELS {
+        problems.error(&items[MOST_MODELS].span, format!("more than {MOST_MODELS} models"));
+        return models;
+    }
+    for item in items {
+        let Some(model) = read_model(item, problems) else { continue };
+        let same = |known: &ModelSettings| ModelSettings { timeout: None, ..known.clone() };
+        if models.iter().any(|known| same(known) == same(&model)) {
+            let message = format!("the model `{}` is listed twice with the same settings", model.id);
+            problems.error(&item.span, message);
+        }
+        models.push(model);
+    }
+    models
+}
+
+fn read_model(node: &Node, problems: &mut Problems) -> Option<ModelSettings> {
+    let mut fields = node.fields("a model", problems)?;
+    let id = read_id(&mut fields, problems);
+    let temperature = fields.number("temperature", problems);
+    if let Some(wrong) = temperature.filter(|number| !(0.0..=2.0).contains(number)) {
+        let span = &fields.get("temperature")?.span;
+        problems.error(span, format!("`temperature`: expected a number from 0 to 2, found {wrong}"));
+    }
+    let max_tokens = fields.count("max_tokens", problems);
+    if let Some(wrong) = max_tokens.filter(|count| !(1..=MOST_TOKENS).contains(count)) {
+        let span = &fields.get("max_tokens")?.span;
+        problems.error(span, format!("`max_tokens`: expected 1 to {MOST_TOKENS}, found {wrong}"));
+    }
+    let seed = fields.integer("seed", problems);
+    let structured_output = read_structured(&mut fields, problems);
+    let timeout = read_timeout(&mut fields, problems);
+    for key in fields.unknown() {
+        unknown(key, &KEYS, "a model", problems);
+    }
+    Some(ModelSettings { id: id?, temperature, max_tokens, seed, structured_output, timeout })
+}
+
+fn read_id(fields: &mut crate::config::Fields<'_>, problems: &mut Problems) -> Option<String> {
+    let Some(node) = fields.get("id") else {
+        problems.error_with_hint(
+            &fields.node.span,
+            "`id` is missing",
+            "`id` is the name that the server knows the model by",
+        );
+        return None;
+    };
+    let id = fields.string("id", problems)?;
+    let legal = (1..=200).contains(&id.len()) && !id.contains(|c: char| c.is_whitespace() || c.is_control());
+    if !legal {
+        problems.error(&node.span, "`id`: expected 1 to 200 characters without white space");
+        return None;
+    }
+    Some(id.to_owned())
+}
+
+fn read_structured(
+    fields: &mut crate::config::Fields<'_>,
+    problems: &mut Problems,
+) -> Option<StructuredOutput> {
+    let node = fields.get("structured_output")?;
+    let found =
+        node.as_str().and_then(|word| StructuredOutput::ALL.into_iter().find(|kind| kind.as_str() == word));
+    if found.is_none() {
+        let words = StructuredOutput::ALL.map(|kind| format!("`{}`", kind.as_str())).join(", ");
+        problems.error(&node.span, format!("`structured_output`: expected one of {words}"));
+    }
+    found
+}
+
+fn read_timeout(fields: &mut crate::config::Fields<'_>, problems: &mut Problems) -> Option<Duration> {
+    let (text, seconds) = (fields.get("timeout"), fields.get("timeout_s"));
+    let (node, duration) = match (text, seconds) {
+        (Some(_), Some(node)) => {
+            problems.error(&node.span, "`timeout_s`: `timeout` says it already");
+            return None;
+        }
+        (None, None) => return None,
+        (Some(node), None) => match node.as_str().map(parse_duration) {
+            Some(Ok(duration)) => (node, duration),
+            Some(Err(message)) => {
+                problems.error(&node.span, format!("`timeout`: {message}"));
+                return None;
+            }
+            None => {
+                problems.error(&node.span, "`timeout`: expected a duration such as `90s` or `10m`");
+                return None;
+            }
+        },
+        (None, Some(node)) => match node.as_f64().map(Duration::try_from_secs_f64) {
+            Some(Ok(duration)) => (node, duration),
+            _ => {
+                problems.error(&node.span, "`timeout_s`: expected a number of seconds");
+                return None;
+            }
+        },
+    };
+    if duration.is_zero() || duration > LONGEST {
+        problems.error(&node.span, "a call may take more than nothing and up to 24 hours");
+        return None;
+    }
+    Some(duration)
+}
+
+fn unknown(key: &crate::config::Key, legal: &[&str], what: &str, problems: &mut Problems) {
+    if REFUSED.contains(&key.text.to_ascii_lowercase().as_str()) {
+        let message = format!("`{}` may not stand here", key.text);
+        let hint = "where a model is and which key opens it is said by the operator's `targets.yaml` alone: \
+                    whoever may write to this file could otherwise send the key anywhere";
+        problems.error_with_hint(&key.span, message, hint);
+        return;
+    }
+    let words = legal.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+    let message = format!("unknown key `{}` in {what}; legal are {words}", key.text);
+    match did_you_mean(&key.text, legal.iter().copied()) {
+        Some(word) => problems.error_with_hint(&key.span, message, format!("did you mean `{word}`?")),
+        None => problems.error(&key.span, message),
+    }
+}

@@ -1,0 +1,235 @@
+//! `evals/scoring.yaml`: how the answers of a skill are compared.
+
+use std::sync::Arc;
+
+use crate::config::{Document, Key, Node, Problems, Source, did_you_mean};
+use crate::model::{FieldPath, FieldRule, FieldRules, FieldType, Tolerance};
+
+const KEYS: [&str; 8] = ["ignore", "types", "tolerance", "contains", "in_input", "set", "key", "order"];
+const MOST_RULES: usize = 500;
+
+/// What the file says; mistakes are noted.
+pub(super) fn read(source: &Arc<Source>, problems: &mut Problems) -> FieldRules {
+    let document = match Document::parse(source.path.clone(), source.text.clone()) {
+        Ok(document) => document,
+        Err(invalid) => {
+            problems.absorb(invalid);
+            return FieldRules::default();
+        }
+    };
+    if document.root.is_null() {
+        return FieldRules::default();
+    }
+    let Some(mut fields) = document.root.fields("the file", problems) else { return FieldRules::default() };
+    let mut reader = Reader { rules: Vec::new(), spans: Vec::new(), problems };
+    for (key, rule) in [
+        ("ignore", FieldRule::Ignore),
+        ("contains", FieldRule::Contains),
+        ("in_input", FieldRule::InInput),
+        ("set", FieldRule::Set),
+        ("order", FieldRule::Order),
+    ] {
+        for node in fields.list(key, reader.problems).unwrap_or_default() {
+            reader.listed(key, node, &rule);
+        }
+    }
+    if let Some(node) = fields.get("types") {
+        reader.mapped(node, "types", field_type);
+    }
+    if let Some(node) = fields.get("tolerance") {
+        reader.mapped(node, "tolerance", tolerance);
+    }
+    if let Some(node) = fields.get("key") {
+        reader.mapped(node, "key", key_fields);
+    }
+    let rules = reader.finish();
+    for key in fields.unknown() {
+        let words = KEYS.map(|word| format!("`{word}`")).join(", ");
+        let message = format!("unknown key `{}`; legal are {words}", key.text);
+        match did_you_mean(&key.text, KEYS) {
+            Some(word) => problems.error_with_hint(&key.span, message, format!("did you mean `{word}`?")),
+            None => problems.error(&key.span, message),
+        }
+    }
+    if rules.len() > MOST_RULES {
+        problems.error(&document.root.span, format!("more than {MOST_RULES} rules"));
+    }
+    FieldRules { rules }
+}
+
+struct Reader<'p> {
+    rules: Vec<(FieldPath, FieldRule)>,
+    spans: Vec<crate::config::Span>,
+    problems: &'p mut Problems,
+}
+
+impl Reader<'_> {
+    fn listed(&mut self, key: &str, node: &Node, rule: &FieldRule) {
+        let Some(text) = node.as_str() else {
+            self.problems.error(&node.span, format!("`{key}`: expected a path, found {}", node.kind()));
+            return;
+        };
+        self.add(text, &node.span, rule.clone());
+    }
+
+    fn mapped(&mut self, node: &Node, key: &str, read: impl Fn(&Node) -> Result<FieldRule, String>) {
+        let Some(entries) = node.entries() else {
+            let message = format!("`{key}`: expected a mapping of paths, found {}", node.kind());
+            self.problems.error(&node.span, message);
+            return;
+        };
+        for (Key { text, span }, value) in entries {
+            match read(value) {
+                Ok(rule) => self.add(text, span, rule),
+                Err(message) => self.problems.error(&value.span, format!("`{key}`: {message}")),
+            }
+        }
+    }
+
+    fn add(&mut self, text: &str, span: &crate::config::Span, rule: FieldRule) {
+        match text.parse::<FieldPath>() {
+            Ok(path) => {
+                self.rules.push((path, rule));
+                self.spans.push(span.clone());
+            }
+            Err(invalid) => {
+                self.problems.error_with_hint(span, format!("`{text}` is no path"), invalid.to_string());
+            }
+        }
+    }
+
+    /// The rules, after those that contradict each other were noted.
+    fn finish(self) -> Vec<(FieldPath, FieldRule)> {
+        for (place, (path, rule)) in self.rules.iter().enumerate() {
+            let clash =
+                self.rules[..place].iter().find(|(other, earlier)| other == path && !fit(earlier, rule));
+            if let Some((_, earlier)) = clash {
+                let message = format!(
+                    "`{path}` has `{}` already, which does not go with `{}`",
+                    word(earlier),
+                    word(rule)
+                );
+                self.problems.error(&self.spans[place], message);
+            }
+        }
+        self.rules
+    }
+}
+
+/// Whether two rules may be for one path: a number may have a type and a tolerance.
+fn fit(a: &FieldRule, b: &FieldRule) -> bool {
+    match (a, b) {
+        (FieldRule::Type(kind), FieldRule::Tolerance(_))
+        | (FieldRule::Tolerance(_), FieldRule::Type(kind)) => {
+            matches!(kind, FieldType::Number | FieldType::Money | FieldType::Percent)
+        }
+        _ => false,
+    }
+}
+
+fn word(rule: &FieldRule) -> &'static str {
+    match rule {
+        FieldRule::Ignore => "ignore",
+        FieldRule::Type(_) => "types",
+        FieldRule::Tolerance(_) => "tolerance",
+        FieldRule::Contains => "contains",
+        FieldRule::InInput => "in_input",
+        FieldRule::Set => "set",
+        FieldRule::Key(_) => "key",
+        FieldRule::Order => "order",
+    }
+}
+
+fn field_type(node: &Node) -> Result<FieldRule, String> {
+    let found = node.as_str().and_then(|word| FieldType::WORDS.iter().find(|(known, _)| *known == word));
+    match found {
+        Some((_, kind)) => Ok(FieldRule::Type(*kind)),
+        None => {
+            let words = FieldType::WORDS.map(|(word, _)| format!("`{word}`")).join(", ");
+            Err(format!("expected one of {words}"))
+        }
+    }
+}
+
+fn tolerance(node: &Node) -> Result<FieldRule, String> {
+    let wrong = || "expected a number such as `0.5`, or a share such as `1%`".to_owned();
+    let legal = |number: f64| if number.is_finite() && number >= 0.0 { Ok(number) } else { Err(wrong()) };
+    if let Some(number) = node.as_f64() {
+        return Ok(FieldRule::Tolerance(Tolerance::Absolute(legal(number)?)));
+    }
+    let percent = node.as_str().and_then(|text| text.trim().strip_suffix('%'));
+    let percent: f64 = percent.and_then(|number| number.trim().parse().ok()).ok_or_else(wrong)?;
+    Ok(FieldRule::Tolerance(Tolerance::Relative(legal(percent)? / 100.0)))
+}
+
+fn key_fields(node: &Node) -> Result<FieldRule, String> {
+    let wrong = || "expected the fields that tell items apart, as in `[code, part]`".to_owned();
+    let names: Vec<String> = match (node.as_str(), node.items()) {
+        (Some(one), _) => vec![one.to_owned()],
+        (_, Some(items)) => items
+            .iter()
+            .map(|item| item.as_str().map(str::to_owned))
+            .collect::<Option<_>>()
+            .ok_or_else(wrong)?,
+        _ => return Err(wrong()),
+    };
+    if names.is_empty() || names.iter().any(String::is_empty) {
+        Err(wrong())
+    } else {
+        Ok(FieldRule::Key(names))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(text: &str) -> Result<FieldRules, String> {
+        let source = Arc::new(Source { path: "evals/scoring.yaml".into(), text: text.to_owned() });
+        let mut problems = Problems::default();
+        let rules = read(&source, &mut problems);
+        problems.finish().map(|_| rules).map_err(|invalid| invalid.to_string())
+    }
+
+    #[test]
+    fn every_rule_is_read() {
+        let found = rules(
+            "ignore: [notes, '**.rationale']\ncontains: [title]\nin_input: [quote]\nset: [tags]\norder: [steps]\n\
+             types: { amount: money, '[].day': date_mdy }\ntolerance: { amount: 0.5, share: 1% }\n\
+             key: { $: [code], people: name }\n",
+        );
+        let shown: Vec<String> =
+            found.unwrap().rules.iter().map(|(path, rule)| format!("{path} {rule:?}")).collect();
+        assert_eq!(
+            shown,
+            [
+                "notes Ignore",
+                "**.rationale Ignore",
+                "title Contains",
+                "quote InInput",
+                "tags Set",
+                "steps Order",
+                "amount Type(Money)",
+                "[].day Type(DateMonthFirst)",
+                "amount Tolerance(Absolute(0.5))",
+                "share Tolerance(Relative(0.01))",
+                "$ Key([\"code\"])",
+                "people Key([\"name\"])",
+            ]
+        );
+        assert_eq!(rules("").unwrap(), FieldRules::default());
+        assert_eq!(rules("# nothing yet\n").unwrap(), FieldRules::default());
+    }
+
+    #[test]
+    fn mistakes_are_told_together() {
+        insta::assert_snapshot!(
+            rules("ignor: [x]\nset: [a, 7]\ntypes: { b: currency }\ntolerance: { c: -1, d: 5 percent }\nkey: { e: [] }\n").unwrap_err(),
+            @""
+        );
+        insta::assert_snapshot!(
+            rules("ignore: [a, 'a[0]']\nset: [a]\ntypes: { d: date }\ntolerance: { d: 1 }\n").unwrap_err(),
+            @""
+        );
+    }
+}

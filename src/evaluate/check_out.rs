@@ -1,0 +1,234 @@
+//! From an order to everything that the calls need, read once; nothing is paid before all of it is right.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::clones::{Opened, commit_sha, open, origin_of};
+use super::export::export;
+use super::failure::{CheckoutError, CheckoutProblem};
+use super::order::{Order, Pinned};
+use super::place::Place;
+use crate::config::{Models, Skill, SkillError};
+use crate::git::{ObjectId, check_out_apart};
+use crate::leaderboard::Leaderboard;
+use crate::model::CommitSha;
+
+/// The longest list of models, and leaderboard.
+const LONGEST_FILE: u64 = 64 << 20;
+
+type Result<T> = std::result::Result<T, CheckoutError>;
+
+/// A skill at a commit, with the models that it is evaluated with.
+#[derive(Debug, Clone)]
+pub struct Checkout {
+    /// What was asked for.
+    pub order: Order,
+    /// What it is made of.
+    pub pinned: Pinned,
+    /// The skill, with its cases.
+    pub skill: Skill,
+    /// The models of the default branch.
+    pub models: Models,
+    /// The name of the library's default branch.
+    pub default_branch: String,
+    /// Whether the commit is part of the default branch, so that its entries may go there.
+    pub is_on_default: bool,
+    /// The leaderboard of the default branch, as it was then.
+    pub(super) leaderboard: Leaderboard,
+    /// How many commits before this one those of its entries are.
+    pub(super) ranks: BTreeMap<CommitSha, u64>,
+    /// Where the library comes from.
+    pub(super) origin: Option<String>,
+}
+
+impl Checkout {
+    /// The commit of the library that is evaluated.
+    pub fn prompt_commit(&self) -> &CommitSha {
+        &self.pinned.prompt_commit
+    }
+}
+
+/// Brings the clones up to date, finds the commit that is meant, and reads the skill, its cases, the models and the
+/// leaderboard.
+pub async fn check_out(place: &Place, order: &Order) -> Result<Checkout> {
+    let library_origin = origin_of(place, &place.library).await?;
+    let datasets_origin = match &place.datasets {
+        Some(datasets) if datasets.is_kept() => Some(origin_of(place, datasets).await?),
+        _ => None,
+    };
+    let (place, order) = (place.clone(), order.clone());
+    let work = tokio::task::spawn_blocking(move || {
+        let origin = library_origin.url.clone();
+        let mut library = open(&place.library, library_origin)?;
+        let prompt = prompt_commit(&place, &order, &mut library)?;
+        let models_commit = match &order.pinned {
+            Some(pinned) => library.commit(&pinned.models_commit)?,
+            None => library.default.clone(),
+        };
+        let datasets = place
+            .datasets
+            .as_ref()
+            .map(|source| match datasets_origin {
+                Some(origin) => open(source, origin),
+                // What is checked out is all that is needed.
+                None => open(source, super::clones::Origin::default()),
+            })
+            .transpose()?;
+        let data = datasets.map(|clone| datasets_at(&place, &order, clone)).transpose()?;
+        let skill = read_skill(&place, &order, &library, &prompt, data.as_ref())?;
+        let pinned = Pinned {
+            prompt_commit: commit_sha(&prompt.to_string())?,
+            dataset_commit: data.as_ref().map(|data| commit_sha(&data.commit.to_string())).transpose()?,
+            models_commit: commit_sha(&models_commit.to_string())?,
+        };
+        let leaderboard = read_leaderboard(&library)?;
+        Ok(Checkout {
+            models: read_models(&library, &models_commit)?,
+            ranks: ranks(&library, &prompt, &leaderboard, &order)?,
+            leaderboard,
+            is_on_default: library.is_on_default(&prompt)?,
+            default_branch: library.branch.clone(),
+            skill,
+            pinned,
+            order,
+            origin,
+        })
+    });
+    work.await.unwrap_or_else(|error| {
+        Err(CheckoutError::of(CheckoutProblem::Pull, anyhow::anyhow!("the checkout was broken off: {error}")))
+    })
+}
+
+/// The commit of the library that is meant.
+fn prompt_commit(place: &Place, order: &Order, library: &mut Opened) -> Result<ObjectId> {
+    if let Some(pinned) = &order.pinned {
+        return library.commit(&pinned.prompt_commit);
+    }
+    if let Some(digits) = &order.git_sha {
+        let sha = library.resolve(digits)?;
+        return library.commit(&sha);
+    }
+    if place.library.is_kept() {
+        library.pull()?;
+    } else {
+        // Only what is a part of a skill would be missed; a workflow puts other things beside it.
+        library.must_be_clean(|path| path.starts_with(super::export::COMPONENTS))?;
+    }
+    Ok(library.head.clone())
+}
+
+/// The data sets at a commit.
+struct Datasets {
+    clone: Opened,
+    commit: ObjectId,
+    root: PathBuf,
+}
+
+fn datasets_at(place: &Place, order: &Order, mut clone: Opened) -> Result<Datasets> {
+    let wanted = order.pinned.as_ref().and_then(|pinned| pinned.dataset_commit.clone());
+    if let Some(wanted) = wanted {
+        let commit = clone.commit(&wanted)?;
+        if commit != clone.head {
+            let apart = place.state.join("worktrees").join("datasets");
+            check_out_apart(&clone.repository, &commit, &apart).map_err(|error| {
+                CheckoutError::of(CheckoutProblem::Pull, error.context("cannot check out the data sets"))
+            })?;
+            return Ok(Datasets { clone, commit, root: apart });
+        }
+    } else if place.datasets.as_ref().is_some_and(super::place::Source::is_kept) {
+        clone.pull()?;
+    }
+    clone.must_be_clean(|_| false)?;
+    let (commit, root) = (clone.head.clone(), clone.root.clone());
+    Ok(Datasets { clone, commit, root })
+}
+
+fn read_skill(
+    place: &Place,
+    order: &Order,
+    library: &Opened,
+    commit: &ObjectId,
+    datasets: Option<&Datasets>,
+) -> Result<Skill> {
+    let pull = |error: std::io::Error| {
+        let error = anyhow::Error::new(error).context(format!("cannot write to `{}`", place.state.display()));
+        CheckoutError::of(CheckoutProblem::Pull, error)
+    };
+    std::fs::create_dir_all(&place.state).map_err(pull)?;
+    let folder = tempfile::Builder::new().prefix("library-").tempdir_in(&place.state).map_err(pull)?;
+    export(library, commit, &order.skill, folder.path())?;
+    let root = datasets.map(|datasets| datasets.root.as_path());
+    let skill = Skill::read(folder.path(), &order.skill, root)
+        .map_err(|error| {
+            let is_unknown = matches!(error, SkillError::Unknown { .. });
+            let problem = if is_unknown { CheckoutProblem::UnknownSkill } else { CheckoutProblem::Invalid };
+            CheckoutError::of(problem, anyhow::Error::new(without(error.into(), folder.path())))
+        })?;
+    if let Some(Datasets { clone, commit, .. }) = datasets {
+        for path in skill.cases.iter().filter_map(|case| case.dataset_file.as_deref()) {
+            // The directory may have files that no commit has.
+            let known = clone.repository.read_blob(&format!("{commit}:{path}"), |_, _| Ok(()));
+            if known.map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error))?.is_none() {
+                let message = format!("`{path}` is not in the commit {} of the data sets", super::clones::short(commit));
+                return Err(CheckoutError::new(CheckoutProblem::Dirty, message).hint("commit the file, or take it away"));
+            }
+        }
+    }
+    for warning in &skill.warnings {
+        place.say(warning);
+    }
+    Ok(skill)
+}
+
+/// A message as if the library itself had been read.
+fn without(failure: crate::model::Failure, folder: &Path) -> crate::model::Failure {
+    let shown = format!("{}/", folder.display());
+    let message = failure.to_string().replace(&shown, "");
+    let told = crate::model::Failure::new(failure.exit(), message);
+    match failure.hint_text() {
+        Some(hint) => told.hint(hint.replace(&shown, "")),
+        None => told,
+    }
+}
+
+fn read_models(library: &Opened, commit: &ObjectId) -> Result<Models> {
+    let file = library.file(commit, Models::PATH, LONGEST_FILE);
+    let bytes = file.map_err(|error| CheckoutError::of(CheckoutProblem::Invalid, error))?;
+    let branch = &library.branch;
+    let bytes = bytes.ok_or_else(|| {
+        let message = format!("there is no `{}` on `{branch}` of the library", Models::PATH);
+        CheckoutError::new(CheckoutProblem::Invalid, message)
+            .hint("it lists the models: `models:`, then `- id: <name>` for each")
+    })?;
+    let text = String::from_utf8_lossy(&bytes);
+    Models::read(&text, Path::new(Models::PATH)).map_err(|invalid| CheckoutError::invalid(invalid.into()))
+}
+
+/// How far back the commits are for which the skill has entries.
+fn ranks(
+    library: &Opened,
+    prompt: &ObjectId,
+    leaderboard: &Leaderboard,
+    order: &Order,
+) -> Result<BTreeMap<CommitSha, u64>> {
+    let mut known: Vec<&CommitSha> =
+        leaderboard.entries().iter().filter(|entry| entry.skill == order.skill).map(|entry| &entry.prompt_commit).collect();
+    known.dedup();
+    if known.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let history = library.repository.ancestors_named(prompt, "");
+    let history = history.map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error))?;
+    let places = history.iter().zip(0_u64..).filter_map(|(commit, back)| Some((commit.parse().ok()?, back)));
+    Ok(places.filter(|(commit, _)| known.contains(&commit)).collect())
+}
+
+/// The leaderboard of the default branch; an empty one where there is none.
+pub(super) fn read_leaderboard(library: &Opened) -> Result<Leaderboard> {
+    let file = library.file(&library.default, Leaderboard::PATH, LONGEST_FILE);
+    let bytes = file.map_err(|error| CheckoutError::of(CheckoutProblem::Invalid, error))?;
+    match bytes {
+        None => Ok(Leaderboard::empty()),
+        Some(bytes) => Leaderboard::parse(&bytes, Path::new(Leaderboard::PATH)).map_err(CheckoutError::invalid),
+    }
+}

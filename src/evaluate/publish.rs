@@ -1,0 +1,207 @@
+//! The entries reach the library: `leaderboard.json` on a branch of its own, and a pull request for it.
+
+use std::io::Read;
+
+use super::body::{pull_request_body, pull_request_title};
+use super::check_out::read_leaderboard;
+use super::clones::{Origin, open};
+use super::failure::Failure;
+use super::place::Place;
+use super::run::Evaluated;
+use crate::git::{Committed, NewFile, Pushed, Remote};
+use crate::github::{Client, NewPull};
+use crate::leaderboard::Leaderboard;
+use crate::model;
+use crate::model::{Exit, Secret, printable};
+
+/// How often another name is tried where a branch is there already.
+const TRIES: u32 = 3;
+
+/// How results are published.
+#[derive(Debug, Clone, Default)]
+pub struct PublishOptions {
+    /// The library's repository on GitHub, `owner/name`; without it, the one that it was cloned from.
+    pub repo: Option<String>,
+    /// Labels of the pull request.
+    pub labels: Vec<String>,
+    /// Whether GitHub merges it as soon as its checks allow.
+    pub auto_merge: bool,
+    /// Who commits: `Name <address>`; without it, run-evals.
+    pub identity: Option<String>,
+    /// The page of the run that made the results.
+    pub run_url: Option<String>,
+}
+
+/// Where the results are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Published {
+    /// The branch; nothing where the leaderboard has the same entries already.
+    pub branch: Option<String>,
+    /// The page of the pull request; nothing where it could not be opened, which `warnings` explains.
+    pub pull_request_url: Option<String>,
+    /// What did not work, and what to know of the pull request.
+    pub warnings: Vec<String>,
+}
+
+/// Commits the entries on a new branch on top of the default branch, pushes it, and opens the pull request.
+pub async fn publish(
+    place: &Place,
+    evaluated: &Evaluated,
+    github: &Client,
+    options: &PublishOptions,
+) -> Result<Published, Failure> {
+    let result = attempt(place, evaluated, github, options).await;
+    result.map_err(|failure| kept(failure, evaluated))
+}
+
+async fn attempt(
+    place: &Place,
+    evaluated: &Evaluated,
+    github: &Client,
+    options: &PublishOptions,
+) -> Result<Published, Failure> {
+    if !evaluated.is_on_default {
+        let message = format!(
+            "the commit {} is not part of the default branch: its entries do not belong there",
+            evaluated.pinned.prompt_commit.short()
+        );
+        return Err(model::Failure::config(message).hint("merge it first, or evaluate without a pull request").into());
+    }
+    let repo = repository(evaluated, github, options)?;
+    let info = github.repository(&repo).await.map_err(model::Failure::from)?;
+    let token = github.git_token(&repo).await.map_err(model::Failure::from)?;
+    let branch = commit_and_push(place, evaluated, options, &info.clone_url, token).await?;
+    let Some((branch, base)) = branch else { return Ok(Published::default()) };
+
+    let mut published = Published { branch: Some(branch.clone()), ..Published::default() };
+    let (title, body) = (pull_request_title(evaluated), pull_request_body(evaluated, options.run_url.as_deref()));
+    let new = NewPull { head: &branch, base: &base, title: &title, body: &body };
+    let pull = match github.open_pull(&repo, &new).await {
+        Ok(pull) => pull,
+        Err(error) => {
+            let failure = model::Failure::from(error);
+            let hint = failure.hint_text().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+            let page = format!("{}/compare/{base}...{branch}?expand=1", info.html_url);
+            published.warnings.push(format!(
+                "{failure}{hint}\nthe results are on the branch `{branch}` of `{repo}`; open the pull request at {}",
+                printable(&page)
+            ));
+            return Ok(published);
+        }
+    };
+    published.pull_request_url = Some(pull.html_url.clone());
+    if github.is_job_token() {
+        published.warnings.push(
+            "the pull request was opened with a job's `GITHUB_TOKEN`: GitHub starts no workflow for it, so that its checks do \
+             not run\nhint: use the token of a GitHub App or of a person"
+                .to_owned(),
+        );
+    }
+    let mut note = |result: Result<(), crate::github::ApiError>| {
+        if let Err(error) = result {
+            let failure = model::Failure::from(error);
+            let hint = failure.hint_text().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+            published.warnings.push(format!("{failure}{hint}"));
+        }
+    };
+    if !options.labels.is_empty() {
+        note(github.add_labels(&repo, pull.number, &options.labels).await);
+    }
+    if options.auto_merge {
+        note(github.merge_when_ready(&repo, &pull).await);
+    }
+    Ok(published)
+}
+
+/// The library's repository on GitHub.
+fn repository(evaluated: &Evaluated, github: &Client, options: &PublishOptions) -> Result<String, model::Failure> {
+    let cloned_from = || evaluated.origin.as_deref().and_then(|url| github.repo_of(url)).map(|(repo, _)| repo);
+    options.repo.clone().or_else(cloned_from).ok_or_else(|| {
+        model::Failure::new(Exit::Usage, "the library's repository on GitHub is not known")
+            .hint("name it: `--repo <owner>/<name>`; `origin` of the library is not on this GitHub")
+    })
+}
+
+/// The branch that was pushed and the one that it is for; nothing where there is nothing to change.
+async fn commit_and_push(
+    place: &Place,
+    evaluated: &Evaluated,
+    options: &PublishOptions,
+    url: &str,
+    token: Secret,
+) -> Result<Option<(String, String)>, Failure> {
+    let (source, url, evaluated, identity) =
+        (place.library.clone(), url.to_owned(), evaluated.clone(), options.identity.clone());
+    let work = tokio::task::spawn_blocking(move || {
+        let origin = Origin::new(&url, Some(token.clone()));
+        let library = open(&source, origin).map_err(model::Failure::from)?;
+        let leaderboard = read_leaderboard(&library).map_err(model::Failure::from)?;
+        let bytes = evaluated.inserted(leaderboard.clone()).to_bytes();
+        if bytes == leaderboard.to_bytes() {
+            return Ok(None);
+        }
+        let remote = Remote::new(&url, Some(token));
+        let message = format!("{}\n\n{}\n", pull_request_title(&evaluated), commit_body(&evaluated));
+        let mut tries = 0;
+        loop {
+            let branch = branch_name(&evaluated);
+            let mut content: &[u8] = &bytes;
+            let content: &mut dyn Read = &mut content;
+            let mut files = [NewFile { path: Leaderboard::PATH.to_owned(), size: bytes.len() as u64, content }];
+            let parent = Some(&library.default);
+            let committed = library.repository.commit_as(identity.as_deref(), &branch, parent, &message, &mut files)?;
+            let pushed = match committed {
+                Committed::Done => library.repository.push(&remote, &branch, true),
+                Committed::LostRace(error) => Ok(Pushed::Moved(error)),
+            };
+            // What is pushed is over there, and what is not is made anew.
+            library.repository.delete_branch(&branch)?;
+            tries += 1;
+            match pushed {
+                Ok(Pushed::Done) => return Ok(Some((branch, library.branch.clone()))),
+                Ok(Pushed::Moved(_)) if tries < TRIES => std::thread::sleep(std::time::Duration::from_millis(1100)),
+                Ok(Pushed::Moved(error)) => return Err(anyhow::Error::new(error)),
+                Ok(Pushed::Refused(words)) => {
+                    let message = format!("`{url}` refuses the branch `{branch}`: {words}");
+                    return Err(model::Failure::new(Exit::Failure, message)
+                        .hint("a rule of the repository is against it: let the token's owner bypass it for `eval-results/*`")
+                        .into());
+                }
+                Ok(Pushed::InTheWay) => {
+                    let message = format!("`{url}` has a branch `eval-results`, which is in the way of `{branch}`");
+                    return Err(model::Failure::config(message).hint("rename or delete that branch").into());
+                }
+                Err(error) => {
+                    return Err(match error.downcast::<crate::git::GitError>() {
+                        Ok(error) => remote.explain(error),
+                        Err(error) => error,
+                    });
+                }
+            }
+        }
+    });
+    let done = work.await.map_err(|error| anyhow::anyhow!("publishing was broken off: {error}"))?;
+    Ok(done?)
+}
+
+/// Colons are illegal in the name of a branch.
+fn branch_name(evaluated: &Evaluated) -> String {
+    let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+    format!("eval-results/{}-{}-{now}", evaluated.skill, evaluated.pinned.prompt_commit.short())
+}
+
+fn commit_body(evaluated: &Evaluated) -> String {
+    let models: Vec<String> = evaluated.entries.iter().map(|entry| format!("- {}", entry.model_shown())).collect();
+    format!("prompt_commit: {}\n\n{}", evaluated.pinned.prompt_commit, models.join("\n"))
+}
+
+/// Says where the entries are that could not be published.
+fn kept(failure: Failure, evaluated: &Evaluated) -> Failure {
+    let failure = model::Failure::from(failure);
+    let message = format!("{failure}\nnothing is lost: the entries are in `{}`", evaluated.kept.display());
+    let told = model::Failure::new(failure.exit(), message);
+    match failure.hint_text() {
+        Some(hint) => told.hint(hint).into(),
+        None => told.into(),
+    }
+}

@@ -1,0 +1,163 @@
+//! Pull requests: opened once, labelled, and told to merge themselves.
+
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::call::{Call, Repeat};
+use super::client::Client;
+use super::error::{About, ApiError, TokenKind, short};
+use super::token::web_host;
+use crate::model::is_repository;
+
+const AUTO_MERGE: &str = "mutation($id: ID!) { enablePullRequestAutoMerge(input: {pullRequestId: $id, mergeMethod: SQUASH}) \
+                          { pullRequest { id } } }";
+
+/// A pull request to open.
+#[derive(Debug, Clone)]
+pub struct NewPull<'p> {
+    /// The branch with the changes.
+    pub head: &'p str,
+    /// The branch that they are for.
+    pub base: &'p str,
+    /// Its title.
+    pub title: &'p str,
+    /// What it says.
+    pub body: &'p str,
+}
+
+/// A pull request.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Pull {
+    /// Its number.
+    pub number: u64,
+    /// Its page.
+    pub html_url: String,
+    /// What GraphQL calls it.
+    node_id: String,
+}
+
+impl Client {
+    /// Opens a pull request, once: after an answer that was lost, the one that is there is taken.
+    pub async fn open_pull(&self, repo: &str, new: &NewPull<'_>) -> Result<Pull, ApiError> {
+        let url = self.repo_url(repo, &["pulls"])?;
+        let body = json!({ "title": new.title, "head": new.head, "base": new.base, "body": new.body });
+        let call = Call::post(About::Pull, repo, &new.head, url, Some(body));
+        match self.fetch::<Pull>(call).await {
+            Err(error) if error.is_passing() || matches!(error, ApiError::BadAnswer { .. }) => {
+                match self.find_pull(repo, new.head).await? {
+                    Some(pull) => Ok(pull),
+                    None => Err(error),
+                }
+            }
+            answer => answer,
+        }
+    }
+
+    /// The open pull request of a branch of the repository itself.
+    pub async fn find_pull(&self, repo: &str, head: &str) -> Result<Option<Pull>, ApiError> {
+        let owner = repo.split('/').next().unwrap_or_default();
+        let mut url = self.repo_url(repo, &["pulls"])?;
+        url.query_pairs_mut().append_pair("state", "open").append_pair("head", &format!("{owner}:{head}"));
+        let found: Vec<Pull> = self.fetch(Call::get(About::Pull, repo, &head, url)).await?;
+        Ok(found.into_iter().next())
+    }
+
+    /// Adds labels; one that the repository does not have yet is made.
+    pub async fn add_labels(&self, repo: &str, number: u64, labels: &[String]) -> Result<(), ApiError> {
+        let url = self.repo_url(repo, &["issues", &number.to_string(), "labels"])?;
+        let call = Call {
+            // To add them twice is to add them.
+            repeat: Repeat::Freely,
+            ..Call::post(About::Label, repo, &number, url, Some(json!({ "labels": labels })))
+        };
+        self.succeed(call).await.map(drop)
+    }
+
+    /// Lets GitHub merge a pull request as soon as its checks and reviews allow. Only GraphQL can.
+    pub async fn merge_when_ready(&self, repo: &str, pull: &Pull) -> Result<(), ApiError> {
+        let mut url = self.url(&[]);
+        // On a server of one's own it lies beside the REST API.
+        let path = url.path().trim_end_matches('/').trim_end_matches("/v3").to_owned();
+        url.set_path(&format!("{path}/graphql"));
+        let body = json!({ "query": AUTO_MERGE, "variables": { "id": pull.node_id } });
+        let call = Call {
+            method: Method::POST,
+            repeat: Repeat::Freely,
+            ..Call::post(About::AutoMerge, repo, &pull.number, url, Some(body))
+        };
+        let answer: Value = self.fetch(call).await?;
+        // A refusal comes with a good status.
+        match answer["errors"].as_array().and_then(|errors| errors.first()) {
+            None => Ok(()),
+            Some(error) => {
+                let said = short(error["message"].as_str().unwrap_or("it said no more"));
+                let failure = crate::model::Failure::new(
+                    crate::model::Exit::Failure,
+                    format!("cannot let pull request {} of `{repo}` merge itself: GitHub answered: {said}", pull.number),
+                );
+                Err(ApiError::Invalid(failure.hint(
+                    "auto-merge must be allowed in the settings of the repository, and the base branch must require a check \
+                     or a review",
+                )))
+            }
+        }
+    }
+
+    /// Whether the token is a job's own: what it opens starts no workflow.
+    pub fn is_job_token(&self) -> bool {
+        self.token_kind() == TokenKind::Job
+    }
+
+    /// The repository that an address of git names, and its address over HTTPS, if this GitHub has it: the token is for nobody
+    /// else.
+    pub fn repo_of(&self, git_url: &str) -> Option<(String, String)> {
+        let base = &self.inner.base;
+        let web = web_host(base.as_str());
+        let (host, path) = split_git_url(git_url)?;
+        // Over SSH a host has another port, or none.
+        let is_ours = host == web || !host.contains(':') && web.split(':').next() == Some(host.as_str());
+        let repo = path.trim_matches('/').trim_end_matches(".git").to_owned();
+        let scheme = base.scheme();
+        (is_ours && is_repository(&repo)).then(|| (repo.clone(), format!("{scheme}://{web}/{repo}.git")))
+    }
+}
+
+/// Host with port, and path, of `https://…`, `ssh://…` and `user@host:path`.
+fn split_git_url(url: &str) -> Option<(String, String)> {
+    if let Some((scheme, rest)) = url.split_once("://") {
+        let (authority, path) = rest.split_once('/')?;
+        let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        let host = if scheme == "ssh" { host.split(':').next()? } else { host };
+        return matches!(scheme, "https" | "http" | "ssh").then(|| (host.to_lowercase(), path.to_owned()));
+    }
+    let (host, path) = url.split_once(':')?;
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    (!host.contains('/')).then(|| (host.to_lowercase(), path.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::github::{Auth, ClientOptions};
+    use crate::model::Secret;
+
+    #[tokio::test]
+    async fn a_token_is_for_its_own_host() {
+        let client = |api: &str| {
+            let auth = Auth::Token(Secret::new("ghp_x"));
+            Client::new(ClientOptions { api_url: api.to_owned(), auth, notify: None }).unwrap()
+        };
+        let github = client("https://api.github.com");
+        for url in ["https://github.com/o/r.git", "https://github.com/o/r", "git@github.com:o/r.git", "ssh://git@github.com:22/o/r", "https://x:y@github.com/o/r/"] {
+            assert_eq!(github.repo_of(url).unwrap(), ("o/r".to_owned(), "https://github.com/o/r.git".to_owned()), "{url}");
+        }
+        for url in ["https://evil.example/o/r", "https://github.com.evil.example/o/r", "https://github.com:444/o/r", "/o/r", "file:///o/r", "ext::sh -c x", "https://github.com/o", "https://github.com/o/r/s"] {
+            assert_eq!(github.repo_of(url), None, "{url}");
+        }
+        let server = client("https://git.example:8443/api/v3");
+        assert_eq!(server.repo_of("https://git.example:8443/o/r").unwrap().1, "https://git.example:8443/o/r.git");
+        assert_eq!(server.repo_of("git@git.example:o/r").unwrap().1, "https://git.example:8443/o/r.git");
+        assert_eq!(server.repo_of("https://github.com/o/r"), None);
+    }
+}

@@ -1,0 +1,60 @@
+//! What changed against the entry before.
+
+use super::Leaderboard;
+use crate::model::{CommitSha, Entry, Ratio, SemVersion};
+
+/// An entry against the one before it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change<'a> {
+    /// The one before.
+    pub before: &'a Entry,
+    /// Accuracy now less accuracy before, in ten-thousandths.
+    pub accuracy: Option<i32>,
+    /// The same of reproducibility.
+    pub reproducibility: Option<i32>,
+    /// What else is different, so that the figures are not of the same thing.
+    pub differs: Vec<&'static str>,
+}
+
+/// The entry before, of the same skill and model: the nearest commit back by `rank` (how many commits before the evaluated one; none
+/// where that is not known), else the
+/// highest version that is not above its own. An entry with its very key is the same one, run again. Among several of one commit, the one most like the entry.
+pub fn previous<'a>(
+    board: &'a Leaderboard,
+    entry: &Entry,
+    rank: &dyn Fn(&CommitSha) -> Option<u64>,
+) -> Option<Change<'a>> {
+    let version = |entry: &Entry| entry.skill_version.parse::<SemVersion>().ok();
+    let is_before = |other: &Entry| rank(&other.prompt_commit).is_some() || version(other) <= version(entry);
+    let key = entry.key();
+    let is_candidate = |other: &&Entry| {
+        other.skill == entry.skill && other.model == entry.model && other.key() != key && is_before(other)
+    };
+    let order = |other: &&Entry| {
+        let is_known = rank(&other.prompt_commit).map(|back| u64::MAX - back);
+        (is_known, version(other), u64::MAX - differences(entry, other).len() as u64)
+    };
+    let before = board.entries().iter().filter(is_candidate).max_by_key(order)?;
+    let less = |now: Option<Ratio>, before: Option<Ratio>| {
+        Some(i32::from(now?.ten_thousandths()) - i32::from(before?.ten_thousandths()))
+    };
+    Some(Change {
+        before,
+        accuracy: less(entry.accuracy.score, before.accuracy.score),
+        reproducibility: less(entry.reproducibility.score, before.reproducibility.score),
+        differs: differences(entry, before),
+    })
+}
+
+fn differences(entry: &Entry, before: &Entry) -> Vec<&'static str> {
+    [
+        (entry.cases_sha256 != before.cases_sha256, "cases"),
+        (entry.params != before.params, "settings"),
+        (entry.replicates != before.replicates, "replicates"),
+        (entry.alias_target != before.alias_target, "what the name stands for"),
+        (entry.scorer_version != before.scorer_version, "scoring"),
+    ]
+    .into_iter()
+    .filter_map(|(differs, what)| differs.then_some(what))
+    .collect()
+}

@@ -1,0 +1,189 @@
+//! The file: canonical bytes.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::check;
+use crate::model::{CommitSha, ENTRY_FORMAT, Entry, Failure, SkillName};
+
+/// The entries, sorted by their keys, and the models that could not be asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Leaderboard {
+    schema_version: u32,
+    entries: Vec<Entry>,
+    absent: Vec<Absent>,
+}
+
+/// A model that is listed, and that nobody could ask.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Absent {
+    /// The skill.
+    pub skill: SkillName,
+    /// The commit of the library that was checked out.
+    pub prompt_commit: CommitSha,
+    /// The model.
+    pub model: String,
+    /// Why.
+    pub reason: AbsentReason,
+}
+
+/// Why a model was not asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AbsentReason {
+    /// The server does not list it.
+    NotServed,
+}
+
+impl AbsentReason {
+    /// For people.
+    pub fn explain(self) -> &'static str {
+        match self {
+            Self::NotServed => "the server does not list it",
+        }
+    }
+}
+
+/// Only what tells the format, so that a newer file is told from a broken one.
+#[derive(Deserialize)]
+struct Version {
+    schema_version: Option<serde_json::Value>,
+}
+
+impl Leaderboard {
+    /// Where it lies in the skill library.
+    pub const PATH: &str = "leaderboard.json";
+
+    /// Without any entry.
+    pub fn empty() -> Self {
+        Self { schema_version: ENTRY_FORMAT, entries: Vec::new(), absent: Vec::new() }
+    }
+
+    /// Reads the file, which must be as this program writes it; messages call it `shown_as`. A file that is not is never
+    /// overwritten: what somebody wrote into it by hand would be lost.
+    pub fn parse(bytes: &[u8], shown_as: &Path) -> Result<Self, Failure> {
+        let at = |line: usize| format!("{}:{line}", shown_as.display());
+        let hint = || {
+            format!(
+                "this file is written by `run-evals` alone; take the last version that it wrote: \
+                 `git log --oneline -- {0}`, then `git checkout <commit> -- {0}`",
+                Self::PATH
+            )
+        };
+        let parsed = serde_json::from_slice::<Version>(bytes);
+        if let Ok(Version { schema_version: Some(version) }) = &parsed
+            && let Some(version) = version.as_u64().filter(|version| *version > u64::from(ENTRY_FORMAT))
+        {
+            let message = format!(
+                "`{}` has format {version}, and this version of `run-evals` knows format {ENTRY_FORMAT}",
+                shown_as.display()
+            );
+            return Err(Failure::config(message).hint("update `run-evals`; the file was left as it is"));
+        }
+        let board: Self = serde_json::from_slice(bytes).map_err(|error| {
+            let conflict = bytes
+                .split(|byte| *byte == b'\n')
+                .position(|line| line.starts_with(b"<<<<<<< ") || line.starts_with(b">>>>>>> "));
+            let text = error.to_string();
+            let words = text.split(" at line ").next().unwrap_or(&text);
+            let (line, words) = match conflict {
+                Some(line) => (line + 1, "there is a merge conflict in it"),
+                None => (error.line().max(1), words),
+            };
+            Failure::config(format!("cannot read `{}`: {words}", at(line))).hint(hint())
+        })?;
+        let wrong = |line: usize, what: &str| {
+            Err(Failure::config(format!("`{}` was changed by hand: {what}", at(line))).hint(hint()))
+        };
+        if board.schema_version != ENTRY_FORMAT {
+            return wrong(2, &format!("`schema_version` is {}, and never was", board.schema_version));
+        }
+        if let Some((entry, what)) =
+            board.entries.iter().find_map(|entry| Some((entry, check::figures(entry).err()?)))
+        {
+            return wrong(line_of(bytes, entry, &board.entries), &what);
+        }
+        if let Some(line) = first_difference(bytes, &board.canonical().to_bytes()) {
+            return wrong(line, "here it is not what `run-evals` writes");
+        }
+        Ok(board)
+    }
+
+    /// Puts an entry in the place of the one with its key, or among the others. The model was asked, so it is not absent.
+    pub fn insert(&mut self, entry: Entry) {
+        self.absent.retain(|absent| {
+            (&absent.skill, &absent.prompt_commit, &absent.model)
+                != (&entry.skill, &entry.prompt_commit, &entry.model)
+        });
+        match self.entries.binary_search_by_key(&entry.key(), Entry::key) {
+            Ok(place) => self.entries[place] = entry,
+            Err(place) => self.entries.insert(place, entry),
+        }
+    }
+
+    /// Notes a model that could not be asked; not where there is an entry of it for the commit.
+    pub fn insert_absent(&mut self, absent: Absent) {
+        let is_of = |entry: &Entry| {
+            (&entry.skill, &entry.prompt_commit, &entry.model)
+                == (&absent.skill, &absent.prompt_commit, &absent.model)
+        };
+        if self.entries.iter().any(is_of) {
+            return;
+        }
+        if let Err(place) = self.absent.binary_search(&absent) {
+            self.absent.insert(place, absent);
+        }
+    }
+
+    /// All entries, sorted.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The models that could not be asked, sorted.
+    pub fn absent(&self) -> &[Absent] {
+        &self.absent
+    }
+
+    /// The file: keys in a fixed order, two spaces, line feeds, one at the end.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        // Neither maps with other keys than texts nor numbers that JSON lacks are in it.
+        let mut bytes = serde_json::to_vec_pretty(self).unwrap_or_default();
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// The same entries, each key once, in order.
+    fn canonical(&self) -> Self {
+        let mut board = Self::empty();
+        for entry in &self.entries {
+            board.insert(entry.clone());
+        }
+        for absent in &self.absent {
+            board.insert_absent(absent.clone());
+        }
+        board
+    }
+}
+
+/// The first line in which two texts differ.
+fn first_difference(found: &[u8], expected: &[u8]) -> Option<usize> {
+    if found == expected {
+        return None;
+    }
+    let lines = |bytes: &'_ [u8]| bytes.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let (found, expected) = (lines(found), lines(expected));
+    let equal = found.iter().zip(&expected).take_while(|(found, expected)| found == expected).count();
+    Some(equal.min(found.len().saturating_sub(1)) + 1)
+}
+
+/// The line on which an entry begins.
+fn line_of(bytes: &[u8], entry: &Entry, entries: &[Entry]) -> usize {
+    let place = entries.iter().position(|other| std::ptr::eq(other, entry)).unwrap_or(0);
+    let starts = bytes.split(|byte| *byte == b'\n').enumerate();
+    let mut starts = starts.filter(|(_, line)| line.starts_with(b"      \"skill\": "));
+    starts.nth(place).map_or(1, |(line, _)| line + 1)
+}

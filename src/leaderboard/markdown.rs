@@ -1,0 +1,157 @@
+//! Entries for people: tables for the body of a pull request.
+
+use std::fmt::Write as _;
+
+use super::{Absent, Change, Leaderboard, previous};
+use crate::model::{CommitSha, Entry, Ratio};
+
+/// A table of new entries with their intervals and what changed against the entries before, the cases, and what is missing.
+/// `rank` says how many commits before the evaluated one a commit is.
+pub fn markdown(
+    new: &[Entry],
+    absent: &[Absent],
+    before: &Leaderboard,
+    rank: &dyn Fn(&CommitSha) -> Option<u64>,
+) -> String {
+    let mut out = String::from(
+        "| model | accuracy (95 %) | change | reproducibility (95 %) | change | fits the schema | calls |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    let mut notes: Vec<String> = Vec::new();
+    for entry in new {
+        let change = previous(before, entry, rank);
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | {} |",
+            code(&entry.model_shown()),
+            figure(entry.accuracy.score, entry.accuracy.interval),
+            points(change.as_ref().and_then(|change| change.accuracy)),
+            figure(entry.reproducibility.score, entry.reproducibility.interval),
+            points(change.as_ref().and_then(|change| change.reproducibility)),
+            figure(entry.schema_valid.rate, None),
+            calls(entry),
+        );
+        notes.push(match change {
+            None => format!("- {}: no entry before", code(&entry.model_shown())),
+            Some(change) => note(entry, &change),
+        });
+    }
+    for model in absent {
+        let _ = writeln!(
+            out,
+            "| {} | – | – | – | – | – | not asked: {} |",
+            code(&model.model),
+            model.reason.explain()
+        );
+    }
+    if !notes.is_empty() {
+        let _ = writeln!(out, "\nCompared with:\n\n{}", notes.join("\n"));
+    }
+    out.push_str(&counts(new));
+    out.push_str(&cases(new));
+    out
+}
+
+fn note(entry: &Entry, change: &Change<'_>) -> String {
+    let Change { before, differs, .. } = change;
+    let mut note = format!(
+        "- {}: version {} at `{}`",
+        code(&entry.model_shown()),
+        before.skill_version,
+        before.prompt_commit.short()
+    );
+    if !differs.is_empty() {
+        let _ =
+            write!(note, "; not the same {}, so the figures cannot be compared directly", differs.join(", "));
+    }
+    note
+}
+
+fn calls(entry: &Entry) -> String {
+    let calls = &entry.calls;
+    let mut text = format!("{} of {} ok", calls.ok, calls.attempted);
+    for (count, what) in
+        [(calls.api_error, "failed"), (calls.parse_error, "unreadable"), (calls.truncated, "cut off")]
+    {
+        if count > 0 {
+            let _ = write!(text, ", {count} {what}");
+        }
+    }
+    text
+}
+
+/// The five counts.
+fn counts(new: &[Entry]) -> String {
+    if new.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from(
+        "\n<details><summary>Fields</summary>\n\n| model | correct | incorrect | missing | hallucinated | correctly absent |\n|---|---|---|---|---|---|\n",
+    );
+    for entry in new {
+        let of = &entry.accuracy;
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} |",
+            code(&entry.model_shown()),
+            of.n_correct,
+            of.n_incorrect,
+            of.n_missing,
+            of.n_hallucinated,
+            of.n_correct_absent
+        );
+    }
+    out.push_str("\n</details>\n");
+    out
+}
+
+/// The accuracy of each case by each model, and the cases that were not run.
+fn cases(new: &[Entry]) -> String {
+    let Some(first) = new.first() else { return String::new() };
+    let mut out = String::from("\n<details><summary>Cases</summary>\n\n| case |");
+    for entry in new {
+        let _ = write!(out, " {} |", code(&entry.model_shown()));
+    }
+    let _ = writeln!(out, "\n|---|{}", "---|".repeat(new.len()));
+    for case in &first.per_case {
+        let _ = write!(out, "| {} |", code(&case.case));
+        for entry in new {
+            let found = entry.per_case.iter().find(|other| other.case == case.case);
+            let _ = write!(out, " {} |", figure(found.and_then(|found| found.accuracy), None));
+        }
+        out.push('\n');
+    }
+    out.push_str("\n</details>\n");
+    if !first.cases.skipped.is_empty() {
+        let _ = writeln!(out, "\nNot run: {} of {} cases.\n", first.cases.skipped.len(), first.cases.total);
+        for skipped in &first.cases.skipped {
+            let _ = writeln!(out, "- {}: {}", code(&skipped.case), skipped.reason.explain());
+        }
+    }
+    out
+}
+
+/// A share with its interval.
+fn figure(score: Option<Ratio>, interval: Option<[Ratio; 2]>) -> String {
+    let Some(score) = score else { return "–".to_owned() };
+    let percent = |ratio: Ratio| f64::from(ratio.ten_thousandths()) / 100.0;
+    match interval {
+        None => format!("{score}"),
+        Some([low, high]) => format!("{score} ({:.1} to {:.1})", percent(low), percent(high)),
+    }
+}
+
+/// A change in points of percent.
+fn points(change: Option<i32>) -> String {
+    match change {
+        None => "–".to_owned(),
+        Some(0) => "±0.0".to_owned(),
+        Some(change) => format!("{:+.1}", f64::from(change) / 100.0).replace('-', "−"),
+    }
+}
+
+/// A name in a cell of a table: names of models and cases are somebody else's words.
+fn code(name: &str) -> String {
+    let name: String = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    format!("`{}`", name.replace('`', "'").replace('|', "\\|"))
+}

@@ -1,0 +1,16 @@
+//! `leaderboard.json`: what models made of skills, in bytes that the same results always come to.
+//!
+//! `file` reads and writes it, and never takes what it did not write itself. `check` sees whether the figures of an entry belong
+//! together, `change` finds the entry before and says what changed, and `markdown` draws both for people.
+
+mod change;
+mod check;
+mod file;
+mod markdown;
+#[cfg(test)]
+mod tests;
+
+pub use self::change::{Change, previous};
+pub use self::file::{Absent, AbsentReason, Leaderboard};
+pub use self::markdown::markdown;
+pub use crate::model::{Entry, EntryKey};

@@ -1,0 +1,282 @@
+//! Names and numbers of skill evaluations that come from outside, each with its rules.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The name of a skill: the folder of a component, one piece of a path and never more.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SkillName(String);
+
+/// The text names no skill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the name of a skill has 1 to 100 characters of `a-z`, `0-9`, `.`, `_` and `-`, begins with a letter or digit, and has no `..`"
+)]
+pub struct InvalidSkillName;
+
+impl SkillName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for SkillName {
+    type Err = InvalidSkillName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let legal = (1..=100).contains(&text.len())
+            && text.bytes().next().is_some_and(letter)
+            && text.bytes().all(|byte| letter(byte) || b"._-".contains(&byte))
+            && !text.contains("..");
+        if legal { Ok(Self(text.to_owned())) } else { Err(InvalidSkillName) }
+    }
+}
+
+/// A commit by its whole name: 40 lower-case hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CommitSha(String);
+
+/// The text is not the whole name of a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a commit has 40 lower-case hexadecimal digits")]
+pub struct InvalidCommitSha;
+
+impl CommitSha {
+    /// The digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The first seven digits, for names and messages.
+    pub fn short(&self) -> &str {
+        &self.0[..7]
+    }
+}
+
+impl FromStr for CommitSha {
+    type Err = InvalidCommitSha;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        if text.len() == 40 && text.bytes().all(digit) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidCommitSha)
+        }
+    }
+}
+
+/// A commit as it is asked for: 7 to 40 hexadecimal digits, kept in lower case.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ShaPrefix(String);
+
+/// The text cannot be a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a commit is named by 7 to 40 hexadecimal digits")]
+pub struct InvalidShaPrefix;
+
+impl ShaPrefix {
+    /// The digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The commit, where all its digits were given.
+    pub fn whole(&self) -> Option<CommitSha> {
+        self.0.parse().ok()
+    }
+}
+
+impl FromStr for ShaPrefix {
+    type Err = InvalidShaPrefix;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if (7..=40).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            Ok(Self(text.to_ascii_lowercase()))
+        } else {
+            Err(InvalidShaPrefix)
+        }
+    }
+}
+
+/// How often each case is asked of each model: 1 to 100.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub struct Replicates(u32);
+
+/// The number is not a number of replicates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("replicates: a whole number from 1 to 100")]
+pub struct InvalidReplicates;
+
+impl Replicates {
+    /// The number.
+    pub fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl Default for Replicates {
+    fn default() -> Self {
+        Self(10)
+    }
+}
+
+impl TryFrom<u32> for Replicates {
+    type Error = InvalidReplicates;
+
+    fn try_from(number: u32) -> Result<Self, Self::Error> {
+        if (1..=100).contains(&number) { Ok(Self(number)) } else { Err(InvalidReplicates) }
+    }
+}
+
+impl From<Replicates> for u32 {
+    fn from(replicates: Replicates) -> Self {
+        replicates.0
+    }
+}
+
+impl FromStr for Replicates {
+    type Err = InvalidReplicates;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(InvalidReplicates);
+        }
+        text.parse::<u32>().map_err(|_| InvalidReplicates)?.try_into()
+    }
+}
+
+impl fmt::Display for Replicates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for SkillName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for CommitSha {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for ShaPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for SkillName {
+    type Error = InvalidSkillName;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl TryFrom<String> for CommitSha {
+    type Error = InvalidCommitSha;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl TryFrom<String> for ShaPrefix {
+    type Error = InvalidShaPrefix;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<SkillName> for String {
+    fn from(name: SkillName) -> Self {
+        name.0
+    }
+}
+
+impl From<CommitSha> for String {
+    fn from(sha: CommitSha) -> Self {
+        sha.0
+    }
+}
+
+impl From<ShaPrefix> for String {
+    fn from(sha: ShaPrefix) -> Self {
+        sha.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skill_is_one_piece_of_a_path() {
+        for good in ["a", "rfp-extraction", "9.x_y", &"x".repeat(100)] {
+            assert_eq!(good.parse::<SkillName>().unwrap().as_str(), good);
+        }
+        for bad in [
+            "",
+            ".",
+            "..",
+            "../x",
+            "a/b",
+            "a..b",
+            "-rf",
+            "_x",
+            ".git",
+            "A",
+            "a b",
+            "ä",
+            "a\0",
+            &"x".repeat(101),
+        ] {
+            assert_eq!(bad.parse::<SkillName>(), Err(InvalidSkillName), "{bad}");
+        }
+        insta::assert_snapshot!(InvalidSkillName, @"the name of a skill has 1 to 100 characters of `a-z`, `0-9`, `.`, `_` and `-`, begins with a letter or digit, and has no `..`");
+    }
+
+    #[test]
+    fn commits_are_hexadecimal_digits() {
+        let whole = "0123456789abcdef0123456789abcdef01234567";
+        assert_eq!(whole.parse::<CommitSha>().unwrap().short(), "0123456");
+        for bad in
+            ["", "0123456", &whole.to_uppercase(), &whole[1..], "g123456789abcdef0123456789abcdef01234567"]
+        {
+            assert_eq!(bad.parse::<CommitSha>(), Err(InvalidCommitSha), "{bad}");
+        }
+        assert_eq!("ABCDEF0".parse::<ShaPrefix>().unwrap().as_str(), "abcdef0");
+        assert_eq!(whole.parse::<ShaPrefix>().unwrap().whole().unwrap().as_str(), whole);
+        assert_eq!("abcdef0".parse::<ShaPrefix>().unwrap().whole(), None);
+        for bad in ["", "abcdef", "--upload-pack=x", "HEAD~12", "main123", "abcdef0 ", &format!("{whole}0")] {
+            assert_eq!(bad.parse::<ShaPrefix>(), Err(InvalidShaPrefix), "{bad}");
+        }
+        insta::assert_snapshot!(InvalidShaPrefix, @"a commit is named by 7 to 40 hexadecimal digits");
+        insta::assert_snapshot!(InvalidCommitSha, @"a commit has 40 lower-case hexadecimal digits");
+    }
+
+    #[test]
+    fn replicates_are_few() {
+        assert_eq!(Replicates::default().get(), 10);
+        assert_eq!("100".parse::<Replicates>().unwrap().get(), 100);
+        for bad in ["", "0", "-1", "+1", "101", "1000000000", "99999999999999999999", "1.0", " 1"] {
+            assert_eq!(bad.parse::<Replicates>(), Err(InvalidReplicates), "{bad}");
+        }
+        assert!(serde_json::from_str::<Replicates>("0").is_err());
+        insta::assert_snapshot!(InvalidReplicates, @"replicates: a whole number from 1 to 100");
+    }
+}

@@ -1,0 +1,156 @@
+//! Which models a server has: `GET /models`, asked before anything is paid for.
+
+use std::time::Duration;
+
+use reqwest::header::HeaderMap;
+use reqwest::{Client, Method, Url};
+use serde::Deserialize;
+
+use super::base_url::{self, Address};
+use super::http;
+use super::vendor::Vendor;
+use super::openai::Dialect;
+use crate::model::{Endpoint, Exit, Failure, Provider, Redactor, RunnerTarget, printable};
+
+/// How long a list may take.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// How often a server with a bad moment is asked.
+const TRIES: u32 = 4;
+/// More of a server's words than this says nothing more.
+const LONGEST_WORDS: usize = 300;
+
+/// A model that a server has.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ListedModel {
+    /// Its name, which a request must spell exactly so.
+    pub id: String,
+    /// Whether the name stands for another model.
+    #[serde(default)]
+    is_alias: bool,
+    /// Which one.
+    #[serde(default)]
+    alias_target: Option<String>,
+}
+
+impl ListedModel {
+    /// The model that the name stands for, where it is an alias.
+    pub fn stands_for(&self) -> Option<&str> {
+        self.alias_target.as_deref().filter(|target| !target.is_empty() && (self.is_alias || *target != self.id))
+    }
+}
+
+#[derive(Deserialize)]
+struct List {
+    data: Vec<ListedModel>,
+}
+
+/// The models of a target; nothing where its vendor has no list that names what a request may name.
+pub async fn list_models(target: &RunnerTarget) -> Result<Option<Vec<ListedModel>>, Failure> {
+    let (endpoint, address) = match &target.provider {
+        Provider::OpenAi(endpoint) => (endpoint, Address::openai(&endpoint.base_url)?),
+        Provider::OpenAiCompatible(endpoint) => (endpoint, Address::openai_compatible(&endpoint.base_url)?),
+        Provider::Azure { .. } | Provider::Anthropic { .. } | Provider::Gemini(_) | Provider::Mock(_) => {
+            return Ok(None);
+        }
+    };
+    let Some(url) = models_url(&address) else { return Ok(None) };
+    let client = http::client()?;
+    let redactor = Redactor::new(target.secrets());
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let (message, passing) = match ask(&client, &url, endpoint).await {
+            Ok(models) => return Ok(Some(models)),
+            Err(told) => told,
+        };
+        if tries < TRIES && passing {
+            tokio::time::sleep(Duration::from_millis(250) * 2_u32.pow(tries)).await;
+            continue;
+        }
+        let message = format!(
+            "cannot list the models of target `{}` at `{}`: {}",
+            target.name,
+            base_url::describe(&url),
+            redactor.redact(message)
+        );
+        let hint = if passing {
+            "the server has trouble: try again later"
+        } else {
+            "check `base_url` and `api_key` of the target; keys of some servers expire"
+        };
+        return Err(Failure::new(Exit::Failure, message).hint(hint));
+    }
+}
+
+fn models_url(address: &Address) -> Option<Url> {
+    let Address::Fixed(url) = address else { return None };
+    let mut url = url.clone();
+    let path = url.path().strip_suffix("/chat/completions")?.to_owned();
+    url.set_path(&format!("{path}/models"));
+    Some(url)
+}
+
+/// The list; or what the server said instead, and whether it may say something else a little later.
+async fn ask(client: &Client, url: &Url, endpoint: &Endpoint) -> Result<Vec<ListedModel>, (String, bool)> {
+    let mut request = reqwest::Request::new(Method::GET, url.clone());
+    *request.timeout_mut() = Some(LONGEST_WAIT);
+    let mut headers = HeaderMap::new();
+    if let Some(key) = &endpoint.api_key {
+        let (name, value) = http::key_header(Vendor::OpenAi(Dialect::Compatible), key)
+            .map_err(|failure| (failure.to_string(), false))?;
+        headers.insert(name, value);
+    }
+    *request.headers_mut() = headers;
+    let answer = http::post(client, request)
+        .await
+        .map_err(|error| (error.message.clone(), !matches!(error.retry, super::Retry::No)))?;
+    let passing = matches!(answer.status, 408 | 425 | 429) || answer.status >= 500;
+    if !(200..300).contains(&answer.status) {
+        return Err((format!("it answered {}{}", answer.status, words(&answer.body)), passing));
+    }
+    serde_json::from_slice::<List>(&answer.body)
+        .map(|list| list.data)
+        .map_err(|_| ("its answer is no list of models (`data`)".to_owned(), false))
+}
+
+/// What an error says, in any of the shapes that servers give it.
+fn words(body: &[u8]) -> String {
+    let value: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let places = ["/error/message", "/detail/error/message", "/detail/message", "/detail", "/error", "/message"];
+    let said = places.iter().find_map(|place| value.pointer(place)?.as_str());
+    said.map(|said| format!(": {}", printable(&said.chars().take(LONGEST_WORDS).collect::<String>()))).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_servers_are_read() {
+        let list = br#"{"object":"list","data":[{"id":"m","object":"model","created":1,"owned_by":"x"},
+            {"id":"fast","is_alias":true,"alias_target":"m"},{"id":"odd","is_alias":false,"alias_target":null}]}"#;
+        let models = serde_json::from_slice::<List>(list).unwrap().data;
+        let stands_for: Vec<_> = models.iter().map(|model| (model.id.as_str(), model.stands_for())).collect();
+        assert_eq!(stands_for, [("m", None), ("fast", Some("m")), ("odd", None)]);
+    }
+
+    #[test]
+    fn the_list_lies_beside_the_completions() {
+        let url = |base: &str| models_url(&Address::openai_compatible(base).unwrap()).unwrap().to_string();
+        assert_eq!(url("https://m.example"), "https://m.example/v1/models");
+        assert_eq!(url("https://m.example/api/v1/"), "https://m.example/api/v1/models");
+        assert_eq!(url("https://m.example/v1/chat/completions"), "https://m.example/v1/models");
+    }
+
+    #[test]
+    fn errors_have_many_shapes() {
+        for (body, expected) in [
+            (r#"{"error":{"message":"no\nkey"}}"#, ": no\\nkey"),
+            (r#"{"detail":"API key has expired"}"#, ": API key has expired"),
+            (r#"{"detail":{"error":{"message":"busy"}}}"#, ": busy"),
+            ("<html>", ""),
+        ] {
+            assert_eq!(words(body.as_bytes()), expected);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Which rules are for a field, followed step by step down an answer.
+
+use crate::model::{FieldPath, FieldRule, FieldRules, FieldType, PathStep, Tolerance};
+
+/// The rules of a skill and how far each of them has come at one place.
+#[derive(Debug, Clone)]
+pub(super) struct Matcher<'r> {
+    rules: &'r [(FieldPath, FieldRule)],
+    /// Which rule, and how many of its steps are behind.
+    states: Vec<(usize, usize)>,
+}
+
+/// What is to be done at a place.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Here<'r> {
+    pub(super) is_ignored: bool,
+    pub(super) is_ruled: bool,
+    pub(super) kind: Option<FieldType>,
+    pub(super) tolerance: Option<Tolerance>,
+    pub(super) contains: bool,
+    pub(super) in_input: bool,
+    pub(super) list: List<'r>,
+}
+
+/// How a list is compared.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) enum List<'r> {
+    /// Place by place.
+    #[default]
+    Order,
+    /// Without order.
+    Set,
+    /// By what tells items apart.
+    Key(&'r [String]),
+}
+
+impl<'r> Matcher<'r> {
+    /// At the whole answer.
+    pub(super) fn new(rules: &'r FieldRules) -> Self {
+        let mut matcher = Self { rules: &rules.rules, states: Vec::new() };
+        for rule in 0..rules.rules.len() {
+            matcher.enter(rule, 0);
+        }
+        matcher
+    }
+
+    /// One key down.
+    pub(super) fn key(&self, key: &str) -> Self {
+        self.down(|step| match step {
+            PathStep::Key(name) => name == key,
+            PathStep::AnyKey => true,
+            PathStep::Item | PathStep::Deep => false,
+        })
+    }
+
+    /// One item down.
+    pub(super) fn item(&self) -> Self {
+        self.down(|step| *step == PathStep::Item)
+    }
+
+    fn down(&self, takes: impl Fn(&PathStep) -> bool) -> Self {
+        let mut next = Self { rules: self.rules, states: Vec::new() };
+        for (rule, place) in &self.states {
+            match self.rules[*rule].0.steps().get(*place) {
+                Some(PathStep::Deep) => next.enter(*rule, *place),
+                Some(step) if takes(step) => next.enter(*rule, place + 1),
+                _ => {}
+            }
+        }
+        next
+    }
+
+    /// A rule comes to a step; `**` may also be no step at all.
+    fn enter(&mut self, rule: usize, place: usize) {
+        if self.states.contains(&(rule, place)) {
+            return;
+        }
+        self.states.push((rule, place));
+        if self.rules[rule].0.steps().get(place) == Some(&PathStep::Deep) {
+            self.enter(rule, place + 1);
+        }
+    }
+
+    /// What the rules that end here say; of two that do not go together, the one that was written first.
+    pub(super) fn here(&self) -> Here<'r> {
+        let mut here = Here::default();
+        let mut list = None;
+        let mut ended: Vec<usize> = self
+            .states
+            .iter()
+            .filter(|(rule, place)| *place == self.rules[*rule].0.steps().len())
+            .map(|(rule, _)| *rule)
+            .collect();
+        ended.sort_unstable();
+        for rule in ended {
+            here.is_ruled = true;
+            match &self.rules[rule].1 {
+                FieldRule::Ignore => here.is_ignored = true,
+                FieldRule::Type(kind) => here.kind = here.kind.or(Some(*kind)),
+                FieldRule::Tolerance(tolerance) => here.tolerance = here.tolerance.or(Some(*tolerance)),
+                FieldRule::Contains => here.contains = true,
+                FieldRule::InInput => here.in_input = true,
+                FieldRule::Set => list = list.or(Some(List::Set)),
+                FieldRule::Key(fields) => list = list.or(Some(List::Key(fields))),
+                FieldRule::Order => list = list.or(Some(List::Order)),
+            }
+        }
+        here.list = list.unwrap_or_default();
+        here
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(paths: &[&str]) -> FieldRules {
+        FieldRules { rules: paths.iter().map(|path| (path.parse().unwrap(), FieldRule::Ignore)).collect() }
+    }
+
+    #[test]
+    fn paths_are_followed_down() {
+        let rules = rules(&["a.b", "list[].x", "*.notes", "**.why", "deep.**.end"]);
+        let top = Matcher::new(&rules);
+        assert!(!top.here().is_ignored);
+        for (keys, ignored) in [
+            (&["a", "b"][..], true),
+            (&["a"], false),
+            (&["a", "b", "c"], false),
+            (&["list", "[]", "x"], true),
+            (&["list", "x"], false),
+            (&["x", "notes"], true),
+            (&["notes"], false),
+            (&["x", "y", "notes"], false),
+            (&["why"], true),
+            (&["a", "[]", "z", "why"], true),
+            (&["deep", "end"], true),
+            (&["deep", "1", "[]", "end"], true),
+            (&["deep"], false),
+        ] {
+            let step = |matcher: Matcher, key: &&str| match *key {
+                "[]" => matcher.item(),
+                key => matcher.key(key),
+            };
+            let at = keys.iter().fold(top.clone(), |matcher, key| step(matcher, key));
+            assert_eq!(at.here().is_ignored, ignored, "{keys:?}");
+        }
+    }
+
+    #[test]
+    fn many_deep_steps_cost_little() {
+        let path = format!("{}end", "**.a.".repeat(30));
+        let rules = rules(&[&path]);
+        let mut at = Matcher::new(&rules);
+        for _ in 0..100 {
+            at = at.key("a");
+            assert!(at.states.len() <= 62);
+        }
+    }
+}

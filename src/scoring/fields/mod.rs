@@ -1,0 +1,23 @@
+//! The answers of a skill, field by field: five counts, and an entry of the leaderboard. `docs/scoring.md` tells the rules.
+//!
+//! `answer` is what a model said and how it is read, markdown through `markdown` as a tree like JSON. `compare` counts the fields
+//! of one answer and `agreement` holds replicates against each other; both follow the skill's rules by `matcher`, know by
+//! `reading` (with `decimal` and `day`) when two values mean the same, and by `pairing` which items of lists belong together.
+//! `assemble` sums all of it up.
+
+mod agreement;
+mod answer;
+mod assemble;
+mod compare;
+mod day;
+mod decimal;
+mod markdown;
+mod matcher;
+mod pairing;
+mod reading;
+#[cfg(test)]
+mod tests;
+
+pub use self::answer::{Answer, Outcome};
+pub use self::assemble::{Answers, SCORER_VERSION, Subject, entry, score_case};
+pub use self::compare::Counts;

@@ -1,0 +1,146 @@
+//! `POST /evaluate`: syntax, then the place, then git; whoever comes second hears so without waiting for git.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, StatusCode};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+
+use crate::model::{Replicates, ShaPrefix, SkillName, printable};
+use crate::serve::jobs::NoPlace;
+use crate::serve::work::Order;
+use crate::serve::{App, Refusal, log, read_body, worker};
+
+/// An order has three short fields.
+const LARGEST_BODY: usize = 16 * 1024;
+/// How long whoever asks is kept waiting for git.
+const GIT_WITHIN: Duration = Duration::from_mins(5);
+const KEYS: [&str; 3] = ["skill_name", "replicates", "git_sha"];
+
+pub(in crate::serve) async fn evaluate(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    if !is_json(&headers) {
+        return Err(Refusal::NotJson);
+    }
+    let body = read_body(body, LARGEST_BODY).await?;
+    let order = order(&body)?;
+    let Some(work) = &app.work else {
+        return Err(Refusal::NotFound("this service evaluates nothing: it has no library of skills".to_owned()));
+    };
+    let now = Timestamp::now();
+    let taken = app.slot.take(&order.skill, now).map_err(|no_place| match no_place {
+        NoPlace::Busy(current) => Refusal::Busy(current),
+        NoPlace::Closed => Refusal::Unavailable("the service is about to stop".to_owned()),
+    })?;
+    let (reply, answer) = oneshot::channel();
+    worker::begin(&app, work, order, now, taken, reply);
+    match tokio::time::timeout(GIT_WITHIN, answer).await {
+        Ok(Ok(job_id)) => Ok((StatusCode::ACCEPTED, Json(json!({"job_id": job_id?}))).into_response()),
+        Ok(Err(_)) => Err(Refusal::Internal),
+        Err(_) => Err(Refusal::Unavailable("git did not answer in time".to_owned())),
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+}
+
+/// Reads an order; all that is wrong with it is told at once.
+fn order(body: &[u8]) -> Result<Order, Refusal> {
+    let value: Value = serde_json::from_slice(body)
+        .map_err(|error| Refusal::Malformed(format!("the body is no JSON: {}", printable(&error.to_string()))))?;
+    let Value::Object(fields) = value else {
+        return Err(Refusal::Invalid("the body must be an object: `{\"skill_name\": …}`".to_owned()));
+    };
+    let mut problems = Vec::new();
+    for key in fields.keys().filter(|key| !KEYS.contains(&key.as_str())) {
+        problems.push(format!("unknown key `{}`; legal are `{}`", printable(&log::short(key)), KEYS.join("`, `")));
+    }
+    let skill: Option<SkillName> = text(&fields, "skill_name", &mut problems);
+    let git_sha: Option<ShaPrefix> = text(&fields, "git_sha", &mut problems);
+    let replicates = match fields.get("replicates") {
+        None | Some(Value::Null) => Some(Replicates::default()),
+        // A number with a point or an exponent is none that can be counted to.
+        Some(number) => number.as_u64().and_then(|n| u32::try_from(n).ok()).and_then(|n| n.try_into().ok()),
+    };
+    if replicates.is_none() {
+        problems.push("`replicates`: a whole number from 1 to 100".to_owned());
+    }
+    if skill.is_none() && matches!(fields.get("skill_name"), None | Some(Value::Null)) {
+        problems.push("`skill_name` is missing".to_owned());
+    }
+    match (skill, replicates) {
+        (Some(skill), Some(replicates)) if problems.is_empty() => Ok(Order::new(skill, replicates, git_sha)),
+        _ => {
+            problems.truncate(8);
+            Err(Refusal::Invalid(problems.join("; ")))
+        }
+    }
+}
+
+fn text<T: std::str::FromStr>(fields: &Map<String, Value>, key: &str, problems: &mut Vec<String>) -> Option<T>
+where
+    T::Err: std::fmt::Display,
+{
+    match fields.get(key) {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => text.parse().map_err(|error| problems.push(format!("`{key}`: {error}"))).ok(),
+        Some(_) => {
+            problems.push(format!("`{key}`: must be a string"));
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(body: &str) -> String {
+        let refusal = order(body.as_bytes()).unwrap_err();
+        format!("{} {}", refusal.status().as_u16(), refusal.reason())
+    }
+
+    #[test]
+    fn an_order_has_defaults() {
+        let read = order(br#"{"skill_name": "rfp-extraction"}"#).unwrap();
+        assert_eq!((read.skill.as_str(), read.replicates.get(), read.git_sha), ("rfp-extraction", 10, None));
+        let read = order(br#"{"skill_name": "a", "replicates": null, "git_sha": "ABCDEF0"}"#).unwrap();
+        assert_eq!((read.replicates.get(), read.git_sha.unwrap().as_str().to_owned()), (10, "abcdef0".to_owned()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        let bodies = [
+            "",
+            "nonsense",
+            "[]",
+            "{}",
+            r#"{"skill_name": "../x"}"#,
+            r#"{"skill_name": 7}"#,
+            r#"{"skill_name": "a", "git_sha": "--upload-pack=touch /tmp/x"}"#,
+            r#"{"skill_name": "a", "git_sha": "HEAD"}"#,
+            r#"{"skill_name": "a", "replicates": 0}"#,
+            r#"{"skill_name": "a", "replicates": -1}"#,
+            r#"{"skill_name": "a", "replicates": 1000000000}"#,
+            r#"{"skill_name": "a", "replicates": 1e400}"#,
+            r#"{"skill_name": "a", "replicates": 10.0}"#,
+            r#"{"skill_name": "a", "replicates": "10"}"#,
+            r#"{"skill_name": "a", "skil": 1}"#,
+            r#"{"skill_name": "/", "replicates": [], "git_sha": {}, "\u0007": 1}"#,
+        ];
+        let told: Vec<String> = bodies.iter().map(|body| format!("{body}\n  {}", refused(body))).collect();
+        insta::assert_snapshot!(told.join("\n"), @"");
+    }
+}

@@ -1,0 +1,26 @@
+//! `GET /jobs` and `GET /jobs/{id}`: what became of orders.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde_json::{Value, json};
+
+use crate::serve::jobs::Job;
+use crate::serve::{App, Refusal, log};
+
+pub(in crate::serve) async fn jobs(State(app): State<Arc<App>>) -> Json<Value> {
+    let jobs: Vec<Value> = app.jobs.all().iter().map(Job::to_json).collect();
+    Json(json!({"jobs": jobs}))
+}
+
+pub(in crate::serve) async fn job(
+    State(app): State<Arc<App>>,
+    id: Result<Path<String>, axum::extract::rejection::PathRejection>,
+) -> Result<Json<Value>, Refusal> {
+    // A path that is no UTF-8 names nothing either.
+    let id = id.map(|Path(id)| id).unwrap_or_default();
+    let job = id.parse().ok().and_then(|id| app.jobs.get(&id));
+    let job = job.ok_or_else(|| Refusal::NotFound(format!("no job `{}`", log::short(&id))))?;
+    Ok(Json(job.to_json()))
+}

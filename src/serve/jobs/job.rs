@@ -1,0 +1,179 @@
+//! One job, and how it is told.
+
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::evaluate::{Order, Pinned};
+use crate::model::{BatchId, CommitSha};
+
+/// The name of a job: the second in which it was taken, and something random. Later names sort later.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct JobId(String);
+
+impl JobId {
+    /// A new one.
+    pub(in crate::serve) fn new(now: Timestamp) -> Self {
+        let second = now.strftime("%Y%m%dt%H%M%Sz");
+        Self(format!("job-{second}-{:08x}", fastrand::u32(..)))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for JobId {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let legal = text.strip_prefix("job-").is_some_and(|rest| !rest.is_empty()) && text.parse::<BatchId>().is_ok();
+        if legal { Ok(Self(text.to_owned())) } else { Err("no name of a job") }
+    }
+}
+
+impl TryFrom<String> for JobId {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<JobId> for String {
+    fn from(id: JobId) -> Self {
+        id.0
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// An evaluation that was accepted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Its name.
+    pub job_id: JobId,
+    /// What was asked for, and the commits that were found.
+    pub order: Order,
+    /// When it was accepted.
+    pub started_at: Timestamp,
+    /// When it ended, or was interrupted.
+    pub finished_at: Option<Timestamp>,
+    /// Where it stands.
+    #[serde(flatten)]
+    pub state: JobState,
+}
+
+/// Where a job stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum JobState {
+    /// It is accepted, or waits to be resumed.
+    Queued,
+    /// Models are called.
+    Running {
+        /// How far it is.
+        progress: Progress,
+    },
+    /// There is a result.
+    Completed {
+        /// What came out of it.
+        summary: Value,
+        /// Where it can be merged.
+        pull_request: Option<String>,
+        /// What went wrong without harm to the result.
+        #[serde(default)]
+        warnings: Vec<String>,
+    },
+    /// There is none.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+    /// The service ended first. What was answered is kept; a resume pays for the rest only.
+    Interrupted {
+        /// How far it was.
+        progress: Option<Progress>,
+    },
+}
+
+/// How many calls of how many are done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Calls that are done.
+    pub done: u64,
+    /// All.
+    pub total: u64,
+}
+
+impl JobState {
+    /// The word for it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running { .. } => "running",
+            Self::Completed { .. } => "completed",
+            Self::Failed { .. } => "failed",
+            Self::Interrupted { .. } => "interrupted",
+        }
+    }
+
+    /// Whether it goes on.
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Queued | Self::Running { .. })
+    }
+}
+
+impl Job {
+    /// A job that was just accepted.
+    pub(in crate::serve) fn new(job_id: JobId, order: Order, started_at: Timestamp) -> Self {
+        Self { job_id, order, started_at, finished_at: None, state: JobState::Queued }
+    }
+
+    /// The commit of the skill, once it is known.
+    pub fn prompt_commit(&self) -> Option<&CommitSha> {
+        self.order.pinned.as_ref().map(|Pinned { prompt_commit, .. }| prompt_commit)
+    }
+
+    /// The job as `GET /jobs/{id}` tells it.
+    pub fn to_json(&self) -> Value {
+        let mut progress = None;
+        let (mut summary, mut pull_request, mut warnings, mut reason) = (Value::Null, None, &[][..], None);
+        match &self.state {
+            JobState::Queued => {}
+            JobState::Running { progress: now } => progress = Some(*now),
+            JobState::Completed { summary: came, pull_request: url, warnings: told } => {
+                (summary, pull_request, warnings) = (came.clone(), url.as_deref(), told);
+            }
+            JobState::Failed { reason: told } => reason = Some(told.as_str()),
+            JobState::Interrupted { progress: last } => {
+                progress = *last;
+                reason = Some("the service ended before the job did; what was answered is kept");
+            }
+        }
+        json!({
+            "job_id": self.job_id,
+            "skill": self.order.skill,
+            "replicates": self.order.replicates,
+            "git_sha": self.order.git_sha,
+            "prompt_commit": self.prompt_commit(),
+            "state": self.state.word(),
+            "progress": progress,
+            "started_at": self.started_at,
+            "finished_at": self.finished_at,
+            "summary": summary,
+            "pull_request": pull_request,
+            "warnings": warnings,
+            "reason": reason,
+        })
+    }
+}

@@ -1,0 +1,12 @@
+//! The jobs: one at a time (`slot`), each with an id and a state (`job`), written down before anybody is told
+//! (`journal`), and kept where everybody can look (`store`).
+
+mod job;
+mod journal;
+mod slot;
+mod store;
+
+pub use job::{Job, JobId, JobState, Progress};
+pub use slot::Current;
+pub(super) use slot::{NoPlace, Slot, Taken};
+pub use store::Store;

@@ -1,0 +1,129 @@
+//! The same commit gives the same bytes, wherever and however it is evaluated.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::stage::{CASES, DATASETS, LIBRARY, Stage, expected};
+
+const REPLICATES: u64 = 10;
+const CALLS: u64 = CASES * 3 * REPLICATES;
+
+/// Targets without a network, whose answers depend on the case and the replicate.
+fn scripted(stage: &Stage) {
+    let mut targets = String::from("targets:\n");
+    for (number, model) in ["meadow/quill-large", "meadow/quill-small", "quill-latest"].iter().enumerate() {
+        let mut script = String::new();
+        for (position, (case, expected)) in expected().into_iter().enumerate() {
+            for replicate in 1..=REPLICATES {
+                let mut answer = expected.clone();
+                let luck = (position as u64 * 7 + replicate * (number as u64 + 2)) % 5;
+                match luck {
+                    0 => answer["amount"] = json!(replicate),
+                    1 => answer["topics"] = Value::Null,
+                    _ => {}
+                }
+                let id = if replicate == 1 { case.clone() } else { format!("{case}#{replicate}") };
+                let text = if luck == 4 && number == 2 { "no JSON at all".to_owned() } else { answer.to_string() };
+                script.push_str(&format!("{}\n", json!({"id": id, "response": text})));
+            }
+        }
+        stage.workspace.write(&format!("script-{number}.jsonl"), script);
+        targets.push_str(&format!("  - name: t{number}\n    provider: mock\n    model: {model}\n    script: script-{number}.jsonl\n"));
+    }
+    stage.workspace.write("targets.yaml", targets);
+}
+
+#[test]
+fn a_checkout_and_a_commit_elsewhere_give_equal_bytes() {
+    let stage = Stage::new();
+    scripted(&stage);
+    let commit = stage.commit("main");
+    stage.evaluate(&["--output", "first", "-q", "--max-concurrency", "1"]).expect(0);
+
+    // Another machine: other clones, the default branch has moved on, the commit is named.
+    stage.push(|dir| std::fs::write(dir.join("components/grant-letter-extraction/prompt.md"), "broken\n").unwrap());
+    stage.clone_of(LIBRARY, "library-2", &["--depth=1"]);
+    stage.clone_of(DATASETS, "datasets-2", &[]);
+    let other = ["--library", "library-2", "--datasets", "datasets-2", "--state", "state-2"];
+    let api = stage.github.urls().api_url.clone();
+    let args = ["evaluate", "grant-letter-extraction", "--token-file", "token.txt", "--github-api-url", &api];
+    let more = ["--git-sha", &commit, "--output", "second", "-q", "--max-concurrency", "37"];
+    stage.workspace.run(&[&args[..], &other, &more].concat()).expect(0);
+
+    let (first, second) = (stage.workspace.read("first/leaderboard.json"), stage.workspace.read("second/leaderboard.json"));
+    assert_eq!(first, second);
+    let board: Value = serde_json::from_str(&first).unwrap();
+    let entries = board["entries"].as_array().unwrap();
+    assert_eq!(entries.len(), 3);
+    for entry in entries {
+        assert_eq!(entry["calls"]["attempted"], CASES * REPLICATES);
+        // The replicates really differ.
+        let alike = entry["reproducibility"]["score"].as_f64().unwrap();
+        assert!(alike < 1.0, "{}", entry["reproducibility"]);
+    }
+    assert!(entries[2]["calls"]["parse_error"].as_u64().unwrap() > 0, "{}", entries[2]["calls"]);
+}
+
+#[test]
+fn a_killed_evaluation_goes_on_and_pays_only_what_is_missing() {
+    let stage = Stage::new();
+    let llm = stage.gateway(&["--latency-ms", "10"]);
+    stage.evaluate(&["--output", "whole", "-q"]).expect(0);
+    assert_eq!(llm.counter("ok"), CALLS);
+
+    let in_flight = 8;
+    let args = stage.args(&["--batch-id", "killed", "--output", "out", "-q", "--max-concurrency", "8"]);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let mut paid = CALLS;
+    // In the first model, and in the last.
+    for until in [50, 290] {
+        let mut child = stage.workspace.command(&args).spawn().unwrap();
+        let start = Instant::now();
+        while llm.counter("ok") < CALLS + until {
+            assert!(start.elapsed() < Duration::from_mins(1), "it never came to that");
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it was killed");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        paid += in_flight;
+    }
+    // Somebody changes the library and the data sets meanwhile: what was begun goes on as it was.
+    stage.push(|dir| std::fs::write(dir.join(".evaluator/models.yaml"), "models:\n  - id: other\n").unwrap());
+    let library = stage.workspace.path("library");
+    super::stage::git(&library, &["pull", "--quiet", stage.github.git_dir(LIBRARY).to_str().unwrap(), "main"]);
+    let output = stage.evaluate(&["--batch-id", "killed", "--output", "out", "--max-concurrency", "8"]).expect(0);
+    assert_eq!(stage.workspace.read("out/leaderboard.json"), stage.workspace.read("whole/leaderboard.json"));
+    let asked = llm.counter("ok");
+    assert!(asked >= 2 * CALLS && asked <= paid + CALLS, "{asked} calls: {}", output.stderr);
+
+    // What is complete is not asked again, and the id is not for anything else.
+    stage.evaluate(&["--batch-id", "killed", "-q"]).expect(0);
+    assert_eq!(llm.counter("ok"), asked);
+    let output = stage.evaluate(&["--batch-id", "killed", "--replicates", "3", "-q"]).expect(3);
+    let commit = &stage.commit("main~1")[..7];
+    insta::assert_snapshot!(output.stderr.replace(commit, "<commit>"), @"");
+    assert_eq!(llm.counter("ok"), asked);
+}
+
+#[test]
+fn an_interrupted_evaluation_says_how_to_go_on() {
+    let stage = Stage::new();
+    let llm = stage.gateway(&["--latency-ms", "20"]);
+    let args = stage.args(&["--batch-id", "stopped", "--max-concurrency", "4"]);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let child = stage.workspace.command(&args).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let start = Instant::now();
+    while llm.counter("ok") < 20 {
+        assert!(start.elapsed() < Duration::from_mins(1), "it never came to that");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    let error = said.split("error: ").last().unwrap();
+    insta::assert_snapshot!(error, @"");
+}

@@ -1,0 +1,104 @@
+//! What is wrong is told before anything is paid for.
+
+use super::stage::{SKILL, Stage};
+use crate::support::MockLlm;
+
+#[test]
+fn a_leaderboard_that_was_edited_or_is_newer_is_refused_before_the_first_call() {
+    let stage = Stage::new();
+    let llm = stage.gateway(&[]);
+    for text in ["{\"schema_version\": 1,\n \"entries\": []}\n", "{\"schema_version\": 99, \"entries\": []}\n", "<<<<<<< ours\n"] {
+        stage.push(|dir| std::fs::write(dir.join("leaderboard.json"), text).unwrap());
+        let output = stage.evaluate(&["-q", "--open-pr"]).expect(3);
+        assert!(output.stderr.starts_with("error: `leaderboard.json` on `main` of the library"), "{}", output.stderr);
+    }
+    assert_eq!(llm.counter("requests"), 0);
+    assert!(stage.github.pulls().is_empty());
+}
+
+#[test]
+fn names_and_numbers_are_checked_by_the_command_line() {
+    let stage = Stage::new();
+    let llm = stage.gateway(&[]);
+    for args in [
+        &["evaluate", "../x"][..],
+        &["evaluate", SKILL, "--replicates", "0"],
+        &["evaluate", SKILL, "--replicates=-1"],
+        &["evaluate", SKILL, "--replicates", "1000000000"],
+        &["evaluate", SKILL, "--git-sha=--upload-pack=x"],
+        &["evaluate", SKILL, "--git-sha", "main"],
+        &["evaluate", SKILL, "--commit-as", "x\n<y>"],
+        &["evaluate", SKILL, "--label", "x"],
+        &["evaluate", SKILL, "--repo", "x", "--open-pr", "--token-file", "token.txt"],
+    ] {
+        stage.workspace.run(args).expect(2);
+    }
+    assert_eq!(llm.counter("requests"), 0);
+}
+
+#[test]
+fn a_list_of_models_that_names_a_server_is_refused() {
+    let stage = Stage::new();
+    let llm = stage.gateway(&[]);
+    let models = "models:\n  - id: meadow/quill-large\n    base_url: https://evil.example/v1\n";
+    stage.push(|dir| std::fs::write(dir.join(".evaluator/models.yaml"), models).unwrap());
+    let output = stage.evaluate(&["-q"]).expect(3);
+    insta::assert_snapshot!(output.stderr, @"");
+    stage.push(|dir| std::fs::remove_file(dir.join(".evaluator/models.yaml")).unwrap());
+    let output = stage.evaluate(&["-q"]).expect(3);
+    insta::assert_snapshot!(output.stderr, @r"
+    error: there is no `.evaluator/models.yaml` on `main` of the library
+
+    hint: it lists the models: `models:`, then `- id: <name>` for each
+    ");
+    assert_eq!(llm.counter("requests"), 0);
+}
+
+#[test]
+fn a_gateway_that_cannot_be_asked_or_has_none_of_the_models_is_told() {
+    let stage = Stage::new();
+    let llm = stage.gateway(&[]);
+    // An expired key, in the gateway's own shape.
+    let other = MockLlm::start(&["--mindrouter", "--require-key", "another", "--model", "x"]);
+    stage.targets(&other, "");
+    let output = stage.evaluate(&["-q"]).expect(1);
+    let said = output.stderr.replace(&other.base_url(), "<base>");
+    insta::assert_snapshot!(said, @"");
+    let other = MockLlm::start(&["--mindrouter", "--model", "x"]);
+    stage.targets(&other, "");
+    let output = stage.evaluate(&["-q"]).expect(1);
+    insta::assert_snapshot!(output.stderr, @"");
+    assert_eq!((llm.counter("requests"), other.counter("requests")), (0, 0));
+}
+
+#[test]
+fn a_model_that_always_fails_is_the_end_of_it_and_the_rest_is_kept() {
+    let stage = Stage::new();
+    let llm = stage.gateway(&[]);
+    let refusal = r#"{"model":"quill-latest","status":500,"content":"backend is gone"}"#;
+    let answers = stage.workspace.read("answers.jsonl");
+    stage.workspace.write("answers.jsonl", format!("{refusal}\n{answers}"));
+    let file = stage.workspace.path("answers.jsonl");
+    let models = ["--model=meadow/quill-large", "--model=meadow/quill-small", "--model=quill-latest"];
+    let broken = MockLlm::start(&[&models[..], &["--mindrouter", "--answers", file.to_str().unwrap()]].concat());
+    stage.targets(&broken, "    max_retries: 1\n");
+    let output = stage.evaluate(&["--replicates", "1", "--batch-id", "b", "-q", "--open-pr"]).expect(1);
+    insta::assert_snapshot!(output.stderr, @"");
+    assert!(stage.github.pushes().is_empty());
+    // The backend is back: only its answers are missing.
+    let back = MockLlm::start(&[&models[..], &["--mindrouter"]].concat());
+    stage.targets(&back, "");
+    stage.evaluate(&["--replicates", "1", "--batch-id", "b", "-q"]).expect(0);
+    assert_eq!((back.counter("ok"), llm.counter("ok")), (12, 0));
+}
+
+#[test]
+fn a_skill_without_a_case_that_can_be_run_is_told() {
+    let stage = Stage::new();
+    let llm = stage.gateway(&[]);
+    let api = stage.github.urls().api_url.clone();
+    let args = ["evaluate", "call-checklist", "--library", "library", "--token-file", "token.txt", "--github-api-url", &api, "-q"];
+    let output = stage.workspace.run(&args).expect(3);
+    insta::assert_snapshot!(output.stderr, @"");
+    assert_eq!(llm.counter("requests"), 0);
+}

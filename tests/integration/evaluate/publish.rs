@@ -1,0 +1,154 @@
+//! From entries to a pull request.
+
+use super::stage::{LIBRARY, Stage, TOKEN, git};
+use crate::support::github::{TokenKind, What, Wrong};
+
+const QUICK: [&str; 4] = ["--replicates", "1", "-q", "--open-pr"];
+
+#[test]
+fn the_results_come_as_a_pull_request_that_merges_cleanly() {
+    let stage = Stage::new();
+    let _llm = stage.gateway(&[]);
+    let evaluated = stage.commit("main");
+    // The default branch moves on while the evaluation runs on what was checked out.
+    stage.push(|dir| std::fs::write(dir.join("README.md"), "moved on\n").unwrap());
+    let main = stage.commit("main");
+    let more = ["--label", "evaluation", "--auto-merge", "--commit-as", "Eval Bot <bot@example.org>", "--format", "json"];
+    let output = stage.evaluate(&[&QUICK[..], &more].concat()).expect(0);
+    let result: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+
+    let [pull] = &stage.github.pulls()[..] else { panic!("one pull request") };
+    assert_eq!(result["pull_request_url"].as_str().unwrap(), format!("{}/{LIBRARY}/pull/1001", stage.github.urls().server_url));
+    assert_eq!(result["branch"], pull.head);
+    let (name, time) = pull.head.rsplit_once('-').unwrap();
+    assert_eq!(name, format!("eval-results/grant-letter-extraction-{}", &evaluated[..7]));
+    assert!(time.len() == 16 && time.ends_with('Z') && time.contains('T'), "{time}");
+    assert_eq!((pull.base.as_str(), pull.labels.as_slice()), ("main", &["evaluation".to_owned()][..]));
+    assert_eq!(pull.auto_merge.as_deref(), Some("squash"));
+    assert_eq!(pull.title, format!("Evaluate grant-letter-extraction 1.2.0 at {}", &evaluated[..7]));
+
+    // On top of what the default branch is now, one commit, one file, by the bot.
+    let branch = pull.head.as_str();
+    assert_eq!(stage.github.git(LIBRARY, &["rev-parse", &format!("{branch}^")]), main);
+    let changed = stage.github.git(LIBRARY, &["diff", "--name-status", "main", branch]);
+    assert_eq!(changed, "A\tleaderboard.json");
+    let who = stage.github.git(LIBRARY, &["log", "-1", "--format=%an <%ae> %cn <%ce>", branch]);
+    assert_eq!(who, "Eval Bot <bot@example.org> Eval Bot <bot@example.org>");
+    let merged = stage.github.git(LIBRARY, &["merge-tree", "--write-tree", "main", branch]);
+    assert_eq!(merged.lines().count(), 1, "{merged}");
+    assert_eq!(stage.commit("main"), main, "the default branch is not pushed to");
+
+    // The clone has no new branch, and the body is for people.
+    let branches = git(&stage.workspace.path("library"), &["for-each-ref", "--format=%(refname)", "refs/heads"]);
+    assert_eq!(branches, "refs/heads/main");
+    let body = pull.body.replace(&evaluated, "<commit>").replace(&main, "<main>");
+    let data = stage.github.git(super::stage::DATASETS, &["rev-parse", "main"]);
+    insta::assert_snapshot!(body.replace(&data, "<data>"), @"");
+}
+
+#[test]
+fn the_next_evaluation_tells_what_changed_and_the_same_one_changes_nothing() {
+    let stage = Stage::new();
+    let _llm = stage.gateway(&[]);
+    stage.evaluate(&QUICK).expect(0);
+    let first = stage.github.pulls()[0].head.clone();
+    stage.github.git(LIBRARY, &["update-ref", "refs/heads/main", &first]);
+
+    // The same again: other branches have the same bytes, so there is nothing to open.
+    let before = stage.github.pulls().len();
+    let output = stage.evaluate(&["--replicates", "1", "--open-pr", "--git-sha", &stage.commit("main~1")]).expect(0);
+    assert!(output.stderr.contains("the leaderboard has the same entries already"), "{}", output.stderr);
+    assert_eq!(stage.github.pulls().len(), before);
+
+    let prompt = "components/grant-letter-extraction/prompt.md";
+    stage.push(|dir| {
+        let text = std::fs::read_to_string(dir.join(prompt)).unwrap();
+        assert!(text.contains("1.2.0"));
+        std::fs::write(dir.join(prompt), text.replace("1.2.0", "1.3.0")).unwrap();
+    });
+    let library = stage.workspace.path("library");
+    std::fs::remove_dir_all(&library).unwrap();
+    stage.clone_of(LIBRARY, "library", &[]);
+    let output = stage.evaluate(&QUICK).expect(0);
+    let change = format!("+0.0 points against 1.2.0 ({})", &stage.commit("main~2")[..7]);
+    assert!(output.stdout.contains(&change), "{}", output.stdout);
+    assert!(stage.github.pulls()[1].body.contains(&change), "{}", stage.github.pulls()[1].body);
+    // Entries of the other commit stay.
+    let board: serde_json::Value = serde_json::from_str(&stage.file(&stage.github.pulls()[1].head, "leaderboard.json")).unwrap();
+    assert_eq!(board["entries"].as_array().unwrap().len(), 6);
+}
+
+#[test]
+fn a_job_that_may_not_open_pull_requests_leaves_the_branch_and_says_so() {
+    let stage = Stage::new();
+    let _llm = stage.gateway(&[]);
+    stage.token("ghs_job", TokenKind::Job, &[("contents", "write"), ("pull_requests", "write")]);
+    stage.workspace.write("token.txt", "ghs_job");
+    let body = r#"{"message":"GitHub Actions is not permitted to create or approve pull requests.","documentation_url":"https://docs.github.com/rest","status":"403"}"#;
+    stage.github.fault(What::Answer {
+        route: "POST /repos/{owner}/{repo}/pulls".to_owned(),
+        after: false,
+        answer: Wrong::Status { status: 403, body: body.to_owned(), headers: std::collections::BTreeMap::new() },
+    });
+    let output = stage.evaluate(&["--replicates", "1", "--open-pr"]).expect(1);
+    let [push] = &stage.github.pushes()[..] else { panic!("one push") };
+    let branch = push.reference.strip_prefix("refs/heads/").unwrap();
+    let server = &stage.github.urls().server_url;
+    let warning = output.stderr.split("warning: ").last().unwrap().replace(branch, "<branch>").replace(server, "<server>");
+    insta::assert_snapshot!(warning, @"");
+    assert!(output.stdout.contains("meadow/quill-large"), "the entries are shown: {}", output.stdout);
+
+    // When it may, the pull request starts no checks, which is told too.
+    let output = stage.evaluate(&["--replicates", "1", "--open-pr"]).expect(0);
+    assert!(output.stderr.contains("GitHub starts no workflow for it"), "{}", output.stderr);
+}
+
+#[test]
+fn nothing_is_lost_when_nothing_can_be_pushed() {
+    let stage = Stage::new();
+    let llm = stage.gateway(&[]);
+    stage.token("github_pat_reader", TokenKind::Personal, &[("contents", "read"), ("pull_requests", "write")]);
+    stage.workspace.write("token.txt", "github_pat_reader");
+    let output = stage.evaluate(&["--replicates", "1", "--open-pr", "--batch-id", "b1", "--output", "out", "-q"]).expect(1);
+    let server = &stage.github.urls().server_url;
+    insta::assert_snapshot!(output.stderr.replace(server, "<server>"), @"");
+    assert!(stage.github.pulls().is_empty());
+    let kept: serde_json::Value =
+        serde_json::from_str(&stage.workspace.read(".run-evals/evaluate/evaluations/b1.entries.json")).unwrap();
+    let out: serde_json::Value = serde_json::from_str(&stage.workspace.read("out/leaderboard.json")).unwrap();
+    assert_eq!((kept.as_array().unwrap().len(), out["entries"].as_array().unwrap().len()), (3, 3));
+    // With a token that may, the same id publishes what is there, and nothing is asked again.
+    let asked = llm.counter("ok");
+    stage.workspace.write("token.txt", TOKEN);
+    stage.evaluate(&["--replicates", "1", "--open-pr", "--batch-id", "b1", "-q"]).expect(0);
+    assert_eq!((stage.github.pulls().len(), llm.counter("ok")), (1, asked));
+}
+
+#[test]
+fn an_answer_that_was_lost_opens_no_second_pull_request() {
+    let stage = Stage::new();
+    let _llm = stage.gateway(&[]);
+    stage.github.fault(What::Answer { route: "POST /repos/{owner}/{repo}/pulls".to_owned(), after: true, answer: Wrong::Dropped });
+    stage.evaluate(&QUICK).expect(0);
+    assert_eq!(stage.github.pulls().len(), 1);
+}
+
+#[test]
+fn what_only_half_works_is_told() {
+    let stage = Stage::new();
+    let _llm = stage.gateway(&[]);
+    stage.github.fault(What::Answer {
+        route: "POST /repos/{owner}/{repo}/issues/{issue_number}/labels".to_owned(),
+        after: false,
+        answer: Wrong::Status {
+            status: 403,
+            body: r#"{"message":"Resource not accessible by personal access token","status":"403"}"#.to_owned(),
+            headers: std::collections::BTreeMap::new(),
+        },
+    });
+    let output = stage.evaluate(&["--replicates", "1", "--open-pr", "--label", "x"]).expect(0);
+    assert!(output.stderr.contains("warning: cannot label pull request 1001 of `meadow/skills`: GitHub answered 403"), "{}", output.stderr);
+    stage.github.fault(What::Ruleset { branch: "eval-results/".to_owned(), rule: "Cannot create ref".to_owned() });
+    let output = stage.evaluate(&["--replicates", "1", "--open-pr", "-q"]).expect(1);
+    assert!(output.stderr.contains("Cannot create ref") && output.stderr.contains("nothing is lost"), "{}", output.stderr);
+}

@@ -1,0 +1,220 @@
+//! A library and its data sets on a simulated GitHub, clones of both, and a gateway with models.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::github::{MockGithub, NewRepo, NewToken, TokenKind};
+use crate::support::{MockLlm, Output, Workspace};
+
+pub(crate) const LIBRARY: &str = "meadow/skills";
+pub(crate) const DATASETS: &str = "meadow/evaluation-data-sets";
+pub(crate) const SKILL: &str = "grant-letter-extraction";
+/// Twelve cases.
+pub(crate) const CASES: u64 = 12;
+/// The token of a bot that may do all that it takes.
+pub(crate) const TOKEN: &str = "github_pat_evaluator";
+/// The key of the gateway.
+pub(crate) const KEY: &str = "mr2_key_of_the_gateway";
+
+pub(crate) struct Stage {
+    pub(crate) workspace: Workspace,
+    pub(crate) github: MockGithub,
+}
+
+impl Stage {
+    /// Both repositories with the fixtures, clones of them in `library` and `datasets`, and a token in `token.txt`.
+    pub(crate) fn new() -> Self {
+        let github = MockGithub::start();
+        let workspace = Workspace::new().env("MINDROUTER_KEY", KEY);
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/skills");
+        for (repo, name) in [(LIBRARY, "library"), (DATASETS, "datasets")] {
+            github.repo(&NewRepo {
+                full_name: repo.to_owned(),
+                private: true,
+                allow_auto_merge: true,
+                ..NewRepo::default()
+            });
+            let seed = workspace.path(&format!("seed-{name}"));
+            copy(&fixtures.join(name), &seed);
+            git(&seed, &["init", "--quiet", "--initial-branch=main", "."]);
+            commit_all(&seed, "Begin");
+            git(&seed, &["push", "--quiet", github.git_dir(repo).to_str().unwrap(), "main"]);
+            std::fs::remove_dir_all(&seed).unwrap();
+        }
+        let stage = Self { workspace, github };
+        stage.token(TOKEN, TokenKind::Personal, &[("contents", "write"), ("pull_requests", "write")]);
+        stage.workspace.write("token.txt", TOKEN);
+        stage.clone_of(LIBRARY, "library", &[]);
+        stage.clone_of(DATASETS, "datasets", &[]);
+        stage
+    }
+
+    /// A token that may do this in the library, and read the data sets.
+    pub(crate) fn token(&self, text: &str, kind: TokenKind, grants: &[(&str, &str)]) {
+        let map = |grants: &[(&str, &str)]| -> BTreeMap<String, String> {
+            grants.iter().map(|(name, access)| ((*name).to_owned(), (*access).to_owned())).collect()
+        };
+        let login = if kind == TokenKind::Job { "github-actions[bot]" } else { "eval-bot" };
+        self.github.new_token(&NewToken {
+            token: text.to_owned(),
+            login: login.to_owned(),
+            kind,
+            grants: BTreeMap::from([
+                (LIBRARY.to_owned(), map(grants)),
+                (DATASETS.to_owned(), map(&[("contents", "read")])),
+            ]),
+        });
+    }
+
+    /// A clone in a directory, whose `origin` is the simulated GitHub.
+    pub(crate) fn clone_of(&self, repo: &str, to: &str, options: &[&str]) -> PathBuf {
+        let path = self.workspace.path(to);
+        let from = format!("file://{}", self.github.git_dir(repo).display());
+        let args = [&["clone", "--quiet"], options, &[&from, path.to_str().unwrap()]].concat();
+        git(self.workspace.root(), &args);
+        let url = format!("{}/{repo}.git", self.github.urls().server_url);
+        git(&path, &["remote", "set-url", "origin", &url]);
+        path
+    }
+
+    /// Changes files of the library's default branch, as somebody else would; gives the commit.
+    pub(crate) fn push(&self, change: impl FnOnce(&Path)) -> String {
+        self.push_to("main", &[], change)
+    }
+
+    pub(crate) fn push_to(&self, branch: &str, options: &[&str], change: impl FnOnce(&Path)) -> String {
+        let dir = self.clone_of(LIBRARY, "elsewhere", &[]);
+        git(&dir, &["checkout", "--quiet", "-B", branch]);
+        change(&dir);
+        commit_all(&dir, "Change");
+        let bare = self.github.git_dir(LIBRARY);
+        let args = [&["push", "--quiet"], options, &[bare.to_str().unwrap(), branch]].concat();
+        git(&dir, &args);
+        let commit = git(&dir, &["rev-parse", "HEAD"]);
+        std::fs::remove_dir_all(&dir).unwrap();
+        commit
+    }
+
+    /// A gateway with two models and an alias, whose answers are right but for what each of them is wont to get wrong.
+    pub(crate) fn gateway(&self, options: &[&str]) -> MockLlm {
+        self.workspace.write("answers.jsonl", answers());
+        let file = self.workspace.path("answers.jsonl");
+        let models = [
+            "--model=meadow/quill-large",
+            "--model=meadow/quill-small",
+            "--model=quill-latest=meadow/quill-large-2026-10",
+        ];
+        let more = ["--answers", file.to_str().unwrap(), "--mindrouter", "--require-key", KEY];
+        let llm = MockLlm::start(&[&models[..], &more, options].concat());
+        self.targets(&llm, "");
+        llm
+    }
+
+    /// The operator's targets, with further lines of the gateway.
+    pub(crate) fn targets(&self, llm: &MockLlm, more: &str) {
+        let text = format!(
+            "targets:\n  - name: mindrouter\n    provider: openai-compatible\n    base_url: {}\n    \
+             model: meadow/quill-large\n    api_key: ${{{{ MINDROUTER_KEY }}}}\n    retry_initial_delay_ms: 10\n    retry_max_delay_ms: 50\n{more}",
+            llm.base_url()
+        );
+        self.workspace.write("targets.yaml", text);
+    }
+
+    /// `evaluate` with the clones, the token and this GitHub.
+    pub(crate) fn evaluate(&self, more: &[&str]) -> Output {
+        self.workspace.run(&self.args(more).iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    pub(crate) fn args(&self, more: &[&str]) -> Vec<String> {
+        let api = self.github.urls().api_url.clone();
+        let args = [
+            "evaluate", SKILL, "--library", "library", "--datasets", "datasets", "--token-file", "token.txt",
+            "--github-api-url", &api,
+        ];
+        args.iter().chain(more).map(|arg| (*arg).to_owned()).collect()
+    }
+
+    /// The commit of a branch of the library.
+    pub(crate) fn commit(&self, branch: &str) -> String {
+        self.github.git(LIBRARY, &["rev-parse", branch])
+    }
+
+    /// A file on a branch of the library.
+    pub(crate) fn file(&self, branch: &str, path: &str) -> String {
+        self.github.git(LIBRARY, &["show", &format!("{branch}:{path}")])
+    }
+}
+
+/// Lines for `--answers`: the expected answers, each with the mistakes of its model.
+fn answers() -> String {
+    let mut lines = String::new();
+    for (case, expected) in expected() {
+        for (number, model) in ["meadow/quill-large", "meadow/quill-small", "quill-latest"].iter().enumerate() {
+            let mut answer = expected.clone();
+            if number == 1 {
+                answer["kind"] = Value::from("something else");
+            }
+            if number == 2 && case.len() % 2 == 0 {
+                answer["people"] = json!([]);
+            }
+            let line = json!({
+                "model": model,
+                "contains": expected["grant_number"],
+                "content": serde_json::to_string_pretty(&answer).unwrap(),
+            });
+            lines.push_str(&format!("{line}\n"));
+        }
+    }
+    lines
+}
+
+/// The cases, and what is expected of each.
+pub(crate) fn expected() -> Vec<(String, Value)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let cases = root.join(format!("fixtures/skills/library/components/{SKILL}/evals/cases"));
+    let mut all: Vec<(String, Value)> = std::fs::read_dir(cases)
+        .unwrap()
+        .map(|case| {
+            let case = case.unwrap();
+            let text = std::fs::read_to_string(case.path().join("expected.json")).unwrap();
+            (case.file_name().into_string().unwrap(), serde_json::from_str(&text).unwrap())
+        })
+        .collect();
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    assert_eq!(all.len() as u64, CASES);
+    all
+}
+
+pub(crate) fn git(dir: &Path, args: &[&str]) -> String {
+    let identity = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.com", "-c", "commit.gpgsign=false"];
+    let output = Command::new("git")
+        .current_dir(dir)
+        .args(identity)
+        .args(args)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+}
+
+pub(crate) fn commit_all(dir: &Path, message: &str) {
+    git(dir, &["add", "--all", "."]);
+    git(dir, &["commit", "--quiet", "--allow-empty", "-m", message]);
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in walkdir::WalkDir::new(from) {
+        let entry = entry.unwrap();
+        let path = to.join(entry.path().strip_prefix(from).unwrap());
+        if entry.file_type().is_dir() {
+            std::fs::create_dir_all(path).unwrap();
+        } else {
+            std::fs::copy(entry.path(), path).unwrap();
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What an operator sees: what is wrong is told before the port opens.
+
+use super::service::{OURS, Service, bare_args, bare_workspace, write_tokens};
+use crate::support::Workspace;
+
+/// How a start fails: the exit code, and the message.
+fn refused(workspace: &Workspace, more: &[&str]) -> String {
+    let output = workspace.run(&bare_args(more));
+    assert_eq!(output.stdout, "");
+    let dir = workspace.root().to_str().unwrap().to_owned();
+    format!("exit {}\n{}", output.code.unwrap(), output.stderr.replace(&dir, "[dir]"))
+}
+
+#[test]
+fn tokens_must_be_there_secret_and_long() {
+    let workspace = bare_workspace();
+    let missing = refused(&workspace, &[]);
+    write_tokens(&workspace, "# none yet\n\n");
+    let empty = refused(&workspace, &[]);
+    write_tokens(&workspace, "secret");
+    let short = refused(&workspace, &[]);
+    write_tokens(&workspace, &format!("{OURS}\n").repeat(9));
+    let many = refused(&workspace, &[]);
+    workspace.write("open", OURS);
+    std::fs::set_permissions(workspace.path("open"), std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let open = refused(&workspace, &["--auth-token-file", "open"]);
+    let none = workspace.run(&["serve", "--library", "library", "--no-publish"]).expect(3).stderr;
+    insta::assert_snapshot!([missing, empty, short, many, open, none].join("---\n"), @r#"
+    exit 3
+    error: cannot read the tokens in `tokens`: No such file or directory (os error 2)
+
+    hint: `--auth-token-file` names a file with one token a line; make one with `openssl rand -hex 32`
+    ---
+    exit 3
+    error: no token in `tokens`
+
+    hint: make one with `openssl rand -hex 32`
+    ---
+    exit 3
+    error: token 1 in `tokens` has 6 characters, at least 32 are needed
+
+    hint: make one with `openssl rand -hex 32`
+    ---
+    exit 3
+    error: 9 tokens, at most 8 are taken
+
+    hint: two are enough to replace one by the other
+    ---
+    exit 3
+    error: `open` is open to others (mode 0644): its tokens are no secret
+
+    hint: chmod 600 open, and put a new token into it
+    ---
+    error: no token that callers could show
+
+    hint: name a file with `--auth-token-file`, or set `RUN_EVALS_SERVE_TOKEN`; make one with `openssl rand -hex 32`
+    "#);
+}
+
+#[test]
+fn a_plain_port_that_others_reach_is_refused() {
+    let workspace = bare_workspace();
+    write_tokens(&workspace, OURS);
+    let all = ["0.0.0.0:0", "[::]:0", "192.0.2.1:8443"].map(|address| refused(&workspace, &["--listen", address]));
+    insta::assert_snapshot!(all.join("---\n"), @"");
+    let service = Service::bare(&workspace, &["--listen", "0.0.0.0:0", "--behind-proxy"]);
+    assert!(service.stderr().starts_with("listening on http://0.0.0.0:"), "{}", service.stderr());
+}
+
+#[test]
+fn what_it_needs_is_asked_for_before_the_port_opens() {
+    let workspace = bare_workspace();
+    write_tokens(&workspace, OURS);
+    workspace.write("empty/x", "");
+    workspace.write("networks", "10.0.0.0/8\n10.1.2.3/8\n");
+    workspace.write("cert.pem", "nonsense");
+    workspace.write("state-file", "");
+    let told = [
+        refused(&workspace, &["--library", "empty"]),
+        refused(&workspace, &["--targets", "nowhere.yaml"]),
+        refused(&workspace, &["--allow-from", "nowhere"]),
+        refused(&workspace, &["--allow-from", "networks"]),
+        refused(&workspace, &["--tls-cert", "cert.pem", "--tls-key", "nowhere.pem"]),
+        refused(&workspace, &["--repo", "nonsense"]),
+        refused(&workspace, &["--log-dir", "state-file/log"]),
+        workspace.run(&["serve", "--auth-token-file", "tokens"]).expect(2).stderr,
+    ];
+    insta::assert_snapshot!(told.join("---\n"), @"");
+}
+
+#[test]
+fn one_state_is_for_one_service() {
+    let workspace = bare_workspace();
+    let service = Service::bare(&workspace, &[]);
+    insta::assert_snapshot!(refused(&workspace, &[]), @r#"
+    exit 6
+    error: another service uses `state`
+
+    hint: each service needs a `--state` of its own
+    "#);
+    drop(service);
+    // What was killed leaves nothing in the way.
+    drop(Service::bare(&workspace, &[]));
+}
+
+#[test]
+fn the_greeting_says_where_who_and_what_is_kept() {
+    let workspace = bare_workspace();
+    workspace.write("networks", "# the office\n10.20.0.0/16\n127.0.0.1\n");
+    let service = Service::bare(&workspace, &["--allow-from", "networks", "--keep-logs", "7"]);
+    super::service::wait_for(|| service.stderr().contains("log:"));
+    let told = service.stderr().replace(&service.address, "[address]");
+    insta::assert_snapshot!(told, @r#"
+    listening on http://[address]
+      access: 1 token, from 2 networks
+      log: state/log, kept 7 days
+    "#);
+}

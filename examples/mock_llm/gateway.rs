@@ -52,9 +52,11 @@ impl Gateway {
 
     /// Reads the answers from a JSONL file.
     pub(crate) fn read_answers(&mut self, path: &Path) -> Result<(), String> {
-        let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
-            let answer = serde_json::from_str(line).map_err(|error| format!("`{}`: {error}", path.display()))?;
+            let answer =
+                serde_json::from_str(line).map_err(|error| format!("`{}`: {error}", path.display()))?;
             self.answers.push(answer);
         }
         Ok(())

@@ -178,7 +178,9 @@ mod tests {
             let line = match word.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
                 "--limit-mode" => "--limit-mode fixed".to_owned(),
                 "--answers" => "--answers /dev/null".to_owned(),
-                "--help" | "--record" | "--exit-with-stdin" | "--mindrouter" => word.trim_matches(['`', '.', ',']).to_owned(),
+                "--help" | "--record" | "--exit-with-stdin" | "--mindrouter" => {
+                    word.trim_matches(['`', '.', ',']).to_owned()
+                }
                 name => format!("{name} 1"),
             };
             assert!(parse_line(&line).is_ok(), "{line}");

@@ -81,7 +81,11 @@ impl Display {
     }
 
     /// Shows how many of how many are done, and the state, until the work is done.
-    pub(super) async fn show<T>(&self, view: impl Fn() -> (u64, u64, String), work: impl Future<Output = T>) -> T {
+    pub(super) async fn show<T>(
+        &self,
+        view: impl Fn() -> (u64, u64, String),
+        work: impl Future<Output = T>,
+    ) -> T {
         if self.quiet {
             return work.await;
         }

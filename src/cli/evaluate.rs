@@ -13,8 +13,8 @@ use super::output::write_file;
 use super::{github, inputs, signals};
 use crate::config::{Env, Roots, TargetsFile};
 use crate::evaluate::{
-    self, Checkout, Evaluated, Order, Place, Progress, PublishOptions, Published, Source, Update, pull_request_body,
-    render_text,
+    self, Checkout, Evaluated, Order, Place, Progress, PublishOptions, Published, Source, Update,
+    pull_request_body, render_text,
 };
 use crate::github::Client;
 use crate::model::{BatchId, Digest, Exit, Failure, is_repository};
@@ -75,11 +75,8 @@ pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::R
         }
         _ => None,
     };
-    if let Some(published) = &published {
-        tell_published(published, display);
-    }
+    let unopened = published.as_ref().is_some_and(|published| tell_published(published, display));
     tell(&args, &evaluated, published.as_ref())?;
-    let unopened = published.is_some_and(|published| published.branch.is_some() && published.pull_request_url.is_none());
     Ok(match evaluated.calls.failed {
         _ if unopened => Exit::Failure,
         0 => Exit::Ok,
@@ -119,7 +116,8 @@ fn place(
     })?;
     let source = |dir: &Path| Source { dir: dir.to_path_buf(), update: Update::Leave };
     let display = display.clone();
-    std::fs::create_dir_all(&args.state).with_context(|| format!("cannot make `{}`", args.state.display()))?;
+    std::fs::create_dir_all(&args.state)
+        .with_context(|| format!("cannot make `{}`", args.state.display()))?;
     let ignore = args.state.join(".gitignore");
     if !ignore.exists() {
         std::fs::write(&ignore, "*\n").with_context(|| format!("cannot write `{}`", ignore.display()))?;
@@ -177,7 +175,11 @@ fn default_id(checkout: &Checkout) -> anyhow::Result<BatchId> {
 fn resumable(failure: evaluate::Failure, id: &BatchId) -> Failure {
     let stopped = failure.is_stopped();
     let failure = Failure::from(failure);
-    if stopped { failure.hint(format!("add `--batch-id {id}` to the same command to go on")) } else { failure }
+    if stopped {
+        failure.hint(format!("add `--batch-id {id}` to the same command to go on"))
+    } else {
+        failure
+    }
 }
 
 fn publish_options(args: &PublishArgs, env: &Env) -> PublishOptions {
@@ -204,13 +206,20 @@ fn write_files(dir: &Path, evaluated: &Evaluated) -> anyhow::Result<()> {
     write_file(&dir.join("responses.jsonl"), &evaluated.responses)
 }
 
-fn tell_published(published: &Published, display: &Display) {
-    display.warnings(&published.warnings);
+/// Tells where the results are. Whether there is no pull request although there should be.
+fn tell_published(published: &Published, display: &Display) -> bool {
     match (&published.pull_request_url, &published.branch) {
         (Some(url), _) => display.note(&format!("pull request: {}", crate::model::printable(url))),
-        (None, Some(branch)) => display.note(&format!("the results are on the branch `{branch}`")),
-        (None, None) => display.note("the leaderboard has the same entries already: there is nothing to change"),
+        (None, Some(_)) => {
+            published.warnings.iter().for_each(|warning| display::error(warning));
+            return true;
+        }
+        (None, None) => {
+            display.note("the leaderboard has the same entries already: there is nothing to change")
+        }
     }
+    display.warnings(&published.warnings);
+    false
 }
 
 fn tell(args: &EvaluateArgs, evaluated: &Evaluated, published: Option<&Published>) -> anyhow::Result<()> {
@@ -221,9 +230,8 @@ fn tell(args: &EvaluateArgs, evaluated: &Evaluated, published: Option<&Published
         }
         Format::Text => display::stdout(&render_text(evaluated))?,
     }
-    let (branch, url) = published.map_or((None, None), |published| {
-        (published.branch.clone(), published.pull_request_url.clone())
-    });
+    let (branch, url) = published
+        .map_or((None, None), |published| (published.branch.clone(), published.pull_request_url.clone()));
     actions::outputs(&[
         ("batch-id", evaluated.id.to_string()),
         ("results-branch", branch.unwrap_or_default()),

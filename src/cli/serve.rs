@@ -60,16 +60,15 @@ fn greeting(url: &str, app: &serve::App, log: &LogTo) -> String {
     let counted = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     let mut text = format!("listening on {url}\n  access: {}", counted(app.tokens.count(), "token"));
     match app.allowed.count() {
-        Some(count) => text.push_str(&format!(", from {}", counted(count, "network"))),
+        Some(count) => text = format!("{text}, from {}", counted(count, "network")),
         None => text.push_str(", from anywhere"),
     }
     match log {
         LogTo::Files { dir, keep_days } => {
-            text.push_str(&format!("\n  log: {}, kept {}", dir.display(), counted(*keep_days as usize, "day")));
+            format!("{text}\n  log: {}, kept {}", dir.display(), counted(*keep_days as usize, "day"))
         }
-        LogTo::Stderr => {}
+        LogTo::Stderr => text,
     }
-    text
 }
 
 /// How evaluations are made. What is wrong with that is told now, not at the first order.

@@ -62,7 +62,8 @@ pub(super) async fn find(
             match has(target, listed.as_deref(), &settings.id) {
                 Has::Yes(alias_target) => *found = Some(served(target, settings, alias_target)),
                 Has::NotAllowed => {
-                    *held_back = Some(format!("target `{}` lists it, but its `allow_models` does not", target.name));
+                    *held_back =
+                        Some(format!("target `{}` lists it, but its `allow_models` does not", target.name));
                 }
                 Has::No => {}
             }
@@ -80,8 +81,10 @@ pub(super) async fn find(
         }
     }
     if all.is_empty() {
-        let names: Vec<String> = missing.iter().map(|model| format!("`{}`", printable(&model.model))).collect();
-        let message = format!("none of the models is served: {}; {nowhere}", names.join(", "));
+        let names: Vec<String> =
+            missing.iter().map(|model| format!("`{}`", printable(&model.model))).collect();
+        let message =
+            format!("none of the models is served: {} (asked: {})", names.join(", "), asked.join(", "));
         return Err(model::Failure::new(model::Exit::Failure, message)
             .hint("model names must be spelled as `GET /v1/models` of the server lists them; `--target` names other targets")
             .into());
@@ -138,20 +141,30 @@ fn targets(place: &Place, file: &TargetsFile, env: &Env) -> Result<Vec<RunnerTar
                 }
             }
             Ok(Target::Remote(target)) if named => {
-                let message = format!("target `{}` is a runner repository on GitHub, not a server with models", target.name);
-                return Err(model::Failure::config(message).hint("name a target with a model behind it").into());
+                let message = format!(
+                    "target `{}` is a runner repository on GitHub, not a server with models",
+                    target.name
+                );
+                return Err(model::Failure::config(message)
+                    .hint("name a target with a model behind it")
+                    .into());
             }
             Ok(Target::Remote(_)) => {}
             Err(failure) if named => return Err(failure.into()),
             Err(failure) => {
                 let why = failure.to_string();
-                left_out.push(format!("target `{name}` is left out: {}", why.lines().next().unwrap_or_default()));
+                left_out
+                    .push(format!("target `{name}` is left out: {}", why.lines().next().unwrap_or_default()));
             }
         }
     }
     if targets.is_empty() {
         let message = format!("no target in `{}` can serve a model", place.targets.display());
-        let why = if left_out.is_empty() { "add one with `provider: openai-compatible`".to_owned() } else { left_out.join("; ") };
+        let why = if left_out.is_empty() {
+            "add one with `provider: openai-compatible`".to_owned()
+        } else {
+            left_out.join("; ")
+        };
         return Err(model::Failure::config(message).hint(why).into());
     }
     left_out.iter().for_each(|told| place.say(told));

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::run::Evaluated;
+use super::evaluated::Evaluated;
 use crate::leaderboard;
-use crate::model::{CommitSha, Entry, Ratio, printable};
+use crate::model::{CommitSha, Entry, Ratio, Replicates, printable};
 use crate::report::inert_markdown;
 
 /// How much of a stranger's text is repeated.
@@ -22,15 +22,19 @@ pub(super) fn pull_request_title(evaluated: &Evaluated) -> String {
 pub fn pull_request_body(evaluated: &Evaluated, run_url: Option<&str>) -> String {
     let Evaluated { skill, skill_version, replicates, pinned, .. } = evaluated;
     let mut out = format!(
-        "**{skill}** {} at `{}`, {} of {} cases, {replicates} replicates.\n\n",
+        "**{skill}** {} at `{}`, {} of {} cases, {}.\n\n",
         inert_markdown(skill_version, LONGEST),
         pinned.prompt_commit,
         evaluated.entries.first().map_or(0, |entry| entry.cases.run),
         evaluated.entries.first().map_or(0, |entry| entry.cases.total),
+        times(*replicates),
     );
-    out.push_str(&leaderboard::markdown(&evaluated.entries, &evaluated.absent(), &evaluated.leaderboard, &|commit| {
-        evaluated.rank(commit)
-    }));
+    out.push_str(&leaderboard::markdown(
+        &evaluated.entries,
+        &evaluated.absent(),
+        &evaluated.leaderboard,
+        &|commit| evaluated.rank(commit),
+    ));
     let mut list = |title: &str, items: Vec<String>| {
         if !items.is_empty() && out.len() < LONGEST_BODY {
             let _ = write!(out, "\n{title}\n\n");
@@ -44,7 +48,8 @@ pub fn pull_request_body(evaluated: &Evaluated, run_url: Option<&str>) -> String
     });
     list("Models that are not served here:", not_served.collect());
     list("To know:", evaluated.warnings.iter().map(|warning| inert_markdown(warning, LONGEST)).collect());
-    let data = pinned.dataset_commit.as_ref().map(|commit| format!(", data sets at `{commit}`")).unwrap_or_default();
+    let data =
+        pinned.dataset_commit.as_ref().map(|commit| format!(", data sets at `{commit}`")).unwrap_or_default();
     let _ = write!(out, "\nModels as of `{}`{data}.", pinned.models_commit);
     if let Some(url) = run_url {
         let _ = write!(out, " [Workflow run]({}).", printable(url));
@@ -76,7 +81,7 @@ pub fn render_text(evaluated: &Evaluated) -> String {
     }
     let Evaluated { skill, skill_version, replicates, pinned, .. } = evaluated;
     let commit = pinned.prompt_commit.short();
-    let mut out = format!("{skill} {} at {commit}, {replicates} replicates\n\n", printable(skill_version));
+    let mut out = format!("{skill} {} at {commit}, {}\n\n", printable(skill_version), times(*replicates));
     for row in &rows {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(widths) {
@@ -100,11 +105,21 @@ pub fn render_text(evaluated: &Evaluated) -> String {
 /// How an entry differs from the one before.
 fn change(evaluated: &Evaluated, entry: &Entry) -> String {
     let rank = |commit: &CommitSha| evaluated.rank(commit);
-    let Some(change) = leaderboard::previous(&evaluated.leaderboard, entry, &rank) else { return "new".to_owned() };
-    let against = format!("{} ({})", printable(&change.before.skill_version), change.before.prompt_commit.short());
+    let Some(change) = leaderboard::previous(&evaluated.leaderboard, entry, &rank) else {
+        return "new".to_owned();
+    };
+    let against =
+        format!("{} ({})", printable(&change.before.skill_version), change.before.prompt_commit.short());
     match change.accuracy {
         Some(points) => format!("{:+.1} points against {against}", f64::from(points) / 100.0),
         None => format!("not comparable with {against}"),
+    }
+}
+
+fn times(replicates: Replicates) -> String {
+    match replicates.get() {
+        1 => "1 replicate".to_owned(),
+        more => format!("{more} replicates"),
     }
 }
 

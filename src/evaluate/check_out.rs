@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use tempfile::TempDir;
+
 use super::clones::{Opened, commit_sha, open, origin_of};
 use super::export::export;
 use super::failure::{CheckoutError, CheckoutProblem};
@@ -122,6 +124,8 @@ struct Datasets {
     clone: Opened,
     commit: ObjectId,
     root: PathBuf,
+    /// Where they are, if that is only for now.
+    _apart: Option<TempDir>,
 }
 
 fn datasets_at(place: &Place, order: &Order, mut clone: Opened) -> Result<Datasets> {
@@ -129,18 +133,18 @@ fn datasets_at(place: &Place, order: &Order, mut clone: Opened) -> Result<Datase
     if let Some(wanted) = wanted {
         let commit = clone.commit(&wanted)?;
         if commit != clone.head {
-            let apart = place.state.join("worktrees").join("datasets");
-            check_out_apart(&clone.repository, &commit, &apart).map_err(|error| {
+            let apart = temporary(place, "datasets-")?;
+            check_out_apart(&clone.repository, &commit, apart.path()).map_err(|error| {
                 CheckoutError::of(CheckoutProblem::Pull, error.context("cannot check out the data sets"))
             })?;
-            return Ok(Datasets { clone, commit, root: apart });
+            return Ok(Datasets { clone, commit, root: apart.path().to_path_buf(), _apart: Some(apart) });
         }
     } else if place.datasets.as_ref().is_some_and(super::place::Source::is_kept) {
         clone.pull()?;
     }
     clone.must_be_clean(|_| false)?;
     let (commit, root) = (clone.head.clone(), clone.root.clone());
-    Ok(Datasets { clone, commit, root })
+    Ok(Datasets { clone, commit, root, _apart: None })
 }
 
 fn read_skill(
@@ -150,27 +154,25 @@ fn read_skill(
     commit: &ObjectId,
     datasets: Option<&Datasets>,
 ) -> Result<Skill> {
-    let pull = |error: std::io::Error| {
-        let error = anyhow::Error::new(error).context(format!("cannot write to `{}`", place.state.display()));
-        CheckoutError::of(CheckoutProblem::Pull, error)
-    };
-    std::fs::create_dir_all(&place.state).map_err(pull)?;
-    let folder = tempfile::Builder::new().prefix("library-").tempdir_in(&place.state).map_err(pull)?;
+    let folder = temporary(place, "library-")?;
     export(library, commit, &order.skill, folder.path())?;
     let root = datasets.map(|datasets| datasets.root.as_path());
-    let skill = Skill::read(folder.path(), &order.skill, root)
-        .map_err(|error| {
-            let is_unknown = matches!(error, SkillError::Unknown { .. });
-            let problem = if is_unknown { CheckoutProblem::UnknownSkill } else { CheckoutProblem::Invalid };
-            CheckoutError::of(problem, anyhow::Error::new(without(error.into(), folder.path())))
-        })?;
+    let skill = Skill::read(folder.path(), &order.skill, root).map_err(|error| {
+        let is_unknown = matches!(error, SkillError::Unknown { .. });
+        let problem = if is_unknown { CheckoutProblem::UnknownSkill } else { CheckoutProblem::Invalid };
+        CheckoutError::of(problem, anyhow::Error::new(without(error.into(), folder.path())))
+    })?;
     if let Some(Datasets { clone, commit, .. }) = datasets {
         for path in skill.cases.iter().filter_map(|case| case.dataset_file.as_deref()) {
             // The directory may have files that no commit has.
             let known = clone.repository.read_blob(&format!("{commit}:{path}"), |_, _| Ok(()));
             if known.map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error))?.is_none() {
-                let message = format!("`{path}` is not in the commit {} of the data sets", super::clones::short(commit));
-                return Err(CheckoutError::new(CheckoutProblem::Dirty, message).hint("commit the file, or take it away"));
+                let message = format!(
+                    "`{path}` is not in the commit {} of the data sets",
+                    super::clones::short(commit)
+                );
+                return Err(CheckoutError::new(CheckoutProblem::Dirty, message)
+                    .hint("commit the file, or take it away"));
             }
         }
     }
@@ -178,6 +180,16 @@ fn read_skill(
         place.say(warning);
     }
     Ok(skill)
+}
+
+/// A directory that goes when it is read.
+fn temporary(place: &Place, prefix: &str) -> Result<TempDir> {
+    let made = std::fs::create_dir_all(&place.state)
+        .and_then(|()| tempfile::Builder::new().prefix(prefix).tempdir_in(&place.state));
+    made.map_err(|error| {
+        let error = anyhow::Error::new(error).context(format!("cannot write to `{}`", place.state.display()));
+        CheckoutError::of(CheckoutProblem::Pull, error)
+    })
 }
 
 /// A message as if the library itself had been read.
@@ -211,8 +223,12 @@ fn ranks(
     leaderboard: &Leaderboard,
     order: &Order,
 ) -> Result<BTreeMap<CommitSha, u64>> {
-    let mut known: Vec<&CommitSha> =
-        leaderboard.entries().iter().filter(|entry| entry.skill == order.skill).map(|entry| &entry.prompt_commit).collect();
+    let mut known: Vec<&CommitSha> = leaderboard
+        .entries()
+        .iter()
+        .filter(|entry| entry.skill == order.skill)
+        .map(|entry| &entry.prompt_commit)
+        .collect();
     known.dedup();
     if known.is_empty() {
         return Ok(BTreeMap::new());
@@ -229,6 +245,8 @@ pub(super) fn read_leaderboard(library: &Opened) -> Result<Leaderboard> {
     let bytes = file.map_err(|error| CheckoutError::of(CheckoutProblem::Invalid, error))?;
     match bytes {
         None => Ok(Leaderboard::empty()),
-        Some(bytes) => Leaderboard::parse(&bytes, Path::new(Leaderboard::PATH)).map_err(CheckoutError::invalid),
+        Some(bytes) => {
+            Leaderboard::parse(&bytes, Path::new(Leaderboard::PATH)).map_err(CheckoutError::invalid)
+        }
     }
 }

@@ -49,14 +49,18 @@ type Result<T> = std::result::Result<T, CheckoutError>;
 
 /// Finds out where a clone comes from, and gets a token where that is GitHub.
 pub(super) async fn origin_of(place: &Place, source: &Source) -> Result<Origin> {
-    let worktree = worktree(&source.dir)?;
+    let worktree = unseen(&source.dir)?;
     let Some(url) = worktree.origin else { return Ok(Origin::default()) };
     let Some((client, repo, git_url)) = place
         .github
         .as_ref()
         .and_then(|client| client.repo_of(&url).map(|(repo, git_url)| (client, repo, git_url)))
     else {
-        return if is_http(&url) { Ok(Origin { url: Some(url), token: None }) } else { Err(no_way(&source.dir)) };
+        return if is_http(&url) {
+            Ok(Origin { url: Some(url), token: None })
+        } else {
+            Err(no_way(&source.dir))
+        };
     };
     let token = client.git_token(&repo).await.map_err(|error: github::ApiError| {
         CheckoutError::of(CheckoutProblem::Pull, anyhow::Error::new(error.into_failure()))
@@ -66,9 +70,10 @@ pub(super) async fn origin_of(place: &Place, source: &Source) -> Result<Origin> 
 
 /// Fetches the default branch; nothing that is checked out is touched.
 pub(super) fn open(source: &Source, origin: Origin) -> Result<Opened> {
-    let worktree = worktree(&source.dir)?;
+    let worktree = unseen(&source.dir)?;
     let pull = |error| CheckoutError::of(CheckoutProblem::Pull, error);
-    let repository = Repository::around(&worktree.root).map_err(pull)?.ok_or_else(|| no_clone(&source.dir))?;
+    let repository =
+        Repository::around(&worktree.root).map_err(pull)?.ok_or_else(|| no_clone(&source.dir))?;
     let head = repository.commit_named("HEAD").map_err(pull)?;
     let head = head.ok_or_else(|| {
         let message = format!("`{}` has no commit yet", source.dir.display());
@@ -77,7 +82,14 @@ pub(super) fn open(source: &Source, origin: Origin) -> Result<Opened> {
     let Some(url) = origin.url else {
         // Nobody else has it: what is checked out is all there is.
         let default = head.clone();
-        return Ok(Opened { repository, root: worktree.root, head, branch: "HEAD".to_owned(), default, remote: None });
+        return Ok(Opened {
+            repository,
+            root: worktree.root,
+            head,
+            branch: "HEAD".to_owned(),
+            default,
+            remote: None,
+        });
     };
     let remote = Remote::new(&url, origin.token);
     let branch = patiently(&remote, || repository.remote_default_branch(&remote))?.ok_or_else(|| {
@@ -116,8 +128,9 @@ impl Opened {
             return Err(CheckoutError::new(CheckoutProblem::Diverged, message).hint(hint));
         }
         remove_old_lock(self.repository.dir());
-        fast_forward(&self.root, &self.default)
-            .map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error.context(format!("cannot move `{dir}` forward"))))?;
+        fast_forward(&self.root, &self.default).map_err(|error| {
+            CheckoutError::of(CheckoutProblem::Pull, error.context(format!("cannot move `{dir}` forward")))
+        })?;
         self.head = self.default.clone();
         Ok(())
     }
@@ -125,9 +138,8 @@ impl Opened {
     /// Refuses changes that no commit has, and files of which no commit knows where that matters.
     pub(super) fn must_be_clean(&self, untracked_matter: impl Fn(&str) -> bool) -> Result<()> {
         let worktree = worktree(&self.root)?;
-        let changed = worktree.changed.iter().find(|path| {
-            !worktree.untracked.contains(path) || untracked_matter(path)
-        });
+        let changed =
+            worktree.changed.iter().find(|path| !worktree.untracked.contains(path) || untracked_matter(path));
         let Some(path) = changed else { return Ok(()) };
         let message = format!(
             "`{}` has changes that are not committed, such as `{}`",
@@ -152,9 +164,15 @@ impl Opened {
             [] => {
                 let known = self.repository.commit_named(digits.as_str()).map_err(pull)?;
                 let (problem, hint) = if known.is_some() {
-                    (CheckoutProblem::NotAncestor, "only commits of the default branch are evaluated: merge it first")
+                    (
+                        CheckoutProblem::NotAncestor,
+                        "only commits of the default branch are evaluated: merge it first",
+                    )
                 } else {
-                    (CheckoutProblem::UnknownSha, "name a commit of the default branch, with 7 digits or more")
+                    (
+                        CheckoutProblem::UnknownSha,
+                        "name a commit of the default branch, with 7 digits or more",
+                    )
                 };
                 let message = format!("`{digits}` is not part of the history of `{branch}`{there}");
                 Err(CheckoutError::new(problem, message).hint(hint))
@@ -187,7 +205,8 @@ impl Opened {
         }
         found.ok_or_else(|| {
             let message = format!("`{}` no longer has the commit {}", self.root.display(), sha.short());
-            CheckoutError::new(CheckoutProblem::UnknownSha, message).hint("start the evaluation anew, under another id")
+            CheckoutError::new(CheckoutProblem::UnknownSha, message)
+                .hint("start the evaluation anew, under another id")
         })
     }
 
@@ -208,8 +227,9 @@ impl Opened {
         if !self.repository.is_shallow().map_err(pull)? {
             return Ok(false);
         }
-        patiently(remote, || self.repository.fetch_reference(remote, &self.branch, DEFAULT, true))
-            .map_err(|error| error.hint("the clone has no whole history: set `fetch-depth: 0` at `actions/checkout`"))
+        patiently(remote, || self.repository.fetch_reference(remote, &self.branch, DEFAULT, true)).map_err(
+            |error| error.hint("the clone has no whole history: set `fetch-depth: 0` at `actions/checkout`"),
+        )
     }
 }
 
@@ -217,7 +237,8 @@ impl Opened {
 pub(super) fn commit_sha(text: &str) -> Result<CommitSha> {
     text.parse().map_err(|_| {
         let message = format!("`{}` is not the name of a commit", crate::model::printable(text));
-        CheckoutError::new(CheckoutProblem::Invalid, message).hint("repositories with SHA-256 names are not supported")
+        CheckoutError::new(CheckoutProblem::Invalid, message)
+            .hint("repositories with SHA-256 names are not supported")
     })
 }
 
@@ -230,9 +251,15 @@ fn worktree(dir: &Path) -> Result<Worktree> {
     found.map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error))?.ok_or_else(|| no_clone(dir))
 }
 
+/// The same without a look at its files.
+fn unseen(dir: &Path) -> Result<Worktree> {
+    dir.is_dir().then(|| Worktree::unseen(dir)).flatten().ok_or_else(|| no_clone(dir))
+}
+
 fn no_clone(dir: &Path) -> CheckoutError {
     let message = format!("`{}` is no clone of a repository", dir.display());
-    CheckoutError::new(CheckoutProblem::Invalid, message).hint("name a directory with `git clone`'s result in it")
+    CheckoutError::new(CheckoutProblem::Invalid, message)
+        .hint("name a directory with `git clone`'s result in it")
 }
 
 fn no_way(dir: &Path) -> CheckoutError {

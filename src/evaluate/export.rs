@@ -23,7 +23,10 @@ type Result<T> = std::result::Result<T, CheckoutError>;
 
 /// Writes what the skill needs of a commit to a directory that is there.
 pub(super) fn export(clone: &Opened, commit: &ObjectId, skill: &SkillName, to: &Path) -> Result<()> {
-    let entries = clone.repository.entries_of(commit).map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error))?;
+    let entries = clone
+        .repository
+        .entries_of(commit)
+        .map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error))?;
     let own = format!("{COMPONENTS}{skill}/");
     let prompt = format!("{own}prompt.md");
     if !entries.iter().any(|entry| entry.path == prompt) {
@@ -33,8 +36,12 @@ pub(super) fn export(clone: &Opened, commit: &ObjectId, skill: &SkillName, to: &
     for entry in &entries {
         let Some(is_own) = wanted(&entry.path, &own) else { continue };
         let problem = match entry.kind {
-            EntryKind::Link => Some(("is a symbolic link", "put the file itself there: links are not followed")),
-            EntryKind::Module => Some(("is a submodule", "put the files themselves there: submodules are not fetched")),
+            EntryKind::Link => {
+                Some(("is a symbolic link", "put the file itself there: links are not followed"))
+            }
+            EntryKind::Module => {
+                Some(("is a submodule", "put the files themselves there: submodules are not fetched"))
+            }
             EntryKind::File if !is_legal(&entry.path) => Some(("has a name that is no path", "rename it")),
             EntryKind::File if entry.size > LARGEST_FILE => {
                 Some(("is larger than 8 MiB", "keep large inputs in the data sets, as text"))
@@ -52,7 +59,8 @@ pub(super) fn export(clone: &Opened, commit: &ObjectId, skill: &SkillName, to: &
         }
         bytes += entry.size;
         if bytes > MOST_BYTES {
-            let message = format!("the files of `{skill}` and its schemas have more than {} MiB", MOST_BYTES >> 20);
+            let message =
+                format!("the files of `{skill}` and its schemas have more than {} MiB", MOST_BYTES >> 20);
             return Err(CheckoutError::new(CheckoutProblem::Invalid, message));
         }
         write(clone, entry, to).map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error))?;
@@ -82,7 +90,8 @@ fn write(clone: &Opened, entry: &TreeEntry, to: &Path) -> anyhow::Result<()> {
         std::fs::create_dir_all(folder)?;
     }
     let mut file = std::fs::File::create_new(&path)?;
-    let written = clone.repository.read_blob(&entry.id, |_, content| Ok(std::io::copy(content, &mut file)?))?;
+    let written =
+        clone.repository.read_blob(&entry.id, |_, content| Ok(std::io::copy(content, &mut file)?))?;
     anyhow::ensure!(written.is_some(), "the clone lacks `{}`", printable(&entry.path));
     Ok(())
 }

@@ -3,13 +3,14 @@
 //! An `order` names a skill, how often, and maybe a commit. `place` is where the clones, the targets and the state are.
 //! `check_out` brings the clones up to date (`clones`) and reads everything that is paid for later (`export` takes the files
 //! out of the commit). `backends` finds who serves each model. `run` has every case answered by the runner and
-//! scores the answers; `plan` is what makes a second run under the same id a resume. `publish` commits the leaderboard on a
-//! branch of its own and opens the pull request, whose text is `body`. `failure` is how any of it ends badly.
+//! scores the answers (`evaluated`); `plan` is what makes a second run under the same id a resume. `publish` commits the leaderboard on a
+//! branch of its own and opens the pull request, whose text is `body`. `failure` is how any of it ends badly, and `told` what is said of a run.
 
 mod backends;
 mod body;
 mod check_out;
 mod clones;
+mod evaluated;
 mod export;
 mod failure;
 mod order;
@@ -17,13 +18,15 @@ mod place;
 mod plan;
 mod publish;
 mod run;
+mod told;
 
 pub use backends::{NotServed, Served};
 pub use body::{pull_request_body, render_text};
 pub use check_out::{Checkout, check_out};
+pub use evaluated::{CallCounts, Evaluated};
 pub use failure::{CheckoutError, CheckoutProblem, Failure};
 pub use order::{Order, Pinned};
 pub use place::{Place, Source, Update};
 pub use plan::recall;
 pub use publish::{PublishOptions, Published, publish};
-pub use run::{CallCounts, Evaluated, Progress, run};
+pub use run::{Progress, run};

@@ -19,11 +19,16 @@ pub fn recall(place: &Place, id: &BatchId) -> Result<Option<Order>, model::Failu
     let bytes = match std::fs::read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(model::Failure::config(format!("cannot read `{}`: {error}", path.display()))),
+        Err(error) => {
+            return Err(model::Failure::config(format!("cannot read `{}`: {error}", path.display())));
+        }
     };
     serde_json::from_slice(&bytes).map(Some).map_err(|_| {
-        model::Failure::config(format!("cannot read what the evaluation `{id}` was made of: `{}`", path.display()))
-            .hint("start it anew, under another id")
+        model::Failure::config(format!(
+            "cannot read what the evaluation `{id}` was made of: `{}`",
+            path.display()
+        ))
+        .hint("start it anew, under another id")
     })
 }
 
@@ -52,11 +57,22 @@ pub(super) fn is_same(asked: &Order, earlier: &Order) -> bool {
 }
 
 /// The batch of one model. Other settings, or another model behind an alias, are another batch.
-pub(super) fn batch_id(id: &BatchId, model: &str, alias: Option<&str>, params: &str) -> Result<BatchId, model::Failure> {
-    let digest = Digest::of(format!("{model}\n{}\n{params}", alias.unwrap_or_default()).as_bytes()).to_string();
+pub(super) fn batch_id(
+    id: &BatchId,
+    model: &str,
+    alias: Option<&str>,
+    params: &str,
+) -> Result<BatchId, model::Failure> {
+    let digest =
+        Digest::of(format!("{model}\n{}\n{params}", alias.unwrap_or_default()).as_bytes()).to_string();
     let too_long = || {
-        model::Failure::new(model::Exit::Usage, format!("the id `{id}` has more than {LONGEST_ID} characters"))
-            .hint("each model has a batch of its own, whose name is longer by nine: choose a shorter `--batch-id`")
+        model::Failure::new(
+            model::Exit::Usage,
+            format!("the id `{id}` has more than {LONGEST_ID} characters"),
+        )
+        .hint(
+            "each model has a batch of its own, whose name is longer by nine: choose a shorter `--batch-id`",
+        )
     };
     format!("{id}-{}", &digest[..8]).parse().map_err(|_| too_long())
 }

@@ -5,9 +5,9 @@ use std::io::Read;
 use super::body::{pull_request_body, pull_request_title};
 use super::check_out::read_leaderboard;
 use super::clones::{Origin, open};
+use super::evaluated::Evaluated;
 use super::failure::Failure;
 use super::place::Place;
-use super::run::Evaluated;
 use crate::git::{Committed, NewFile, Pushed, Remote};
 use crate::github::{Client, NewPull};
 use crate::leaderboard::Leaderboard;
@@ -65,7 +65,9 @@ async fn attempt(
             "the commit {} is not part of the default branch: its entries do not belong there",
             evaluated.pinned.prompt_commit.short()
         );
-        return Err(model::Failure::config(message).hint("merge it first, or evaluate without a pull request").into());
+        return Err(model::Failure::config(message)
+            .hint("merge it first, or evaluate without a pull request")
+            .into());
     }
     let repo = repository(evaluated, github, options)?;
     let info = github.repository(&repo).await.map_err(model::Failure::from)?;
@@ -74,7 +76,8 @@ async fn attempt(
     let Some((branch, base)) = branch else { return Ok(Published::default()) };
 
     let mut published = Published { branch: Some(branch.clone()), ..Published::default() };
-    let (title, body) = (pull_request_title(evaluated), pull_request_body(evaluated, options.run_url.as_deref()));
+    let (title, body) =
+        (pull_request_title(evaluated), pull_request_body(evaluated, options.run_url.as_deref()));
     let new = NewPull { head: &branch, base: &base, title: &title, body: &body };
     let pull = match github.open_pull(&repo, &new).await {
         Ok(pull) => pull,
@@ -114,8 +117,13 @@ async fn attempt(
 }
 
 /// The library's repository on GitHub.
-fn repository(evaluated: &Evaluated, github: &Client, options: &PublishOptions) -> Result<String, model::Failure> {
-    let cloned_from = || evaluated.origin.as_deref().and_then(|url| github.repo_of(url)).map(|(repo, _)| repo);
+fn repository(
+    evaluated: &Evaluated,
+    github: &Client,
+    options: &PublishOptions,
+) -> Result<String, model::Failure> {
+    let cloned_from =
+        || evaluated.origin.as_deref().and_then(|url| github.repo_of(url)).map(|(repo, _)| repo);
     options.repo.clone().or_else(cloned_from).ok_or_else(|| {
         model::Failure::new(Exit::Usage, "the library's repository on GitHub is not known")
             .hint("name it: `--repo <owner>/<name>`; `origin` of the library is not on this GitHub")
@@ -147,9 +155,11 @@ async fn commit_and_push(
             let branch = branch_name(&evaluated);
             let mut content: &[u8] = &bytes;
             let content: &mut dyn Read = &mut content;
-            let mut files = [NewFile { path: Leaderboard::PATH.to_owned(), size: bytes.len() as u64, content }];
+            let mut files =
+                [NewFile { path: Leaderboard::PATH.to_owned(), size: bytes.len() as u64, content }];
             let parent = Some(&library.default);
-            let committed = library.repository.commit_as(identity.as_deref(), &branch, parent, &message, &mut files)?;
+            let committed =
+                library.repository.commit_as(identity.as_deref(), &branch, parent, &message, &mut files)?;
             let pushed = match committed {
                 Committed::Done => library.repository.push(&remote, &branch, true),
                 Committed::LostRace(error) => Ok(Pushed::Moved(error)),
@@ -159,7 +169,9 @@ async fn commit_and_push(
             tries += 1;
             match pushed {
                 Ok(Pushed::Done) => return Ok(Some((branch, library.branch.clone()))),
-                Ok(Pushed::Moved(_)) if tries < TRIES => std::thread::sleep(std::time::Duration::from_millis(1100)),
+                Ok(Pushed::Moved(_)) if tries < TRIES => {
+                    std::thread::sleep(std::time::Duration::from_millis(1100))
+                }
                 Ok(Pushed::Moved(error)) => return Err(anyhow::Error::new(error)),
                 Ok(Pushed::Refused(words)) => {
                     let message = format!("`{url}` refuses the branch `{branch}`: {words}");
@@ -168,7 +180,8 @@ async fn commit_and_push(
                         .into());
                 }
                 Ok(Pushed::InTheWay) => {
-                    let message = format!("`{url}` has a branch `eval-results`, which is in the way of `{branch}`");
+                    let message =
+                        format!("`{url}` has a branch `eval-results`, which is in the way of `{branch}`");
                     return Err(model::Failure::config(message).hint("rename or delete that branch").into());
                 }
                 Err(error) => {
@@ -191,7 +204,8 @@ fn branch_name(evaluated: &Evaluated) -> String {
 }
 
 fn commit_body(evaluated: &Evaluated) -> String {
-    let models: Vec<String> = evaluated.entries.iter().map(|entry| format!("- {}", entry.model_shown())).collect();
+    let models: Vec<String> =
+        evaluated.entries.iter().map(|entry| format!("- {}", entry.model_shown())).collect();
     format!("prompt_commit: {}\n\n{}", evaluated.pinned.prompt_commit, models.join("\n"))
 }
 

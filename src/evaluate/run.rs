@@ -1,6 +1,5 @@
 //! Every case, replicate and model through the runner; one batch a model, because each has settings of its own.
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,20 +8,19 @@ use anyhow::Context as _;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use super::backends::{self, NotServed, Served};
+use super::backends::{self, Served};
 use super::check_out::Checkout;
+use super::evaluated::{CallCounts, Evaluated};
 use super::failure::Failure;
-use super::order::Pinned;
 use super::place::Place;
-use super::plan;
+use super::{plan, told};
 use crate::config::Skill;
 use crate::dispatcher::{self, BatchName, Collection, Purpose, Sharding};
 use crate::exchange::LocalExchange;
-use crate::leaderboard::{Absent, AbsentReason, Leaderboard};
 use crate::model;
 use crate::model::{
-    BatchId, CommitSha, Content, Entry, Exit, JsonSchema, Message, Metadata, ModelParams, Params, Replicates, Request,
-    Response, ResponseFormat, Role, Secret, SkillName, Skipped, Stop, StructuredOutput, printable, request_id,
+    BatchId, Content, Entry, JsonSchema, Message, Metadata, ModelParams, Params, Request, Response,
+    ResponseFormat, Role, Secret, StructuredOutput, request_id,
 };
 use crate::runner::{self, RunOptions};
 use crate::scoring::fields;
@@ -41,97 +39,6 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// What an evaluation came to.
-#[derive(Debug, Clone, Serialize)]
-pub struct Evaluated {
-    /// The id that resumes it.
-    pub id: BatchId,
-    /// The skill.
-    pub skill: SkillName,
-    /// Its version.
-    pub skill_version: String,
-    /// How often each case was asked.
-    pub replicates: Replicates,
-    /// What it is made of.
-    #[serde(flatten)]
-    pub pinned: Pinned,
-    /// One for each model that is served, in the order of the list of models.
-    pub entries: Vec<Entry>,
-    /// The models that are not.
-    pub not_served: Vec<NotServed>,
-    /// The cases that cannot be run.
-    pub skipped: Vec<Skipped>,
-    /// The calls of all models.
-    pub calls: CallCounts,
-    /// What a reader of the results should know.
-    pub warnings: Vec<String>,
-    /// Whether the commit is part of the default branch, so that its entries may go there.
-    #[serde(skip)]
-    pub is_on_default: bool,
-    /// All answers, one a line; the target of each is its model.
-    #[serde(skip)]
-    pub responses: Vec<u8>,
-    /// The leaderboard that the entries are compared with.
-    #[serde(skip)]
-    pub(super) leaderboard: Leaderboard,
-    #[serde(skip)]
-    pub(super) ranks: BTreeMap<CommitSha, u64>,
-    /// Where the library comes from.
-    #[serde(skip)]
-    pub(super) origin: Option<String>,
-    /// Where the entries are kept until they are published.
-    #[serde(skip)]
-    pub(super) kept: std::path::PathBuf,
-}
-
-impl Evaluated {
-    /// The leaderboard with these entries in it, as the library would have it.
-    pub fn leaderboard_bytes(&self) -> Vec<u8> {
-        self.inserted(self.leaderboard.clone()).to_bytes()
-    }
-
-    /// The same for a leaderboard that somebody may have changed meanwhile.
-    pub(super) fn inserted(&self, mut leaderboard: Leaderboard) -> Leaderboard {
-        for entry in &self.entries {
-            leaderboard.insert(entry.clone());
-        }
-        for absent in self.absent() {
-            leaderboard.insert_absent(absent);
-        }
-        leaderboard
-    }
-
-    /// The models that are not served, as the leaderboard has them.
-    pub(super) fn absent(&self) -> Vec<Absent> {
-        let absent = |model: &NotServed| Absent {
-            skill: self.skill.clone(),
-            prompt_commit: self.pinned.prompt_commit.clone(),
-            model: model.model.clone(),
-            reason: AbsentReason::NotServed,
-        };
-        self.not_served.iter().map(absent).collect()
-    }
-
-    /// How many commits before the evaluated one a commit of the leaderboard is.
-    pub(super) fn rank(&self, commit: &CommitSha) -> Option<u64> {
-        self.ranks.get(commit).copied()
-    }
-}
-
-/// How the calls of an evaluation ended. None of this is in an entry but the counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct CallCounts {
-    /// All of them.
-    pub requests: u64,
-    /// Those with an answer.
-    pub answered: u64,
-    /// Those without.
-    pub failed: u64,
-    /// What they cost, where prices are known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cost_usd: Option<f64>,
-}
-
 /// Has every case answered by every model, so often, and scores the answers. The same id goes on where an earlier run ended.
 pub async fn run(
     place: &Place,
@@ -141,7 +48,7 @@ pub async fn run(
     stop: watch::Receiver<bool>,
 ) -> Result<Evaluated, Failure> {
     if checkout.skill.cases.is_empty() {
-        return Err(nothing_to_run(&checkout.skill).into());
+        return Err(told::nothing_to_run(&checkout.skill).into());
     }
     check_resume(place, checkout, id)?;
     let (served, not_served, env) = backends::find(place, &checkout.models.models).await?;
@@ -158,14 +65,15 @@ pub async fn run(
     for served in &served {
         let params = params_of(&checkout.skill, served);
         let batch = plan::batch_id(id, &served.settings.id, served.alias_target.as_deref(), &params.text())?;
-        let job = Job { checkout, served, params: &params, batch: &batch, exchange: &exchange, secrets: &secrets };
+        let job =
+            Job { checkout, served, params: &params, batch: &batch, exchange: &exchange, secrets: &secrets };
         let before = total;
         let tell = |done: u64| progress(Progress { done: before.done + done, ..before });
         let (collection, rows) = job.answer(tell, stop.clone()).await?;
         total.done += each;
         progress(total);
         let summary = &collection.summary;
-        warnings.extend(told(served, &collection));
+        warnings.extend(told::warnings(served, &collection));
         calls.requests += summary.requests;
         calls.answered += summary.totals.answered;
         calls.failed += summary.totals.failed + summary.totals.not_run;
@@ -244,12 +152,12 @@ impl Job<'_> {
             }
         };
         if let Some(reason) = report.stopped {
-            return Err(stopped(reason, &self.served.settings.id));
+            return Err(told::stopped(reason, &self.served.settings.id));
         }
         let mut rows = Vec::new();
         let collection = dispatcher::collect(self.exchange, self.batch, None, &mut rows)?;
         if collection.summary.totals.answered == 0 {
-            return Err(always_fails(self.served, &collection).into());
+            return Err(told::always_fails(self.served, &collection).into());
         }
         Ok((collection, rows))
     }
@@ -290,8 +198,12 @@ impl Job<'_> {
         for case in &skill.cases {
             for replicate in 1..=replicates.get() {
                 let row = rows.next().context("a row of the results is missing")?;
-                let row: Response = serde_json::from_slice(row).context("cannot read a row of the results")?;
-                anyhow::ensure!(row.id == request_id(&case.id, replicate), "the rows of the results are out of order");
+                let row: Response =
+                    serde_json::from_slice(row).context("cannot read a row of the results")?;
+                anyhow::ensure!(
+                    row.id == request_id(&case.id, replicate),
+                    "the rows of the results are out of order"
+                );
                 answers.insert((case.id.clone(), replicate), fields::Answer::of(&row));
             }
         }
@@ -334,71 +246,11 @@ fn check_resume(place: &Place, checkout: &Checkout, id: &BatchId) -> Result<(), 
     if same {
         return Ok(());
     }
-    let commit = earlier.pinned.as_ref().map(|pinned| pinned.prompt_commit.short().to_owned()).unwrap_or_default();
+    let commit =
+        earlier.pinned.as_ref().map(|pinned| pinned.prompt_commit.short().to_owned()).unwrap_or_default();
     let message = format!(
         "the evaluation `{id}` is another one: `{}` at {commit}, {} replicates",
         earlier.skill, earlier.replicates
     );
     Err(model::Failure::config(message).hint("choose another `--batch-id`, or ask for the same to resume it"))
-}
-
-fn nothing_to_run(skill: &Skill) -> model::Failure {
-    let why: Vec<String> = skill
-        .skipped
-        .iter()
-        .map(|skipped| format!("`{}`: {}", printable(&skipped.case), skipped.reason.explain()))
-        .collect();
-    let message = match why.as_slice() {
-        [] => format!("`{}` has no cases", skill.name),
-        why => format!("no case of `{}` can be run: {}", skill.name, why.join("; ")),
-    };
-    model::Failure::config(message)
-        .hint("a case is a folder of `evals/cases` with `input.md` or `input.json`, and `expected.json` or `expected.md`")
-}
-
-fn stopped(reason: Stop, model: &str) -> Failure {
-    match reason {
-        Stop::Signal | Stop::Deadline | Stop::Budget | Stop::MaxRequests => {
-            Failure::stopped(format!("the evaluation was stopped: {}", reason.describe()))
-        }
-        Stop::Refused | Stop::Account => {
-            let message = format!("`{}` could not be asked: {}", printable(model), reason.describe());
-            model::Failure::new(Exit::Failure, message)
-                .hint("what was answered is kept: the same id goes on from there")
-                .into()
-        }
-    }
-}
-
-fn always_fails(served: &Served, collection: &Collection) -> model::Failure {
-    let first = collection.summary.failures.first();
-    let why = first.map_or_else(String::new, |group| {
-        let status = group.status.map(|status| format!(" {status}")).unwrap_or_default();
-        format!(": {}{status}: {}", group.kind, printable(&group.message))
-    });
-    let message = format!(
-        "`{}` on target `{}` answered none of {} calls{why}",
-        printable(&served.settings.id),
-        served.served_by,
-        collection.summary.requests
-    );
-    model::Failure::new(Exit::Failure, message)
-        .hint("nothing was published; the answers of the other models are kept, and the same id asks for the rest")
-}
-
-/// What a reader of a model's entry should know.
-fn told(served: &Served, collection: &Collection) -> Vec<String> {
-    let totals = &collection.summary.totals;
-    let mut warnings = collection.warnings.clone();
-    let failed = totals.failed + totals.not_run;
-    if failed > 0 {
-        let first = collection.summary.failures.first();
-        let why = first.map(|group| format!(", most of them {}", group.kind)).unwrap_or_default();
-        warnings.push(format!(
-            "{failed} of {} calls of `{}` have no answer{why}: all their fields count as missing",
-            collection.summary.requests,
-            printable(&served.settings.id)
-        ));
-    }
-    warnings
 }

@@ -117,23 +117,25 @@ impl Repository {
 pub fn fast_forward(worktree: &Path, commit: &ObjectId) -> anyhow::Result<()> {
     let mut merge = command("merge")?;
     merge.current_dir(worktree);
+    merge.env("GIT_CONFIG_COUNT", "1");
+    merge.env("GIT_CONFIG_KEY_0", "submodule.recurse").env("GIT_CONFIG_VALUE_0", "false");
     merge.args(["--ff-only", "--quiet", "--no-verify-signatures", "--no-stat", &commit.to_string()]);
     run(merge, "merge").map(drop)
 }
 
-/// Checks a commit out in a directory of its own: links as small files, no hook, no submodule. What lay there is replaced.
+/// Checks a commit out in an empty directory: links as small files, no hook, no submodule.
 pub fn check_out_apart(clone: &Repository, commit: &ObjectId, to: &Path) -> anyhow::Result<()> {
-    if to.symlink_metadata().is_ok() {
-        std::fs::remove_dir_all(to)?;
-    }
-    std::fs::create_dir_all(to)?;
+    let to = &std::path::absolute(to)?;
     let index = to.with_extension("index");
     // Into an index of its own: that of the clone belongs to what is checked out there.
     let mut read = command_in(clone.dir(), "read-tree")?;
     read.env("GIT_INDEX_FILE", &index).arg(commit.to_string());
     let mut write = command_in(clone.dir(), "checkout-index")?;
     write.env("GIT_INDEX_FILE", &index).env("GIT_WORK_TREE", to).current_dir(to);
-    write.env("GIT_CONFIG_COUNT", "1").env("GIT_CONFIG_KEY_0", "core.symlinks").env("GIT_CONFIG_VALUE_0", "false");
+    write
+        .env("GIT_CONFIG_COUNT", "1")
+        .env("GIT_CONFIG_KEY_0", "core.symlinks")
+        .env("GIT_CONFIG_VALUE_0", "false");
     write.args(["--all", "--force", "--quiet"]);
     let written = run(read, "read-tree").and_then(|_| run(write, "checkout-index"));
     let _ = std::fs::remove_file(&index);

@@ -27,23 +27,33 @@ pub struct Worktree {
 impl Worktree {
     /// The checkout that a directory is part of; nothing where there is none.
     pub fn of(dir: &Path) -> anyhow::Result<Option<Self>> {
-        let Ok(root) = ask(dir, "rev-parse", &["--show-toplevel"]) else { return Ok(None) };
-        let root = PathBuf::from(root.trim_end_matches('\n'));
-        let commit = ask(&root, "log", &["-1", "--format=%H %ct", "HEAD"]).ok();
-        let commit = commit.as_deref().and_then(|line| line.trim().split_once(' '));
-        let commit = commit.and_then(|(commit, time)| Some((commit.to_owned(), time.parse().ok()?)));
-        let status =
-            ask(&root, "status", &["--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"])?;
+        let Some(worktree) = Self::unseen(dir) else { return Ok(None) };
+        let status = ask(
+            &worktree.root,
+            "status",
+            &["--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"],
+        )?;
         let of = |is_meant: fn(&&str) -> bool| {
             let lines = status.split('\0').filter(is_meant);
-            let mut paths: Vec<String> = lines.filter_map(|line| line.get(3..)).map(ToOwned::to_owned).collect();
+            let mut paths: Vec<String> =
+                lines.filter_map(|line| line.get(3..)).map(ToOwned::to_owned).collect();
             paths.sort();
             paths
         };
         let (changed, untracked) = (of(|_| true), of(|line| line.starts_with("??")));
+        Ok(Some(Self { changed, untracked, ..worktree }))
+    }
+
+    /// The same without a look at its files, which takes its time where there are many.
+    pub fn unseen(dir: &Path) -> Option<Self> {
+        let Ok(root) = ask(dir, "rev-parse", &["--show-toplevel"]) else { return None };
+        let root = PathBuf::from(root.trim_end_matches('\n'));
+        let commit = ask(&root, "log", &["-1", "--format=%H %ct", "HEAD"]).ok();
+        let commit = commit.as_deref().and_then(|line| line.trim().split_once(' '));
+        let commit = commit.and_then(|(commit, time)| Some((commit.to_owned(), time.parse().ok()?)));
         let origin = ask(&root, "config", &["--get", "remote.origin.url"]).ok();
         let origin = origin.map(|url| url.trim().to_owned()).filter(|url| !url.is_empty());
-        Ok(Some(Self { root, origin, commit, changed, untracked }))
+        Some(Self { root, origin, commit, changed: Vec::new(), untracked: Vec::new() })
     }
 }
 

@@ -39,7 +39,13 @@ struct CommitComment {
 
 impl Client {
     /// Opens the issue whose body begins with `mark`, or writes it again, and opens it if it is closed. Gives its page.
-    pub async fn put_issue(&self, repo: &str, mark: &str, title: &str, body: &str) -> Result<String, ApiError> {
+    pub async fn put_issue(
+        &self,
+        repo: &str,
+        mark: &str,
+        title: &str,
+        body: &str,
+    ) -> Result<String, ApiError> {
         // Anybody can write the mark into an issue: only our own is taken for it.
         let author = self.author(repo).await?;
         if let Some(issue) = self.find_issue(repo, mark, &author).await? {
@@ -61,7 +67,8 @@ impl Client {
     /// Closes the issue whose body begins with `mark`, if one is open, and writes into it why.
     pub async fn close_issue(&self, repo: &str, mark: &str, body: &str) -> Result<Option<String>, ApiError> {
         let author = self.author(repo).await?;
-        let Some(issue) = self.find_issue(repo, mark, &author).await?.filter(|issue| issue.state == "open") else {
+        let Some(issue) = self.find_issue(repo, mark, &author).await?.filter(|issue| issue.state == "open")
+        else {
             return Ok(None);
         };
         let fields = json!({"body": body, "state": "closed", "state_reason": "completed"});

@@ -94,7 +94,10 @@ impl Client {
                 let said = short(error["message"].as_str().unwrap_or("it said no more"));
                 let failure = crate::model::Failure::new(
                     crate::model::Exit::Failure,
-                    format!("cannot let pull request {} of `{repo}` merge itself: GitHub answered: {said}", pull.number),
+                    format!(
+                        "cannot let pull request {} of `{repo}` merge itself: GitHub answered: {said}",
+                        pull.number
+                    ),
                 );
                 Err(ApiError::Invalid(failure.hint(
                     "auto-merge must be allowed in the settings of the repository, and the base branch must require a check \
@@ -149,14 +152,36 @@ mod tests {
             Client::new(ClientOptions { api_url: api.to_owned(), auth, notify: None }).unwrap()
         };
         let github = client("https://api.github.com");
-        for url in ["https://github.com/o/r.git", "https://github.com/o/r", "git@github.com:o/r.git", "ssh://git@github.com:22/o/r", "https://x:y@github.com/o/r/"] {
-            assert_eq!(github.repo_of(url).unwrap(), ("o/r".to_owned(), "https://github.com/o/r.git".to_owned()), "{url}");
+        for url in [
+            "https://github.com/o/r.git",
+            "https://github.com/o/r",
+            "git@github.com:o/r.git",
+            "ssh://git@github.com:22/o/r",
+            "https://x:y@github.com/o/r/",
+        ] {
+            assert_eq!(
+                github.repo_of(url).unwrap(),
+                ("o/r".to_owned(), "https://github.com/o/r.git".to_owned()),
+                "{url}"
+            );
         }
-        for url in ["https://evil.example/o/r", "https://github.com.evil.example/o/r", "https://github.com:444/o/r", "/o/r", "file:///o/r", "ext::sh -c x", "https://github.com/o", "https://github.com/o/r/s"] {
+        for url in [
+            "https://evil.example/o/r",
+            "https://github.com.evil.example/o/r",
+            "https://github.com:444/o/r",
+            "/o/r",
+            "file:///o/r",
+            "ext::sh -c x",
+            "https://github.com/o",
+            "https://github.com/o/r/s",
+        ] {
             assert_eq!(github.repo_of(url), None, "{url}");
         }
         let server = client("https://git.example:8443/api/v3");
-        assert_eq!(server.repo_of("https://git.example:8443/o/r").unwrap().1, "https://git.example:8443/o/r.git");
+        assert_eq!(
+            server.repo_of("https://git.example:8443/o/r").unwrap().1,
+            "https://git.example:8443/o/r.git"
+        );
         assert_eq!(server.repo_of("git@git.example:o/r").unwrap().1, "https://git.example:8443/o/r.git");
         assert_eq!(server.repo_of("https://github.com/o/r"), None);
     }

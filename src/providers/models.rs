@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 use super::base_url::{self, Address};
 use super::http;
-use super::vendor::Vendor;
 use super::openai::Dialect;
+use super::vendor::Vendor;
 use crate::model::{Endpoint, Exit, Failure, Provider, Redactor, RunnerTarget, printable};
 
 /// How long a list may take.
@@ -35,7 +35,9 @@ pub struct ListedModel {
 impl ListedModel {
     /// The model that the name stands for, where it is an alias.
     pub fn stands_for(&self) -> Option<&str> {
-        self.alias_target.as_deref().filter(|target| !target.is_empty() && (self.is_alias || *target != self.id))
+        self.alias_target
+            .as_deref()
+            .filter(|target| !target.is_empty() && (self.is_alias || *target != self.id))
     }
 }
 
@@ -116,9 +118,11 @@ async fn ask(client: &Client, url: &Url, endpoint: &Endpoint) -> Result<Vec<List
 /// What an error says, in any of the shapes that servers give it.
 fn words(body: &[u8]) -> String {
     let value: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-    let places = ["/error/message", "/detail/error/message", "/detail/message", "/detail", "/error", "/message"];
+    let places =
+        ["/error/message", "/detail/error/message", "/detail/message", "/detail", "/error", "/message"];
     let said = places.iter().find_map(|place| value.pointer(place)?.as_str());
-    said.map(|said| format!(": {}", printable(&said.chars().take(LONGEST_WORDS).collect::<String>()))).unwrap_or_default()
+    said.map(|said| format!(": {}", printable(&said.chars().take(LONGEST_WORDS).collect::<String>())))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -69,7 +69,9 @@ impl Refusal {
             Self::Unauthorized => "a valid token is needed: `Authorization: Bearer TOKEN`".to_owned(),
             Self::Forbidden => "this address may not connect".to_owned(),
             Self::Method(legal) => format!("this path takes {legal}"),
-            Self::Busy(Current { skill, started_at }) => format!("busy: `{skill}` is evaluated since {started_at}"),
+            Self::Busy(Current { skill, started_at }) => {
+                format!("busy: `{skill}` is evaluated since {started_at}")
+            }
             Self::TooSlow => "the body did not arrive in time".to_owned(),
             Self::TooLarge(most) => format!("the body is larger than {most} bytes"),
             Self::NotJson => "the body must be `application/json`".to_owned(),

@@ -16,12 +16,10 @@ pub async fn read_body(body: Body, most: usize) -> Result<Bytes, Refusal> {
     let read = to_bytes(body, most);
     let Ok(read) = tokio::time::timeout(BODY_WITHIN, read).await else { return Err(Refusal::TooSlow) };
     read.map_err(|error| {
-        let too_large =
-            std::error::Error::source(&error).is_some_and(|source| source.is::<LengthLimitError>());
-        if too_large {
-            Refusal::TooLarge(most)
-        } else {
-            Refusal::Malformed("the body ends too early".to_owned())
+        let source = std::error::Error::source(&error);
+        match source.and_then(|source| source.downcast_ref::<LengthLimitError>()) {
+            Some(_) => Refusal::TooLarge(most),
+            None => Refusal::Malformed("the body ends too early".to_owned()),
         }
     })
 }

@@ -2,11 +2,13 @@
 
 use super::jobs::{Job, JobState};
 use super::work::{ReportFailures, Work};
-use crate::model::{CommitSha, Failure, is_obeyed};
+use crate::model::{CommitSha, Failure, ShaPrefix, is_obeyed};
 
 /// Tells GitHub how a job ended: a failure is told, a success takes an earlier one back.
 pub(super) async fn tell(work: &Work, job: &Job, state: &JobState) {
-    if work.report == ReportFailures::None || !matches!(state, JobState::Failed { .. } | JobState::Completed { .. }) {
+    if work.report == ReportFailures::None
+        || !matches!(state, JobState::Failed { .. } | JobState::Completed { .. })
+    {
         return;
     }
     match attempt(work, job, state).await {
@@ -14,9 +16,10 @@ pub(super) async fn tell(work: &Work, job: &Job, state: &JobState) {
         Ok(None) => {}
         Err(error) => {
             let hint = error.downcast_ref::<Failure>().and_then(Failure::hint_text).unwrap_or_default();
-            match state {
-                JobState::Failed { .. } => tracing::error!(hint, "could not be told on GitHub: {error:#}"),
-                _ => tracing::warn!(hint, "could not be told on GitHub: {error:#}"),
+            if matches!(state, JobState::Failed { .. }) {
+                tracing::error!(hint, "could not be told on GitHub: {error:#}");
+            } else {
+                tracing::warn!(hint, "could not be told on GitHub: {error:#}");
             }
         }
     }
@@ -46,14 +49,17 @@ async fn attempt(work: &Work, job: &Job, state: &JobState) -> anyhow::Result<Opt
 }
 
 fn commit(job: &Job) -> Option<CommitSha> {
-    let asked = || job.order.git_sha.as_ref().and_then(|sha| sha.whole());
+    let asked = || job.order.git_sha.as_ref().and_then(ShaPrefix::whole);
     job.prompt_commit().cloned().or_else(asked)
 }
 
 fn text(job: &Job, state: &JobState) -> String {
     let skill = &job.order.skill;
     let at = commit(job).map(|commit| format!(" at {commit}")).unwrap_or_default();
-    let facts = format!("Job `{}`, {} replicates, asked for at {}.", job.job_id, job.order.replicates, job.started_at);
+    let facts = format!(
+        "Job `{}`, replicates: {}, asked for at {}.",
+        job.job_id, job.order.replicates, job.started_at
+    );
     match state {
         JobState::Failed { reason } => format!(
             "The evaluation of `{skill}`{at} failed:\n\n{}\n\n{facts}\n\nThis is written anew with each failure of `{skill}`, and \

@@ -72,7 +72,8 @@ pub async fn serve(options: Options, started: impl FnOnce(&str, &App)) -> anyhow
     let interrupted = app.jobs.interrupted_since(Timestamp::now() - RESUMED_WITHIN);
     let (url, tls) = (listener.url()?, listener.tls());
     started(&url, &app);
-    let (version, tokens, interrupted_jobs) = (env!("CARGO_PKG_VERSION"), app.tokens.count(), interrupted.len());
+    let (version, tokens, interrupted_jobs) =
+        (env!("CARGO_PKG_VERSION"), app.tokens.count(), interrupted.len());
     tracing::info!(url, version, tokens, interrupted_jobs, "started");
 
     let handle = Handle::new();

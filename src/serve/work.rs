@@ -69,7 +69,10 @@ impl Work {
     pub(super) async fn check_out(&self, order: &Order) -> Result<CheckedOut, Refused> {
         let place = (self.place)().map_err(|error| {
             tracing::error!("{error:#}");
-            Refused::Answer(Refusal::Unavailable(format!("the service is not set up as it was: {}", reason(&error))))
+            Refused::Answer(Refusal::Unavailable(format!(
+                "the service is not set up as it was: {}",
+                reason(&error)
+            )))
         })?;
         match evaluate::check_out(&place, order).await {
             Ok(checkout) => Ok(CheckedOut { place, checkout }),
@@ -97,18 +100,28 @@ impl Work {
         progress: impl Fn(Progress),
         stop: watch::Receiver<bool>,
     ) -> Result<JobState, Ended> {
-        let id: BatchId = id.as_str().parse().map_err(|_| Ended::Failed("the name of the job is no name of a batch".to_owned()))?;
-        let told = |evaluate::Progress { done, total }: evaluate::Progress| progress(Progress { done, total });
-        let evaluated = evaluate::run(place, checkout, &id, told, stop).await.map_err(ended)?;
+        let id: BatchId = id
+            .as_str()
+            .parse()
+            .map_err(|_| Ended::Failed("the name of the job is no name of a batch".to_owned()))?;
+        let told =
+            |evaluate::Progress { done, total }: evaluate::Progress| progress(Progress { done, total });
+        let evaluated =
+            evaluate::run(place, checkout, &id, told, stop).await.map_err(|failure| ended(&failure))?;
         let mut warnings = evaluated.warnings.clone();
         let mut pull_request = None;
         let mut branch = None;
         match (&self.publish, &place.github) {
             (Some(options), Some(github)) => {
-                let published = evaluate::publish(place, &evaluated, github, options).await.map_err(ended)?;
+                let published = evaluate::publish(place, &evaluated, github, options)
+                    .await
+                    .map_err(|failure| ended(&failure))?;
                 warnings.extend(published.warnings);
                 if published.branch.is_none() {
-                    warnings.push("the leaderboard has the same entries already: there was nothing to publish".to_owned());
+                    warnings.push(
+                        "the leaderboard has the same entries already: there was nothing to publish"
+                            .to_owned(),
+                    );
                 }
                 (pull_request, branch) = (published.pull_request_url, published.branch);
             }
@@ -163,7 +176,7 @@ fn summary(evaluated: &Evaluated, branch: Option<&str>) -> Value {
     })
 }
 
-fn ended(failure: evaluate::Failure) -> Ended {
+fn ended(failure: &evaluate::Failure) -> Ended {
     if failure.is_stopped() { Ended::Stopped } else { Ended::Failed(short(&failure.to_string())) }
 }
 

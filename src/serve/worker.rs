@@ -22,7 +22,14 @@ const OUR_FAULT: &str = "something went wrong in the service itself; its log tel
 pub(super) type Reply = oneshot::Sender<Result<JobId, Refusal>>;
 
 /// Begins what was asked for. The reply comes when git has answered.
-pub(super) fn begin(app: &Arc<App>, work: &Arc<Work>, order: Order, started_at: Timestamp, taken: Taken, reply: Reply) {
+pub(super) fn begin(
+    app: &Arc<App>,
+    work: &Arc<Work>,
+    order: Order,
+    started_at: Timestamp,
+    taken: Taken,
+    reply: Reply,
+) {
     let job = Job::new(JobId::new(started_at), order, started_at);
     start(app, work, job, taken, Some(reply));
 }
@@ -90,26 +97,7 @@ async fn run(app: &App, work: &Work, mut job: Job, taken: Taken, reply: Option<R
     }
     let (checked_out, outcome) = match checked_out {
         Ok(checked_out) => (Some(checked_out), None),
-        Err(work::Refused::Answer(refusal)) => match reply {
-            Some(reply) => {
-                tracing::warn!(skill = %job.order.skill, status = refusal.status().as_u16(), "refused: {}", refusal.reason());
-                // Whoever is told that the place is free must find it free.
-                drop(taken);
-                let _ = reply.send(Err(refusal));
-                return;
-            }
-            None => {
-                // A network that is not there yet after a power cut is no reason to give up what was paid for.
-                let state = match refusal {
-                    Refusal::Unavailable(reason) => {
-                        tracing::warn!("not resumed: {reason}");
-                        JobState::Interrupted { progress: None }
-                    }
-                    refusal => JobState::Failed { reason: refusal.reason() },
-                };
-                return finish(app, work, job, taken, state).await;
-            }
-        },
+        Err(work::Refused::Answer(refusal)) => return refused(app, work, job, taken, reply, refusal).await,
         Err(work::Refused::Job(reason)) => (None, Some(JobState::Failed { reason })),
     };
     if let Some(checked_out) = &checked_out {
@@ -119,7 +107,8 @@ async fn run(app: &App, work: &Work, mut job: Job, taken: Taken, reply: Option<R
         tracing::error!("{error:#}");
         if let Some(reply) = reply {
             drop(taken);
-            let _ = reply.send(Err(Refusal::Unavailable("the job could not be written down here".to_owned())));
+            let _ =
+                reply.send(Err(Refusal::Unavailable("the job could not be written down here".to_owned())));
         }
         return;
     }
@@ -134,6 +123,27 @@ async fn run(app: &App, work: &Work, mut job: Job, taken: Taken, reply: Option<R
         (None, None) => JobState::Failed { reason: OUR_FAULT.to_owned() },
     };
     finish(app, work, job, taken, outcome).await;
+}
+
+/// Tells whoever asked that there is no job; one that was to be resumed ends, or waits for the next start.
+async fn refused(app: &App, work: &Work, job: Job, taken: Taken, reply: Option<Reply>, refusal: Refusal) {
+    if let Some(reply) = reply {
+        let (skill, status) = (job.order.skill.as_str(), refusal.status().as_u16());
+        tracing::warn!(skill, status, "refused: {}", refusal.reason());
+        // Whoever is told that the place is free must find it free.
+        drop(taken);
+        let _ = reply.send(Err(refusal));
+        return;
+    }
+    let state = match refusal {
+        // A network that is not there yet after a power cut is no reason to give up what was paid for.
+        Refusal::Unavailable(reason) => {
+            tracing::warn!("not resumed: {reason}");
+            JobState::Interrupted { progress: None }
+        }
+        refusal => JobState::Failed { reason: refusal.reason() },
+    };
+    finish(app, work, job, taken, state).await;
 }
 
 async fn evaluate(app: &App, work: &Work, job: &Job, checked_out: &CheckedOut) -> JobState {

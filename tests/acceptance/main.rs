@@ -22,11 +22,11 @@ mod gh;
 mod html_report;
 mod image;
 mod junit;
-mod serve;
 #[expect(dead_code, reason = "the other tests use the rest")]
 #[path = "../integration/rollout/stage.rs"]
 mod rollout_stage;
 mod rollouts;
+mod serve;
 #[expect(dead_code, reason = "the other tests use the rest")]
 #[path = "../integration/remote/stage.rs"]
 mod stage;

@@ -48,7 +48,17 @@ fn a_full_disk_fails_the_job_and_nothing_else() {
     let workspace = &stage.workspace;
     std::fs::create_dir(workspace.path("disk")).unwrap();
     let api = stage.github.urls().api_url.clone();
-    let more = ["--library", "disk/library", "--state", "disk/state", "--log-stderr", "--report-failures", "none", "--max-concurrency", "2"];
+    let more = [
+        "--library",
+        "disk/library",
+        "--state",
+        "disk/state",
+        "--log-stderr",
+        "--report-failures",
+        "none",
+        "--max-concurrency",
+        "2",
+    ];
     let words = args(&api, &more).iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
     // A disk of eight megabytes that only the service sees, with the clone and the state on it.
     let script = format!(
@@ -63,7 +73,8 @@ fn a_full_disk_fails_the_job_and_nothing_else() {
 
     // When git has to write.
     let filler = Filler::new(&disk);
-    stage.push(|dir| std::fs::write(dir.join("large"), fastrand::u64(..).to_string().repeat(20_000)).unwrap());
+    stage
+        .push(|dir| std::fs::write(dir.join("large"), fastrand::u64(..).to_string().repeat(20_000)).unwrap());
     let told = service.order(&json!({"skill_name": SKILL})).expect(503)["error"].as_str().unwrap().to_owned();
     eprintln!("while git writes: {told}");
     assert!(told.contains("the disk is full") || told.contains("No space left on device"), "{told}");

@@ -9,8 +9,8 @@ use run_evals::config::Document;
 use serde_json::Value;
 
 /// The commands that a step can name as its `mode`.
-const MODES: [&str; 8] =
-    ["eval", "dispatch", "collect", "run", "report", "bundle", "rollout-run", "rollout-dispatch"];
+const MODES: [&str; 9] =
+    ["eval", "dispatch", "collect", "run", "report", "bundle", "evaluate", "rollout-run", "rollout-dispatch"];
 /// Commands that are no mode, and why.
 const NO_MODES: [(&str, &str); 3] = [
     ("adapter", "AgentV starts it"),
@@ -90,7 +90,7 @@ fn the_mode_lists_every_command() {
     let told = description(&inputs()["mode"]);
     assert_eq!(
         told,
-        "The command: eval, dispatch, collect, run, report, bundle, rollout-run or rollout-dispatch."
+        "The command: eval, dispatch, collect, run, report, bundle, evaluate, rollout-run or rollout-dispatch."
     );
     let mut root = Cli::command();
     root.build();
@@ -114,7 +114,7 @@ fn the_mode_lists_every_command() {
 fn the_outputs_are_the_promised_ones() {
     let action = action();
     let outputs: Vec<_> = action["outputs"].as_object().unwrap().keys().collect();
-    let promised = "batch-id run-id run-url results-branch results-path answered failed cost-usd passed score bundle-path bundle-sha256";
+    let promised = "batch-id run-id run-url results-branch results-path answered failed cost-usd passed score pull-request bundle-path bundle-sha256";
     assert_eq!(outputs, promised.split(' ').collect::<Vec<_>>());
 }
 

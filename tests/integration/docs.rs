@@ -5,8 +5,18 @@ use std::path::Path;
 
 use crate::support::Workspace;
 
-const COMMANDS: [&str; 9] =
-    ["eval", "dispatch", "collect", "run", "adapter", "targets check", "report", "bundle", "serve"];
+const COMMANDS: [&str; 10] = [
+    "eval",
+    "dispatch",
+    "collect",
+    "run",
+    "adapter",
+    "targets check",
+    "report",
+    "bundle",
+    "evaluate",
+    "serve",
+];
 
 #[test]
 fn options_that_the_tables_of_the_readme_name_exist() {

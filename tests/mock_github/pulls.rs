@@ -103,7 +103,8 @@ fn add(world: &World, repo: &Repo, new: PullView) -> Result<PullView, Refused> {
     let mut state = world.lock();
     let is_twin = |pull: &PullView| pull.repo == new.repo && pull.head == new.head && pull.state == "open";
     if state.pulls.iter().any(is_twin) {
-        let message = format!("Validation Failed: A pull request already exists for {}:{}.", repo.owner, new.head);
+        let message =
+            format!("Validation Failed: A pull request already exists for {}:{}.", repo.owner, new.head);
         return Err(Refused::new(422, message));
     }
     let (id, number) = (state.new_id(), FIRST_NUMBER + state.pulls.len() as u64);
@@ -134,9 +135,12 @@ async fn update_pull(
         let mut state = world.lock();
         let is_it = |pull: &&mut PullView| pull.repo == repo.full_name() && pull.number == number;
         let pull = state.pulls.iter_mut().find(is_it).ok_or_else(Refused::not_found)?;
-        for (name, field) in
-            [("title", &mut pull.title), ("body", &mut pull.body), ("state", &mut pull.state), ("base", &mut pull.base)]
-        {
+        for (name, field) in [
+            ("title", &mut pull.title),
+            ("body", &mut pull.body),
+            ("state", &mut pull.state),
+            ("base", &mut pull.base),
+        ] {
             if let Some(value) = body[name].as_str() {
                 value.clone_into(field);
             }

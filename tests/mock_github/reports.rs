@@ -60,7 +60,8 @@ async fn issue(
     Extension(asked): Extension<Asked>,
 ) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "issues", "read")?.full_name();
-    let found = world.lock().issues.iter().find(|issue| issue.repo == repo && issue.number == number).cloned();
+    let found =
+        world.lock().issues.iter().find(|issue| issue.repo == repo && issue.number == number).cloned();
     Ok(ok(&issue_shape(&world, &found.ok_or_else(Refused::not_found)?)))
 }
 
@@ -177,7 +178,10 @@ async fn update_comment(
 fn text(asked: &Asked, field: &str) -> Result<String, Refused> {
     let text = json_body(asked)?[field].as_str().unwrap_or_default().to_owned();
     if text.chars().count() > LONGEST_BODY {
-        return Err(Refused::new(422, format!("Validation Failed: {field} is too long (maximum is 65536 characters)")));
+        return Err(Refused::new(
+            422,
+            format!("Validation Failed: {field} is too long (maximum is 65536 characters)"),
+        ));
     }
     Ok(text)
 }

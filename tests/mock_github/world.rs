@@ -14,7 +14,9 @@ use crate::limits::Limits;
 use crate::openapi::OpenApi;
 use crate::options::Options;
 use crate::run::Run;
-use crate::wire::{CommentView, CommitCommentView, IssueView, PullView, Push, Ready, Recorded, TokenKind, Violation};
+use crate::wire::{
+    CommentView, CommitCommentView, IssueView, PullView, Push, Ready, Recorded, TokenKind, Violation,
+};
 
 /// The server's state and what never changes.
 pub(crate) struct World {

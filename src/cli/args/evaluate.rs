@@ -74,7 +74,8 @@ pub struct PublishArgs {
 
 /// Who commits.
 pub(super) fn parse_identity(text: &str) -> Result<String, String> {
-    let legal = |text: &str| !text.trim().is_empty() && !text.contains(|c: char| c.is_control() || "<>".contains(c));
+    let legal =
+        |text: &str| !text.trim().is_empty() && !text.contains(|c: char| c.is_control() || "<>".contains(c));
     match text.trim().strip_suffix('>').and_then(|text| text.split_once(" <")) {
         Some((name, address)) if legal(name) && legal(address) && !address.contains(' ') => {
             Ok(format!("{} <{address}>", name.trim()))

@@ -103,11 +103,11 @@ pub enum Command {
     Report(ReportCommandArgs),
     /// Compile a suite and all it refers to into a directory that runs anywhere
     Bundle(BundleArgs),
+    /// Evaluate a skill of a skill library: call, score, and put the entries on its leaderboard
+    Evaluate(Box<EvaluateArgs>),
     /// Rollouts of Eval Protocol: the worker, and the client
     #[command(subcommand)]
     Rollout(RolloutCommand),
-    /// Evaluate a skill of a skill library: call, score, and put the entries on its leaderboard
-    Evaluate(Box<EvaluateArgs>),
     /// Answer one call of AgentV; calls that come together leave as one batch
     Adapter(AdapterArgs),
     /// Take orders for evaluations over HTTP, on a machine that can reach the models

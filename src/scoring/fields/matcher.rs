@@ -138,11 +138,10 @@ mod tests {
             (&["deep", "1", "[]", "end"], true),
             (&["deep"], false),
         ] {
-            let step = |matcher: Matcher, key: &&str| match *key {
+            let at = keys.iter().fold(top.clone(), |matcher, key| match *key {
                 "[]" => matcher.item(),
                 key => matcher.key(key),
-            };
-            let at = keys.iter().fold(top.clone(), |matcher, key| step(matcher, key));
+            });
             assert_eq!(at.here().is_ignored, ignored, "{keys:?}");
         }
     }

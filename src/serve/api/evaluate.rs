@@ -35,7 +35,9 @@ pub(in crate::serve) async fn evaluate(
     let body = read_body(body, LARGEST_BODY).await?;
     let order = order(&body)?;
     let Some(work) = &app.work else {
-        return Err(Refusal::NotFound("this service evaluates nothing: it has no library of skills".to_owned()));
+        return Err(Refusal::NotFound(
+            "this service evaluates nothing: it has no library of skills".to_owned(),
+        ));
     };
     let now = Timestamp::now();
     let taken = app.slot.take(&order.skill, now).map_err(|no_place| match no_place {
@@ -58,14 +60,19 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 /// Reads an order; all that is wrong with it is told at once.
 fn order(body: &[u8]) -> Result<Order, Refusal> {
-    let value: Value = serde_json::from_slice(body)
-        .map_err(|error| Refusal::Malformed(format!("the body is no JSON: {}", printable(&error.to_string()))))?;
+    let value: Value = serde_json::from_slice(body).map_err(|error| {
+        Refusal::Malformed(format!("the body is no JSON: {}", printable(&error.to_string())))
+    })?;
     let Value::Object(fields) = value else {
         return Err(Refusal::Invalid("the body must be an object: `{\"skill_name\": …}`".to_owned()));
     };
     let mut problems = Vec::new();
     for key in fields.keys().filter(|key| !KEYS.contains(&key.as_str())) {
-        problems.push(format!("unknown key `{}`; legal are `{}`", printable(&log::short(key)), KEYS.join("`, `")));
+        problems.push(format!(
+            "unknown key `{}`; legal are `{}`",
+            printable(&log::short(key)),
+            KEYS.join("`, `")
+        ));
     }
     let skill: Option<SkillName> = text(&fields, "skill_name", &mut problems);
     let git_sha: Option<ShaPrefix> = text(&fields, "git_sha", &mut problems);
@@ -95,7 +102,9 @@ where
 {
     match fields.get(key) {
         None | Some(Value::Null) => None,
-        Some(Value::String(text)) => text.parse().map_err(|error| problems.push(format!("`{key}`: {error}"))).ok(),
+        Some(Value::String(text)) => {
+            text.parse().map_err(|error| problems.push(format!("`{key}`: {error}"))).ok()
+        }
         Some(_) => {
             problems.push(format!("`{key}`: must be a string"));
             None
@@ -117,7 +126,10 @@ mod tests {
         let read = order(br#"{"skill_name": "rfp-extraction"}"#).unwrap();
         assert_eq!((read.skill.as_str(), read.replicates.get(), read.git_sha), ("rfp-extraction", 10, None));
         let read = order(br#"{"skill_name": "a", "replicates": null, "git_sha": "ABCDEF0"}"#).unwrap();
-        assert_eq!((read.replicates.get(), read.git_sha.unwrap().as_str().to_owned()), (10, "abcdef0".to_owned()));
+        assert_eq!(
+            (read.replicates.get(), read.git_sha.unwrap().as_str().to_owned()),
+            (10, "abcdef0".to_owned())
+        );
     }
 
     #[test]

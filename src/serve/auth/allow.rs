@@ -62,7 +62,7 @@ impl Network {
         };
         let network = Self { address, bits };
         // `10.1.2.3/8` is more likely a slip than a wish.
-        if network.masked(address) == network.number(address) {
+        if network.masked(address) == number(address) {
             Ok(network)
         } else {
             Err(format!("the address has more than {bits} bits"))
@@ -70,19 +70,20 @@ impl Network {
     }
 
     fn contains(&self, address: IpAddr) -> bool {
-        address.is_ipv4() == self.address.is_ipv4() && self.masked(address) == self.number(self.address)
-    }
-
-    fn number(&self, address: IpAddr) -> u128 {
-        match address {
-            IpAddr::V4(address) => u128::from(address.to_bits()) << 96,
-            IpAddr::V6(address) => address.to_bits(),
-        }
+        address.is_ipv4() == self.address.is_ipv4() && self.masked(address) == number(self.address)
     }
 
     fn masked(&self, address: IpAddr) -> u128 {
         let mask = u128::MAX.checked_shl(128 - u32::from(self.bits)).unwrap_or(0);
-        self.number(address) & mask
+        number(address) & mask
+    }
+}
+
+/// The address as the highest bits of a number.
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(address.to_bits()) << 96,
+        IpAddr::V6(address) => address.to_bits(),
     }
 }
 

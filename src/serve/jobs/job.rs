@@ -32,7 +32,8 @@ impl FromStr for JobId {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let legal = text.strip_prefix("job-").is_some_and(|rest| !rest.is_empty()) && text.parse::<BatchId>().is_ok();
+        let legal =
+            text.strip_prefix("job-").is_some_and(|rest| !rest.is_empty()) && text.parse::<BatchId>().is_ok();
         if legal { Ok(Self(text.to_owned())) } else { Err("no name of a job") }
     }
 }

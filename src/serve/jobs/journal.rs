@@ -36,7 +36,9 @@ impl Journal {
             lines += 1;
             match serde_json::from_slice::<Job>(line) {
                 Ok(job) => drop(jobs.insert(job.job_id.clone(), job)),
-                Err(_) if !line.ends_with(b"\n") => tracing::warn!("the last line of the journal was cut off"),
+                Err(_) if !line.ends_with(b"\n") => {
+                    tracing::warn!("the last line of the journal was cut off")
+                }
                 Err(error) => {
                     tracing::warn!(line = lines, "a line of the journal cannot be read: {error}");
                     unread += 1;
@@ -44,7 +46,8 @@ impl Journal {
             }
         }
         if unread > 0 {
-            let aside = state.join(format!("jobs.unread-{}.jsonl", Timestamp::now().strftime("%Y%m%dt%H%M%Sz")));
+            let aside =
+                state.join(format!("jobs.unread-{}.jsonl", Timestamp::now().strftime("%Y%m%dt%H%M%Sz")));
             std::fs::copy(&path, &aside).with_context(|| format!("cannot write `{}`", aside.display()))?;
         }
         let file = File::options().append(true).create(true).open(&path).with_context(cannot)?;

@@ -117,7 +117,8 @@ impl Store {
 
     /// The jobs that were interrupted since then, the oldest first.
     pub(in crate::serve) fn interrupted_since(&self, since: Timestamp) -> Vec<Job> {
-        let is_one = |job: &&Job| matches!(job.state, JobState::Interrupted { .. }) && job.started_at >= since;
+        let is_one =
+            |job: &&Job| matches!(job.state, JobState::Interrupted { .. }) && job.started_at >= since;
         self.lock().jobs.values().filter(is_one).cloned().collect()
     }
 

@@ -24,12 +24,15 @@ fn scripted(stage: &Stage) {
                     _ => {}
                 }
                 let id = if replicate == 1 { case.clone() } else { format!("{case}#{replicate}") };
-                let text = if luck == 4 && number == 2 { "no JSON at all".to_owned() } else { answer.to_string() };
+                let text =
+                    if luck == 4 && number == 2 { "no JSON at all".to_owned() } else { answer.to_string() };
                 script.push_str(&format!("{}\n", json!({"id": id, "response": text})));
             }
         }
         stage.workspace.write(&format!("script-{number}.jsonl"), script);
-        targets.push_str(&format!("  - name: t{number}\n    provider: mock\n    model: {model}\n    script: script-{number}.jsonl\n"));
+        targets.push_str(&format!(
+            "  - name: t{number}\n    provider: mock\n    model: {model}\n    script: script-{number}.jsonl\n"
+        ));
     }
     stage.workspace.write("targets.yaml", targets);
 }
@@ -42,7 +45,9 @@ fn a_checkout_and_a_commit_elsewhere_give_equal_bytes() {
     stage.evaluate(&["--output", "first", "-q", "--max-concurrency", "1"]).expect(0);
 
     // Another machine: other clones, the default branch has moved on, the commit is named.
-    stage.push(|dir| std::fs::write(dir.join("components/grant-letter-extraction/prompt.md"), "broken\n").unwrap());
+    stage.push(|dir| {
+        std::fs::write(dir.join("components/grant-letter-extraction/prompt.md"), "broken\n").unwrap()
+    });
     stage.clone_of(LIBRARY, "library-2", &["--depth=1"]);
     stage.clone_of(DATASETS, "datasets-2", &[]);
     let other = ["--library", "library-2", "--datasets", "datasets-2", "--state", "state-2"];
@@ -51,7 +56,8 @@ fn a_checkout_and_a_commit_elsewhere_give_equal_bytes() {
     let more = ["--git-sha", &commit, "--output", "second", "-q", "--max-concurrency", "37"];
     stage.workspace.run(&[&args[..], &other, &more].concat()).expect(0);
 
-    let (first, second) = (stage.workspace.read("first/leaderboard.json"), stage.workspace.read("second/leaderboard.json"));
+    let (first, second) =
+        (stage.workspace.read("first/leaderboard.json"), stage.workspace.read("second/leaderboard.json"));
     assert_eq!(first, second);
     let board: Value = serde_json::from_str(&first).unwrap();
     let entries = board["entries"].as_array().unwrap();
@@ -92,8 +98,18 @@ fn a_killed_evaluation_goes_on_and_pays_only_what_is_missing() {
     // Somebody changes the library and the data sets meanwhile: what was begun goes on as it was.
     stage.push(|dir| std::fs::write(dir.join(".evaluator/models.yaml"), "models:\n  - id: other\n").unwrap());
     let library = stage.workspace.path("library");
-    super::stage::git(&library, &["pull", "--quiet", stage.github.git_dir(LIBRARY).to_str().unwrap(), "main"]);
-    let output = stage.evaluate(&["--batch-id", "killed", "--output", "out", "--max-concurrency", "8"]).expect(0);
+    super::stage::git(
+        &library,
+        &["pull", "--quiet", stage.github.git_dir(LIBRARY).to_str().unwrap(), "main"],
+    );
+    stage.github.put_file(DATASETS, "real/meadow_letters/text/larch-data.md", "Somebody else's letter.\n");
+    let datasets = stage.workspace.path("datasets");
+    super::stage::git(
+        &datasets,
+        &["pull", "--quiet", stage.github.git_dir(DATASETS).to_str().unwrap(), "main"],
+    );
+    let output =
+        stage.evaluate(&["--batch-id", "killed", "--output", "out", "--max-concurrency", "8"]).expect(0);
     assert_eq!(stage.workspace.read("out/leaderboard.json"), stage.workspace.read("whole/leaderboard.json"));
     let asked = llm.counter("ok");
     assert!(asked >= 2 * CALLS && asked <= paid + CALLS, "{asked} calls: {}", output.stderr);
@@ -103,7 +119,11 @@ fn a_killed_evaluation_goes_on_and_pays_only_what_is_missing() {
     assert_eq!(llm.counter("ok"), asked);
     let output = stage.evaluate(&["--batch-id", "killed", "--replicates", "3", "-q"]).expect(3);
     let commit = &stage.commit("main~1")[..7];
-    insta::assert_snapshot!(output.stderr.replace(commit, "<commit>"), @"");
+    insta::assert_snapshot!(output.stderr.replace(commit, "<commit>"), @r"
+    error: the evaluation `killed` is another one: `grant-letter-extraction` at <commit>, 10 replicates
+
+    hint: choose another `--batch-id`, or ask for the same to resume it
+    ");
     assert_eq!(llm.counter("ok"), asked);
 }
 
@@ -125,5 +145,9 @@ fn an_interrupted_evaluation_says_how_to_go_on() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(5), "{said}");
     let error = said.split("error: ").last().unwrap();
-    insta::assert_snapshot!(error, @"");
+    insta::assert_snapshot!(error, @r"
+    the evaluation was stopped: the run was interrupted
+
+    hint: add `--batch-id stopped` to the same command to go on
+    ");
 }

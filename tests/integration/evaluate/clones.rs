@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use run_evals::config::Env;
-use run_evals::evaluate::{Checkout, CheckoutError, CheckoutProblem, Order, Place, Source, Update, check_out};
+use run_evals::evaluate::{
+    Checkout, CheckoutError, CheckoutProblem, Order, Place, Source, Update, check_out,
+};
 use run_evals::github::{Auth, Client, ClientOptions};
 use run_evals::model::{Replicates, Secret};
 
@@ -29,7 +31,11 @@ fn serve(stage: &Stage, skill: &str, git_sha: Option<&str>) -> Result<Checkout, 
             max_concurrency: None,
             tell: Arc::new(|_| ()),
         };
-        let order = Order::new(skill.parse().unwrap(), Replicates::default(), git_sha.map(|sha| sha.parse().unwrap()));
+        let order = Order::new(
+            skill.parse().unwrap(),
+            Replicates::default(),
+            git_sha.map(|sha| sha.parse().unwrap()),
+        );
         check_out(&place, &order).await
     })
 }
@@ -58,9 +64,14 @@ fn both_clones_move_forward_with_their_default_branches() {
     stage.github.put_file(DATASETS, "new.txt", "x");
     let checkout = serve(&stage, SKILL, None).unwrap();
     assert_eq!(checkout.prompt_commit().as_str(), commit);
-    assert_eq!((head(&stage, "library"), head(&stage, "datasets")), (commit, stage.github.git(DATASETS, &["rev-parse", "main"])));
+    assert_eq!(
+        (head(&stage, "library"), head(&stage, "datasets")),
+        (commit, stage.github.git(DATASETS, &["rev-parse", "main"]))
+    );
     assert_eq!(checkout.skill.cases.len(), 12);
-    assert!(stage.workspace.path("library/new.txt").exists() && stage.workspace.path("datasets/new.txt").exists());
+    assert!(
+        stage.workspace.path("library/new.txt").exists() && stage.workspace.path("datasets/new.txt").exists()
+    );
 }
 
 #[test]
@@ -71,7 +82,11 @@ fn a_commit_is_evaluated_beside_the_clone_which_stays_where_it_is() {
     let checkout = serve(&stage, SKILL, Some(&new[..7])).unwrap();
     assert_eq!((checkout.prompt_commit().as_str(), head(&stage, "library")), (new.as_str(), old));
     assert_eq!(git(&stage.workspace.path("library"), &["status", "--porcelain"]), "");
-    assert_eq!(std::fs::read_dir(stage.workspace.path("state")).unwrap().count(), 0, "nothing is left behind");
+    assert_eq!(
+        std::fs::read_dir(stage.workspace.path("state")).unwrap().count(),
+        0,
+        "nothing is left behind"
+    );
 }
 
 #[test]
@@ -79,7 +94,10 @@ fn commits_that_are_not_part_of_the_default_branch_are_refused() {
     let stage = Stage::new();
     // GitHub serves the commits of forks and of branches by their names, too.
     let foreign = stage.push_to("feature", &[], change("evil.txt"));
-    git(&stage.workspace.path("library"), &["fetch", "--quiet", stage.github.git_dir(LIBRARY).to_str().unwrap(), "feature"]);
+    git(
+        &stage.workspace.path("library"),
+        &["fetch", "--quiet", stage.github.git_dir(LIBRARY).to_str().unwrap(), "feature"],
+    );
     let said = refused(&stage, Some(&foreign), CheckoutProblem::NotAncestor);
     insta::assert_snapshot!(said.replace(&foreign, "<foreign>"), @r"
     `<foreign>` is not part of the history of `main` at `<server>/meadow/skills.git`
@@ -103,9 +121,14 @@ fn an_unknown_skill_is_told_from_a_broken_one() {
     no skill `grant-letter-extractoin` in the library at <commit>: there is no `components/grant-letter-extractoin/prompt.md`
     hint: did you mean `grant-letter-extraction`?
     ");
-    stage.push(|dir| std::fs::write(dir.join(format!("components/{SKILL}/prompt.md")), "no front matter\n").unwrap());
+    stage.push(|dir| {
+        std::fs::write(dir.join(format!("components/{SKILL}/prompt.md")), "no front matter\n").unwrap()
+    });
     let said = refused(&stage, None, CheckoutProblem::Invalid);
-    assert!(said.contains(&format!("components/{SKILL}/prompt.md:1:1")) && !said.contains("library-"), "{said}");
+    assert!(
+        said.contains(&format!("components/{SKILL}/prompt.md:1:1")) && !said.contains("library-"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -121,7 +144,10 @@ fn a_rewritten_history_is_refused_and_commits_of_the_new_one_are_not() {
         let said = refused(&stage, None, CheckoutProblem::Diverged);
         let said = said.replace(&before[..7], "<before>").replace(&now[..7], "<now>");
         insta::allow_duplicates! {
-            insta::assert_snapshot!(said, @"");
+            insta::assert_snapshot!(said, @r"
+            `<dir>/library` cannot be moved forward: its commit <before> is not part of `main` at `<server>/meadow/skills.git`, which is <now> now
+            hint: the history there was rewritten, or the clone has commits of its own; `git -C <dir>/library fetch origin && git -C <dir>/library checkout -B main origin/main` makes the clone what the remote is
+            ");
         }
         assert_eq!(head(&stage, "library"), before, "the clone is left as it was");
     }
@@ -129,7 +155,15 @@ fn a_rewritten_history_is_refused_and_commits_of_the_new_one_are_not() {
     assert_eq!(serve(&stage, SKILL, Some(&now)).unwrap().prompt_commit().as_str(), now);
     // The hint is the way out.
     let library = stage.workspace.path("library");
-    git(&library, &["fetch", "--quiet", stage.github.git_dir(LIBRARY).to_str().unwrap(), "+main:refs/remotes/origin/main"]);
+    git(
+        &library,
+        &[
+            "fetch",
+            "--quiet",
+            stage.github.git_dir(LIBRARY).to_str().unwrap(),
+            "+main:refs/remotes/origin/main",
+        ],
+    );
     git(&library, &["checkout", "--quiet", "-B", "main", "origin/main"]);
     assert_eq!(serve(&stage, SKILL, None).unwrap().prompt_commit().as_str(), now);
 }
@@ -164,7 +198,11 @@ fn a_remote_that_is_down_is_waited_for_a_little_and_then_told() {
         what: What::Answer {
             route: "GIT info/refs".to_owned(),
             after: false,
-            answer: Wrong::Status { status: 503, body: "<html>".to_owned(), headers: std::collections::BTreeMap::new() },
+            answer: Wrong::Status {
+                status: 503,
+                body: "<html>".to_owned(),
+                headers: std::collections::BTreeMap::new(),
+            },
         },
         times,
         skip: 0,
@@ -173,12 +211,15 @@ fn a_remote_that_is_down_is_waited_for_a_little_and_then_told() {
     serve(&stage, SKILL, None).unwrap();
     stage.github.add_fault(&broken(None));
     let said = refused(&stage, None, CheckoutProblem::Pull);
-    insta::assert_snapshot!(said, @"");
+    insta::assert_snapshot!(said, @"cannot reach `<server>/meadow/skills.git`: `git ls-remote` failed (exit status: 128): fatal: unable to access '<server>/meadow/skills.git/': The requested URL returned error: 503");
     stage.github.clear_faults();
     // A token without rights, in words that name the repository.
     stage.github.token(TOKEN, "eval-bot", "meadow/other", &[("contents", "read")]);
     let said = refused(&stage, None, CheckoutProblem::Pull);
-    insta::assert_snapshot!(said, @"");
+    insta::assert_snapshot!(said, @r"
+    there is no repository at `<server>/meadow/skills.git` that the token can see
+    hint: check its name, and that the token may read it (`Contents: read`)
+    ");
     stage.token(TOKEN, crate::support::github::TokenKind::Personal, &[("contents", "read")]);
     serve(&stage, SKILL, None).unwrap();
 }
@@ -210,7 +251,12 @@ fn a_full_disk_is_told_and_the_clone_is_usable_when_there_is_room() {
     let commit = stage.push(noise);
     let small = stage.workspace.path("library");
     // The largest file that a process may write stands for a disk without room: git fails half-way, as it does there.
-    let args = stage.args(&["--replicates", "1", "-q"]).iter().map(|arg| format!("'{arg}'")).collect::<Vec<_>>().join(" ");
+    let args = stage
+        .args(&["--replicates", "1", "-q"])
+        .iter()
+        .map(|arg| format!("'{arg}'"))
+        .collect::<Vec<_>>()
+        .join(" ");
     let script = format!("ulimit -f 100; trap '' XFSZ; exec '{}' {args}", env!("CARGO_BIN_EXE_run-evals"));
     let _llm = stage.gateway(&[]);
     let mut shell = std::process::Command::new("sh");

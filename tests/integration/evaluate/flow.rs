@@ -19,7 +19,10 @@ fn every_case_is_asked_of_every_model_so_often_and_the_answers_become_entries() 
     let head = stage.commit("main");
     let data = stage.github.git(super::stage::DATASETS, &["rev-parse", "main"]);
     for entry in entries {
-        assert_eq!((&entry["prompt_commit"], &entry["dataset_commit"]), (&Value::from(head.clone()), &Value::from(data.clone())));
+        assert_eq!(
+            (&entry["prompt_commit"], &entry["dataset_commit"]),
+            (&Value::from(head.clone()), &Value::from(data.clone()))
+        );
         assert_eq!(entry["calls"]["attempted"], 2 * CASES);
         assert_eq!(entry["calls"]["ok"], 2 * CASES);
     }
@@ -38,7 +41,8 @@ fn every_case_is_asked_of_every_model_so_often_and_the_answers_become_entries() 
     insta::assert_snapshot!(result["not_served"], @r#"[{"model":"meadow/quill-retired","reason":"no target has it (asked: `mindrouter`)"}]"#);
     // Nothing of the work tree or the clone changed, and no secret is anywhere.
     assert_eq!(git(&stage.workspace.path("library"), &["status", "--porcelain"]), "");
-    let everything = format!("{}{}{}", output.stdout, output.stderr, stage.workspace.read("out/evaluation.json"));
+    let everything =
+        format!("{}{}{}", output.stdout, output.stderr, stage.workspace.read("out/evaluation.json"));
     for secret in [KEY, TOKEN] {
         assert!(!everything.contains(secret));
     }
@@ -54,7 +58,16 @@ fn people_read_a_table() {
     let output = stage.evaluate(&["--replicates", "1", "-q"]).expect(0);
     let commit = &stage.commit("main")[..7];
     let shown = output.stdout.replace(commit, "<commit>");
-    insta::assert_snapshot!(shown, @"");
+    insta::assert_snapshot!(shown, @r"
+    grant-letter-extraction 1.2.0 at <commit>, 1 replicate
+
+    model                                      accuracy  95 % interval       change  reproducibility  schema valid  calls
+    meadow/quill-large                         100.0 %   100.0 % to 100.0 %  new     —                100.0 %       12 of 12
+    meadow/quill-small                         90.8 %    89.5 % to 91.7 %    new     —                0.0 %         12 of 12
+    quill-latest → meadow/quill-large-2026-10  83.1 %    72.6 % to 93.2 %    new     —                100.0 %       12 of 12
+
+    not served: meadow/quill-retired: no target has it (asked: `mindrouter`)
+    ");
     assert_eq!(output.stderr, "");
 }
 
@@ -63,7 +76,9 @@ fn models_come_from_the_default_branch_whatever_commit_is_evaluated() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     let old = stage.commit("main");
-    stage.push(|dir| std::fs::write(dir.join(".evaluator/models.yaml"), "models:\n  - id: meadow/quill-small\n").unwrap());
+    stage.push(|dir| {
+        std::fs::write(dir.join(".evaluator/models.yaml"), "models:\n  - id: meadow/quill-small\n").unwrap()
+    });
     let args = ["--replicates", "1", "--git-sha", &old[..9], "--format", "json", "-q"];
     let result: Value = serde_json::from_str(&stage.evaluate(&args).expect(0).stdout).unwrap();
     assert_eq!(result["prompt_commit"], old);
@@ -97,7 +112,8 @@ fn the_first_target_that_has_a_model_serves_it_and_its_own_settings_play_no_part
 #[test]
 fn a_gateway_with_bad_moments_is_waited_for() {
     let stage = Stage::new();
-    let llm = stage.gateway(&["--rate-429", "0.3", "--rate-5xx", "0.1", "--rate-drop", "0.05", "--seed", "4"]);
+    let llm =
+        stage.gateway(&["--rate-429", "0.3", "--rate-5xx", "0.1", "--rate-drop", "0.05", "--seed", "4"]);
     let output = stage.evaluate(&["--replicates", "1", "--format", "json", "-q"]).expect(0);
     let result: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(result["calls"]["failed"], 0);
@@ -112,14 +128,22 @@ fn calls_without_an_answer_count_as_missing_and_are_told() {
     let answers = stage.workspace.read("answers.jsonl");
     stage.workspace.write("answers.jsonl", format!("{refusal}\n{answers}"));
     let file = stage.workspace.path("answers.jsonl");
-    let llm = crate::support::MockLlm::start(&["--model=meadow/quill-small", "--mindrouter", "--answers", file.to_str().unwrap()]);
+    let llm = crate::support::MockLlm::start(&[
+        "--model=meadow/quill-small",
+        "--mindrouter",
+        "--answers",
+        file.to_str().unwrap(),
+    ]);
     stage.targets(&llm, "");
     let output = stage.evaluate(&["--replicates", "1", "--format", "json"]).expect(5);
     let result: Value = serde_json::from_str(&output.stdout).unwrap();
     let entry = &result["entries"][0];
-    assert_eq!((&entry["calls"]["api_error"], &entry["calls"]["ok"]), (&Value::from(1), &Value::from(CASES - 1)));
+    assert_eq!(
+        (&entry["calls"]["api_error"], &entry["calls"]["ok"]),
+        (&Value::from(1), &Value::from(CASES - 1))
+    );
     assert!(entry["accuracy"]["n_missing"].as_u64().unwrap() > 0);
-    insta::assert_snapshot!(result["warnings"][0].as_str().unwrap(), @"");
+    insta::assert_snapshot!(result["warnings"][0].as_str().unwrap(), @"1 of 12 calls of `meadow/quill-small` have no answer, most of them bad_request: all their fields count as missing");
 }
 
 #[test]
@@ -151,9 +175,13 @@ fn an_evaluation_is_a_step_of_a_workflow() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let [pull] = &stage.github.pulls()[..] else { panic!("one pull request") };
     assert_eq!(pull.labels, ["evaluation", "bot"]);
-    assert!(pull.body.contains("[Workflow run](https://git.example/meadow/skills/actions/runs/77)"), "{}", pull.body);
+    assert!(
+        pull.body.contains("[Workflow run](https://git.example/meadow/skills/actions/runs/77)"),
+        "{}",
+        pull.body
+    );
     let outputs = stage.workspace.read("output.txt");
     assert!(outputs.contains("pull-request<<") && outputs.contains("/pull/1001"), "{outputs}");
     assert!(outputs.contains(&pull.head) && outputs.contains("\n36\n"), "{outputs}");
-    assert!(stage.workspace.read("summary.md").contains("| model | accuracy |"));
+    assert!(stage.workspace.read("summary.md").contains("| model | accuracy (95 %) |"));
 }

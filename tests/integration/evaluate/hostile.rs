@@ -48,7 +48,9 @@ fn submodules_are_not_fetched_and_large_files_not_read() {
         git(dir, &["commit", "--quiet", "-m", "Add a submodule"]);
     });
     assert!(said.contains("evals/cases/other` is a submodule"), "{said}");
-    let said = refused(|dir| std::fs::write(skill(dir).join("evals/cases/birch-lab/input.md"), vec![b'x'; 9 << 20]).unwrap());
+    let said = refused(|dir| {
+        std::fs::write(skill(dir).join("evals/cases/birch-lab/input.md"), vec![b'x'; 9 << 20]).unwrap()
+    });
     assert!(said.contains("evals/cases/birch-lab/input.md` is larger than 8 MiB"), "{said}");
 }
 
@@ -80,12 +82,33 @@ fn the_token_is_for_github_alone() {
     let stage = Stage::new();
     let llm = stage.gateway(&[]);
     // A clone whose `origin` is some other server gets no token, and ways that run commands are closed.
-    for url in [format!("{}/{LIBRARY}.git", llm.base_url()), "ext::sh -c 'touch was-run'".to_owned(), "/etc".to_owned()] {
+    for url in [
+        format!("{}/{LIBRARY}.git", llm.base_url()),
+        "ext::sh -c 'touch was-run'".to_owned(),
+        "/etc".to_owned(),
+    ] {
         git(&stage.workspace.path("library"), &["remote", "set-url", "origin", &url]);
         let output = stage.evaluate(&["-q"]).expect(1);
-        assert!(!output.stderr.contains(TOKEN) && !stage.workspace.path("was-run").exists(), "{}", output.stderr);
+        assert!(
+            !output.stderr.contains(TOKEN) && !stage.workspace.path("was-run").exists(),
+            "{}",
+            output.stderr
+        );
     }
     assert_eq!(llm.counter("requests"), 0);
+}
+
+#[test]
+fn the_credentials_that_a_checkout_left_do_not_get_in_the_way() {
+    let stage = Stage::new();
+    let _llm = stage.gateway(&[]);
+    let key = format!("http.{}/.extraheader", stage.github.urls().server_url);
+    git(
+        &stage.workspace.path("library"),
+        &["config", &key, "AUTHORIZATION: basic eC1hY2Nlc3MtdG9rZW46Z2hzX2dvbmU="],
+    );
+    stage.evaluate(&["--replicates", "1", "--open-pr", "-q"]).expect(0);
+    assert_eq!(stage.github.pulls().len(), 1);
 }
 
 #[test]
@@ -95,10 +118,13 @@ fn names_and_answers_obey_nothing_in_the_pull_request() {
     stage.push(|dir| std::fs::write(dir.join(".evaluator/models.yaml"), models).unwrap());
     let llm = crate::support::MockLlm::start(&["--model", "@meadow/all|x](https://evil.example)<img"]);
     stage.targets(&llm, "");
-    let output = stage.evaluate(&["--replicates", "1", "--open-pr", "-q", "--git-sha", &stage.commit("main")]);
+    let output =
+        stage.evaluate(&["--replicates", "1", "--open-pr", "-q", "--git-sha", &stage.commit("main")]);
     let output = output.expect(0);
     let body = &stage.github.pulls()[0].body;
-    assert!(!body.contains("@meadow") && !body.contains("](https://evil") && !body.contains("<img"), "{body}");
+    // All of it is code, in which nothing is obeyed.
+    let outside: String = body.split('`').step_by(2).collect();
+    assert!(!outside.contains("meadow") && !outside.contains("evil") && !outside.contains("<img"), "{body}");
     assert!(output.stdout.contains("@meadow/all"), "{}", output.stdout);
 }
 
@@ -123,8 +149,10 @@ fn a_library_that_is_not_clean_is_refused_but_for_what_lies_beside_it() {
     ");
     commit_all(&library, "A feature");
     // Somebody tries a branch of their own: told, and never published.
-    std::fs::write(library.join(format!("components/{SKILL}/evals/cases/new/expected.json")), "{}").unwrap();
-    git(&library, &["reset", "--quiet", "--hard", "HEAD"]);
     let output = stage.evaluate(&["--replicates", "1", "--open-pr", "-q"]).expect(3);
-    assert!(output.stderr.contains("is not part of `main`: its entries do not belong there"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("is not part of `main`: its entries do not belong there"),
+        "{}",
+        output.stderr
+    );
 }

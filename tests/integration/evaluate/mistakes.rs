@@ -7,11 +7,22 @@ use crate::support::MockLlm;
 fn a_leaderboard_that_was_edited_or_is_newer_is_refused_before_the_first_call() {
     let stage = Stage::new();
     let llm = stage.gateway(&[]);
-    for text in ["{\"schema_version\": 1,\n \"entries\": []}\n", "{\"schema_version\": 99, \"entries\": []}\n", "<<<<<<< ours\n"] {
+    let mut said = String::new();
+    for text in [
+        "{\"schema_version\": 1,\n \"entries\": [], \"absent\": []}\n",
+        "{\"schema_version\": 99, \"entries\": []}\n",
+        "<<<<<<< ours\n",
+    ] {
         stage.push(|dir| std::fs::write(dir.join("leaderboard.json"), text).unwrap());
         let output = stage.evaluate(&["-q", "--open-pr"]).expect(3);
-        assert!(output.stderr.starts_with("error: `leaderboard.json` on `main` of the library"), "{}", output.stderr);
+        said.push_str(output.stderr.lines().next().unwrap());
+        said.push('\n');
     }
+    insta::assert_snapshot!(said, @r"
+    error: `leaderboard.json:1` was changed by hand: here it is not what `run-evals` writes
+    error: `leaderboard.json` has format 99, and this version of `run-evals` knows format 1
+    error: cannot read `leaderboard.json:1`: there is a merge conflict in it
+    ");
     assert_eq!(llm.counter("requests"), 0);
     assert!(stage.github.pulls().is_empty());
 }
@@ -43,7 +54,15 @@ fn a_list_of_models_that_names_a_server_is_refused() {
     let models = "models:\n  - id: meadow/quill-large\n    base_url: https://evil.example/v1\n";
     stage.push(|dir| std::fs::write(dir.join(".evaluator/models.yaml"), models).unwrap());
     let output = stage.evaluate(&["-q"]).expect(3);
-    insta::assert_snapshot!(output.stderr, @"");
+    insta::assert_snapshot!(output.stderr, @r"
+    error: `base_url` may not stand here
+      --> .evaluator/models.yaml:3:5
+       |
+     3 |     base_url: https://evil.example/v1
+       |     ^^^^^^^^
+
+    hint: where a model is and which key opens it is said by the operator's `targets.yaml` alone: whoever may write to this file could otherwise send the key anywhere
+    ");
     stage.push(|dir| std::fs::remove_file(dir.join(".evaluator/models.yaml")).unwrap());
     let output = stage.evaluate(&["-q"]).expect(3);
     insta::assert_snapshot!(output.stderr, @r"
@@ -63,11 +82,19 @@ fn a_gateway_that_cannot_be_asked_or_has_none_of_the_models_is_told() {
     stage.targets(&other, "");
     let output = stage.evaluate(&["-q"]).expect(1);
     let said = output.stderr.replace(&other.base_url(), "<base>");
-    insta::assert_snapshot!(said, @"");
+    insta::assert_snapshot!(said, @r"
+    error: cannot list the models of target `mindrouter` at `<base>/models`: it answered 401: Incorrect API key provided: ***
+
+    hint: check `base_url` and `api_key` of the target; keys of some servers expire
+    ");
     let other = MockLlm::start(&["--mindrouter", "--model", "x"]);
     stage.targets(&other, "");
     let output = stage.evaluate(&["-q"]).expect(1);
-    insta::assert_snapshot!(output.stderr, @"");
+    insta::assert_snapshot!(output.stderr, @r"
+    error: none of the models is served: `meadow/quill-large`, `meadow/quill-small`, `quill-latest`, `meadow/quill-retired` (asked: `mindrouter`)
+
+    hint: model names must be spelled as `GET /v1/models` of the server lists them; `--target` names other targets
+    ");
     assert_eq!((llm.counter("requests"), other.counter("requests")), (0, 0));
 }
 
@@ -80,10 +107,15 @@ fn a_model_that_always_fails_is_the_end_of_it_and_the_rest_is_kept() {
     stage.workspace.write("answers.jsonl", format!("{refusal}\n{answers}"));
     let file = stage.workspace.path("answers.jsonl");
     let models = ["--model=meadow/quill-large", "--model=meadow/quill-small", "--model=quill-latest"];
-    let broken = MockLlm::start(&[&models[..], &["--mindrouter", "--answers", file.to_str().unwrap()]].concat());
+    let broken =
+        MockLlm::start(&[&models[..], &["--mindrouter", "--answers", file.to_str().unwrap()]].concat());
     stage.targets(&broken, "    max_retries: 1\n");
     let output = stage.evaluate(&["--replicates", "1", "--batch-id", "b", "-q", "--open-pr"]).expect(1);
-    insta::assert_snapshot!(output.stderr, @"");
+    insta::assert_snapshot!(output.stderr, @r"
+    error: `quill-latest` on target `mindrouter` answered none of 12 calls: server 500: backend is gone
+
+    hint: nothing was published; the answers of the other models are kept, and the same id asks for the rest
+    ");
     assert!(stage.github.pushes().is_empty());
     // The backend is back: only its answers are missing.
     let back = MockLlm::start(&[&models[..], &["--mindrouter"]].concat());
@@ -97,8 +129,22 @@ fn a_skill_without_a_case_that_can_be_run_is_told() {
     let stage = Stage::new();
     let llm = stage.gateway(&[]);
     let api = stage.github.urls().api_url.clone();
-    let args = ["evaluate", "call-checklist", "--library", "library", "--token-file", "token.txt", "--github-api-url", &api, "-q"];
+    let args = [
+        "evaluate",
+        "call-checklist",
+        "--library",
+        "library",
+        "--token-file",
+        "token.txt",
+        "--github-api-url",
+        &api,
+        "-q",
+    ];
     let output = stage.workspace.run(&args).expect(3);
-    insta::assert_snapshot!(output.stderr, @"");
+    insta::assert_snapshot!(output.stderr, @r"
+    error: no case of `call-checklist` can be run: `lost-file`: its input is in the data sets, and there is no clone of them; `open-call`: its input is in the data sets, and there is no clone of them; `private-scan`: it has no input; `scanned-file`: its input is in the data sets, and there is no clone of them; `two-texts`: it has no input; `unanswered`: it has no expected answer
+
+    hint: a case is a folder of `evals/cases` with `input.md` or `input.json`, and `expected.json` or `expected.md`
+    ");
     assert_eq!(llm.counter("requests"), 0);
 }

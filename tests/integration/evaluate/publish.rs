@@ -13,12 +13,23 @@ fn the_results_come_as_a_pull_request_that_merges_cleanly() {
     // The default branch moves on while the evaluation runs on what was checked out.
     stage.push(|dir| std::fs::write(dir.join("README.md"), "moved on\n").unwrap());
     let main = stage.commit("main");
-    let more = ["--label", "evaluation", "--auto-merge", "--commit-as", "Eval Bot <bot@example.org>", "--format", "json"];
+    let more = [
+        "--label",
+        "evaluation",
+        "--auto-merge",
+        "--commit-as",
+        "Eval Bot <bot@example.org>",
+        "--format",
+        "json",
+    ];
     let output = stage.evaluate(&[&QUICK[..], &more].concat()).expect(0);
     let result: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
 
     let [pull] = &stage.github.pulls()[..] else { panic!("one pull request") };
-    assert_eq!(result["pull_request_url"].as_str().unwrap(), format!("{}/{LIBRARY}/pull/1001", stage.github.urls().server_url));
+    assert_eq!(
+        result["pull_request_url"].as_str().unwrap(),
+        format!("{}/{LIBRARY}/pull/1001", stage.github.urls().server_url)
+    );
     assert_eq!(result["branch"], pull.head);
     let (name, time) = pull.head.rsplit_once('-').unwrap();
     assert_eq!(name, format!("eval-results/grant-letter-extraction-{}", &evaluated[..7]));
@@ -39,11 +50,62 @@ fn the_results_come_as_a_pull_request_that_merges_cleanly() {
     assert_eq!(stage.commit("main"), main, "the default branch is not pushed to");
 
     // The clone has no new branch, and the body is for people.
-    let branches = git(&stage.workspace.path("library"), &["for-each-ref", "--format=%(refname)", "refs/heads"]);
+    let branches =
+        git(&stage.workspace.path("library"), &["for-each-ref", "--format=%(refname)", "refs/heads"]);
     assert_eq!(branches, "refs/heads/main");
     let body = pull.body.replace(&evaluated, "<commit>").replace(&main, "<main>");
     let data = stage.github.git(super::stage::DATASETS, &["rev-parse", "main"]);
-    insta::assert_snapshot!(body.replace(&data, "<data>"), @"");
+    insta::assert_snapshot!(body.replace(&data, "<data>"), @r"
+    **grant-letter-extraction** <code>1&#46;2&#46;0</code> at `<commit>`, 12 of 12 cases, 1 replicate.
+
+    | model | accuracy (95 %) | change | reproducibility (95 %) | change | fits the schema | calls |
+    |---|---|---|---|---|---|---|
+    | `meadow/quill-large` | 100.0 % (100.0 to 100.0) | – | – | – | 100.0 % | 12 of 12 ok |
+    | `meadow/quill-small` | 90.8 % (89.5 to 91.7) | – | – | – | 0.0 % | 12 of 12 ok |
+    | `quill-latest → meadow/quill-large-2026-10` | 83.1 % (72.6 to 93.2) | – | – | – | 100.0 % | 12 of 12 ok |
+    | `meadow/quill-retired` | – | – | – | – | – | not asked: the server does not list it |
+
+    Compared with:
+
+    - `meadow/quill-large`: no entry before
+    - `meadow/quill-small`: no entry before
+    - `quill-latest → meadow/quill-large-2026-10`: no entry before
+
+    <details><summary>Fields</summary>
+
+    | model | correct | incorrect | missing | hallucinated | correctly absent |
+    |---|---|---|---|---|---|
+    | `meadow/quill-large` | 130 | 0 | 0 | 0 | 8 |
+    | `meadow/quill-small` | 118 | 12 | 0 | 0 | 8 |
+    | `quill-latest → meadow/quill-large-2026-10` | 108 | 0 | 22 | 0 | 8 |
+
+    </details>
+
+    <details><summary>Cases</summary>
+
+    | case | `meadow/quill-large` | `meadow/quill-small` | `quill-latest → meadow/quill-large-2026-10` |
+    |---|---|---|---|
+    | `alder-river` | 100.0 % | 91.7 % | 100.0 % |
+    | `birch-lab` | 100.0 % | 85.7 % | 100.0 % |
+    | `cedar-atlas` | 100.0 % | 93.3 % | 100.0 % |
+    | `dune-watch` | 100.0 % | 90.9 % | 63.6 % |
+    | `elm-clinic` | 100.0 % | 90.9 % | 63.6 % |
+    | `fern-archive` | 100.0 % | 90.0 % | 80.0 % |
+    | `gale-tower` | 100.0 % | 90.0 % | 60.0 % |
+    | `heath-bees` | 100.0 % | 91.7 % | 66.7 % |
+    | `iris-optics` | 100.0 % | 85.7 % | 100.0 % |
+    | `juniper-schools` | 100.0 % | 92.9 % | 100.0 % |
+    | `kelp-forest` | 100.0 % | 90.0 % | 100.0 % |
+    | `larch-data` | 100.0 % | 90.9 % | 63.6 % |
+
+    </details>
+
+    Models that are not served here:
+
+    - <code>meadow&#47;quill&#45;retired</code>: <code>no target has it &#40;asked&#58; &#96;mindrouter&#96;&#41;</code>
+
+    Models as of `<main>`, data sets at `<data>`.
+    ");
 }
 
 #[test]
@@ -56,7 +118,8 @@ fn the_next_evaluation_tells_what_changed_and_the_same_one_changes_nothing() {
 
     // The same again: other branches have the same bytes, so there is nothing to open.
     let before = stage.github.pulls().len();
-    let output = stage.evaluate(&["--replicates", "1", "--open-pr", "--git-sha", &stage.commit("main~1")]).expect(0);
+    let output =
+        stage.evaluate(&["--replicates", "1", "--open-pr", "--git-sha", &stage.commit("main~1")]).expect(0);
     assert!(output.stderr.contains("the leaderboard has the same entries already"), "{}", output.stderr);
     assert_eq!(stage.github.pulls().len(), before);
 
@@ -72,9 +135,11 @@ fn the_next_evaluation_tells_what_changed_and_the_same_one_changes_nothing() {
     let output = stage.evaluate(&QUICK).expect(0);
     let change = format!("+0.0 points against 1.2.0 ({})", &stage.commit("main~2")[..7]);
     assert!(output.stdout.contains(&change), "{}", output.stdout);
-    assert!(stage.github.pulls()[1].body.contains(&change), "{}", stage.github.pulls()[1].body);
+    let compared = format!("- `meadow/quill-large`: version 1.2.0 at `{}`", &stage.commit("main~2")[..7]);
+    assert!(stage.github.pulls()[1].body.contains(&compared), "{}", stage.github.pulls()[1].body);
     // Entries of the other commit stay.
-    let board: serde_json::Value = serde_json::from_str(&stage.file(&stage.github.pulls()[1].head, "leaderboard.json")).unwrap();
+    let board: serde_json::Value =
+        serde_json::from_str(&stage.file(&stage.github.pulls()[1].head, "leaderboard.json")).unwrap();
     assert_eq!(board["entries"].as_array().unwrap().len(), 6);
 }
 
@@ -88,14 +153,28 @@ fn a_job_that_may_not_open_pull_requests_leaves_the_branch_and_says_so() {
     stage.github.fault(What::Answer {
         route: "POST /repos/{owner}/{repo}/pulls".to_owned(),
         after: false,
-        answer: Wrong::Status { status: 403, body: body.to_owned(), headers: std::collections::BTreeMap::new() },
+        answer: Wrong::Status {
+            status: 403,
+            body: body.to_owned(),
+            headers: std::collections::BTreeMap::new(),
+        },
     });
     let output = stage.evaluate(&["--replicates", "1", "--open-pr"]).expect(1);
     let [push] = &stage.github.pushes()[..] else { panic!("one push") };
     let branch = push.reference.strip_prefix("refs/heads/").unwrap();
     let server = &stage.github.urls().server_url;
-    let warning = output.stderr.split("warning: ").last().unwrap().replace(branch, "<branch>").replace(server, "<server>");
-    insta::assert_snapshot!(warning, @"");
+    let warning = output
+        .stderr
+        .split("error: ")
+        .last()
+        .unwrap()
+        .replace(branch, "<branch>")
+        .replace(server, "<server>");
+    insta::assert_snapshot!(warning, @r#"
+    cannot open a pull request for `<branch>` in `meadow/skills`: GitHub answered 403: GitHub Actions is not permitted to create or approve pull requests.
+    hint: allow it in the settings of `meadow/skills` and of its owner (Actions, General, Workflow permissions: "Allow GitHub Actions to create and approve pull requests"), or use the token of a GitHub App or of a person
+    the results are on the branch `<branch>` of `meadow/skills`; open the pull request at <server>/meadow/skills/compare/main...<branch>?expand=1
+    "#);
     assert!(output.stdout.contains("meadow/quill-large"), "the entries are shown: {}", output.stdout);
 
     // When it may, the pull request starts no checks, which is told too.
@@ -107,14 +186,26 @@ fn a_job_that_may_not_open_pull_requests_leaves_the_branch_and_says_so() {
 fn nothing_is_lost_when_nothing_can_be_pushed() {
     let stage = Stage::new();
     let llm = stage.gateway(&[]);
-    stage.token("github_pat_reader", TokenKind::Personal, &[("contents", "read"), ("pull_requests", "write")]);
+    stage.token(
+        "github_pat_reader",
+        TokenKind::Personal,
+        &[("contents", "read"), ("pull_requests", "write")],
+    );
     stage.workspace.write("token.txt", "github_pat_reader");
-    let output = stage.evaluate(&["--replicates", "1", "--open-pr", "--batch-id", "b1", "--output", "out", "-q"]).expect(1);
+    let output = stage
+        .evaluate(&["--replicates", "1", "--open-pr", "--batch-id", "b1", "--output", "out", "-q"])
+        .expect(1);
     let server = &stage.github.urls().server_url;
-    insta::assert_snapshot!(output.stderr.replace(server, "<server>"), @"");
+    insta::assert_snapshot!(output.stderr.replace(server, "<server>"), @r"
+    error: the token may not do this with git at `<server>/meadow/skills.git`
+    nothing is lost: the entries are in `.run-evals/evaluate/evaluations/b1.entries.json`
+
+    hint: it needs `Contents: read and write` there (fine-grained token or App), the scope `repo` (classic token), or `permissions: contents: write` (GITHUB_TOKEN, its own repository only)
+    ");
     assert!(stage.github.pulls().is_empty());
     let kept: serde_json::Value =
-        serde_json::from_str(&stage.workspace.read(".run-evals/evaluate/evaluations/b1.entries.json")).unwrap();
+        serde_json::from_str(&stage.workspace.read(".run-evals/evaluate/evaluations/b1.entries.json"))
+            .unwrap();
     let out: serde_json::Value = serde_json::from_str(&stage.workspace.read("out/leaderboard.json")).unwrap();
     assert_eq!((kept.as_array().unwrap().len(), out["entries"].as_array().unwrap().len()), (3, 3));
     // With a token that may, the same id publishes what is there, and nothing is asked again.
@@ -128,7 +219,11 @@ fn nothing_is_lost_when_nothing_can_be_pushed() {
 fn an_answer_that_was_lost_opens_no_second_pull_request() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
-    stage.github.fault(What::Answer { route: "POST /repos/{owner}/{repo}/pulls".to_owned(), after: true, answer: Wrong::Dropped });
+    stage.github.fault(What::Answer {
+        route: "POST /repos/{owner}/{repo}/pulls".to_owned(),
+        after: true,
+        answer: Wrong::Dropped,
+    });
     stage.evaluate(&QUICK).expect(0);
     assert_eq!(stage.github.pulls().len(), 1);
 }
@@ -142,13 +237,26 @@ fn what_only_half_works_is_told() {
         after: false,
         answer: Wrong::Status {
             status: 403,
-            body: r#"{"message":"Resource not accessible by personal access token","status":"403"}"#.to_owned(),
+            body: r#"{"message":"Resource not accessible by personal access token","status":"403"}"#
+                .to_owned(),
             headers: std::collections::BTreeMap::new(),
         },
     });
     let output = stage.evaluate(&["--replicates", "1", "--open-pr", "--label", "x"]).expect(0);
-    assert!(output.stderr.contains("warning: cannot label pull request 1001 of `meadow/skills`: GitHub answered 403"), "{}", output.stderr);
-    stage.github.fault(What::Ruleset { branch: "eval-results/".to_owned(), rule: "Cannot create ref".to_owned() });
+    assert!(
+        output
+            .stderr
+            .contains("warning: cannot label pull request 1001 of `meadow/skills`: GitHub answered 403"),
+        "{}",
+        output.stderr
+    );
+    stage
+        .github
+        .fault(What::Ruleset { branch: "eval-results/".to_owned(), rule: "Cannot create ref".to_owned() });
     let output = stage.evaluate(&["--replicates", "1", "--open-pr", "-q"]).expect(1);
-    assert!(output.stderr.contains("Cannot create ref") && output.stderr.contains("nothing is lost"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("Cannot create ref") && output.stderr.contains("nothing is lost"),
+        "{}",
+        output.stderr
+    );
 }

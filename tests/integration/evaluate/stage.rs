@@ -131,8 +131,16 @@ impl Stage {
     pub(crate) fn args(&self, more: &[&str]) -> Vec<String> {
         let api = self.github.urls().api_url.clone();
         let args = [
-            "evaluate", SKILL, "--library", "library", "--datasets", "datasets", "--token-file", "token.txt",
-            "--github-api-url", &api,
+            "evaluate",
+            SKILL,
+            "--library",
+            "library",
+            "--datasets",
+            "datasets",
+            "--token-file",
+            "token.txt",
+            "--github-api-url",
+            &api,
         ];
         args.iter().chain(more).map(|arg| (*arg).to_owned()).collect()
     }
@@ -152,7 +160,8 @@ impl Stage {
 fn answers() -> String {
     let mut lines = String::new();
     for (case, expected) in expected() {
-        for (number, model) in ["meadow/quill-large", "meadow/quill-small", "quill-latest"].iter().enumerate() {
+        for (number, model) in ["meadow/quill-large", "meadow/quill-small", "quill-latest"].iter().enumerate()
+        {
             let mut answer = expected.clone();
             if number == 1 {
                 answer["kind"] = Value::from("something else");
@@ -189,13 +198,17 @@ pub(crate) fn expected() -> Vec<(String, Value)> {
 }
 
 pub(crate) fn git(dir: &Path, args: &[&str]) -> String {
-    let identity = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.com", "-c", "commit.gpgsign=false"];
+    let identity =
+        ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.com", "-c", "commit.gpgsign=false"];
     let output = Command::new("git")
         .current_dir(dir)
         .args(identity)
         .args(args)
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        // The same commits in every run: the intervals of an entry depend on its commit.
+        .env("GIT_AUTHOR_DATE", "2026-10-12T12:00:00Z")
+        .env("GIT_COMMITTER_DATE", "2026-10-12T12:00:00Z")
         .output()
         .unwrap();
     assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));

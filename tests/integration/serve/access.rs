@@ -36,7 +36,10 @@ fn only_a_token_that_is_valid_opens_and_health_needs_none() {
     }
     assert_eq!(service.ask("POST", "/evaluate", &[], b"").status, 401);
     let health = service.ask("GET", "/health", &[], b"").expect(200);
-    assert_eq!(health, serde_json::json!({"status": "ok", "version": env!("CARGO_PKG_VERSION"), "busy": false}));
+    assert_eq!(
+        health,
+        serde_json::json!({"status": "ok", "version": env!("CARGO_PKG_VERSION"), "busy": false})
+    );
 }
 
 #[test]
@@ -77,7 +80,11 @@ fn failures_take_longer_each_time_and_good_tokens_never_do() {
     std::thread::scope(|scope| {
         let guesses: Vec<_> = (0..40).map(|_| scope.spawn(|| timed(NEXT))).collect();
         // While wrong ones wait, right ones do not.
-        let slowest = (0..20).map(|_| timed(OURS)).inspect(|(status, _)| assert_eq!(*status, 200)).map(|(_, took)| took).max();
+        let slowest = (0..20)
+            .map(|_| timed(OURS))
+            .inspect(|(status, _)| assert_eq!(*status, 200))
+            .map(|(_, took)| took)
+            .max();
         assert!(slowest.unwrap() < Duration::from_secs(2), "{slowest:?}");
         let statuses: Vec<u16> = guesses.into_iter().map(|guess| guess.join().unwrap().0).collect();
         assert!(statuses.iter().all(|status| [401, 429].contains(status)), "{statuses:?}");
@@ -86,7 +93,10 @@ fn failures_take_longer_each_time_and_good_tokens_never_do() {
     let refusals: Vec<_> =
         log(&workspace).into_iter().filter(|line| line["message"] == "refused: wrong token").collect();
     assert!(refusals.len() >= 10 && refusals.len() < 20, "{}", refusals.len());
-    assert!(refusals.iter().all(|line| line["peer"] == "127.0.0.1" && line["level"] == "warn"), "{refusals:?}");
+    assert!(
+        refusals.iter().all(|line| line["peer"] == "127.0.0.1" && line["level"] == "warn"),
+        "{refusals:?}"
+    );
 }
 
 #[test]
@@ -95,8 +105,10 @@ fn behind_a_proxy_the_last_hop_is_who_asks() {
     workspace.write("networks", "192.0.2.0/24\n");
     let service = Service::bare(&workspace, &["--behind-proxy", "--allow-from", "networks"]);
     let asked_by = |hops: &str| {
-        let headers = [("Authorization", &*bearer(OURS)), ("X-Forwarded-For", hops)].map(|(n, v)| (n, v.to_owned()));
-        let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let headers =
+            [("Authorization", &*bearer(OURS)), ("X-Forwarded-For", hops)].map(|(n, v)| (n, v.to_owned()));
+        let headers: Vec<(&str, &str)> =
+            headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         service.ask("GET", "/jobs", &headers, b"").status
     };
     assert_eq!(asked_by("198.51.100.1, 192.0.2.7"), 200);
@@ -104,8 +116,15 @@ fn behind_a_proxy_the_last_hop_is_who_asks() {
     assert_eq!(asked_by("nonsense"), 403);
     assert_eq!(service.ask("GET", "/health", &[], b"").expect(403)["error"], "this address may not connect");
     let lines = log(&workspace);
-    assert!(lines.iter().any(|line| line["peer"] == "192.0.2.7" && line["message"] == "request"), "{lines:?}");
-    assert!(lines.iter().any(|line| line["peer"] == "198.51.100.1" && line["message"] == "refused: not on the list"));
+    assert!(
+        lines.iter().any(|line| line["peer"] == "192.0.2.7" && line["message"] == "request"),
+        "{lines:?}"
+    );
+    assert!(
+        lines
+            .iter()
+            .any(|line| line["peer"] == "198.51.100.1" && line["message"] == "refused: not on the list")
+    );
 
     // The list is read again, too.
     workspace.write("networks", "192.0.2.0/24\n127.0.0.1\n");

@@ -36,10 +36,26 @@ fn one_issue_a_skill_is_written_anew_closed_and_opened_again() {
     };
     let first = fail();
     let issue = stage.github.issues().remove(0);
-    assert_eq!((issue.state.as_str(), issue.login.as_str(), issue.repo.as_str()), ("open", "eval-bot", LIBRARY));
+    assert_eq!(
+        (issue.state.as_str(), issue.login.as_str(), issue.repo.as_str()),
+        ("open", "eval-bot", LIBRARY)
+    );
     let started = service.job(&first)["started_at"].as_str().unwrap().to_owned();
     let text = issue.body.replace(&first, "[job]").replace(&commit, "[sha]").replace(&started, "[time]");
-    insta::assert_snapshot!(format!("{}\n{text}", issue.title), @"");
+    insta::assert_snapshot!(format!("{}\n{text}", issue.title), @r#"
+    Evaluation of `grant-letter-extraction` failed
+    <!-- run-evals: evaluation of grant-letter-extraction -->
+    The evaluation of `grant-letter-extraction` at [sha] failed:
+
+    ```text
+    `meadow/quill-large` on target `mindrouter` answered none of 12 calls: server 503: the server is overloaded, by chance
+    hint: nothing was published; the answers of the other models are kept, and the same id asks for the rest
+    ```
+
+    Job `[job]`, replicates: 1, asked for at [time].
+
+    This is written anew with each failure of `grant-letter-extraction`, and taken back when an evaluation of it succeeds.
+    "#);
     let second = fail();
     let issues = stage.github.issues();
     assert_eq!(issues.len(), 1, "one issue a skill");
@@ -84,12 +100,17 @@ fn a_token_that_may_not_tell_is_told_to_the_log_and_harms_nothing() {
     service.ended(&id, "failed");
     let told = || {
         let lines = super::service::log(&stage.workspace).into_iter();
-        lines.filter(|line| line["message"].as_str().is_some_and(|m| m.starts_with("could not be told"))).next_back()
+        lines
+            .filter(|line| line["message"].as_str().is_some_and(|m| m.starts_with("could not be told")))
+            .next_back()
     };
     wait_for(|| told().is_some());
     let line = told().unwrap();
     assert_eq!(line["job"], json!(id));
-    insta::assert_snapshot!(format!("{}\n{}", line["message"].as_str().unwrap(), line["hint"].as_str().unwrap()), @"");
+    insta::assert_snapshot!(format!("{}\n{}", line["message"].as_str().unwrap(), line["hint"].as_str().unwrap()), @r#"
+    could not be told on GitHub: cannot tell of a failure in `meadow/skills`: GitHub answered 403: Resource not accessible by personal access token
+    a fine-grained token needs access to `meadow/skills` with the repository permission `issues=read`
+    "#);
     assert!(!service.is_busy());
     let answer = service.order(&json!({"skill_name": SKILL}));
     assert_eq!(answer.status, 202);

@@ -29,8 +29,15 @@ fn path() -> impl Strategy<Value = String> {
 
 fn header() -> impl Strategy<Value = (String, String)> {
     let name = prop_oneof![
-        prop::sample::select(vec!["Authorization", "Content-Type", "X-Forwarded-For", "Accept", "Cookie", "Expect"])
-            .prop_map(str::to_owned),
+        prop::sample::select(vec![
+            "Authorization",
+            "Content-Type",
+            "X-Forwarded-For",
+            "Accept",
+            "Cookie",
+            "Expect"
+        ])
+        .prop_map(str::to_owned),
         "[A-Za-z][A-Za-z0-9-]{0,20}",
     ];
     // A body that is framed otherwise is another test.
@@ -48,7 +55,8 @@ fn json() -> impl Strategy<Value = serde_json::Value> {
         any::<i64>().prop_map(Into::into),
         any::<f64>().prop_map(Into::into),
         "\\PC{0,30}".prop_map(Into::into),
-        prop::sample::select(vec!["../x", "--upload-pack=x", "a\0b", "HEAD", "\u{202e}"]).prop_map(Into::into),
+        prop::sample::select(vec!["../x", "--upload-pack=x", "a\0b", "HEAD", "\u{202e}"])
+            .prop_map(Into::into),
     ];
     let key = prop_oneof![
         prop::sample::select(vec!["skill_name", "replicates", "git_sha"]).prop_map(str::to_owned),
@@ -74,7 +82,12 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
 
 fn run<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
     // Found once, found always.
-    let config = Config { cases, failure_persistence: None, rng_seed: proptest::test_runner::RngSeed::Fixed(7), ..Config::default() };
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        rng_seed: proptest::test_runner::RngSeed::Fixed(7),
+        ..Config::default()
+    };
     TestRunner::new(config).run(strategy, test).unwrap();
 }
 
@@ -134,8 +147,19 @@ fn any_bytes() {
     let service = Service::bare(&workspace, &[]);
     let piece = prop_oneof![
         prop::sample::select(vec![
-            "GET ", "POST ", "/health", " HTTP/1.1", " HTTP/9.9", "\r\n", "\r\n\r\n", "Host: x\r\n", "Content-Length: -1\r\n",
-            "Content-Length: 5\r\nContent-Length: 6\r\n", "Transfer-Encoding: chunked\r\n", "0\r\n\r\n", "PRI * HTTP/2.0",
+            "GET ",
+            "POST ",
+            "/health",
+            " HTTP/1.1",
+            " HTTP/9.9",
+            "\r\n",
+            "\r\n\r\n",
+            "Host: x\r\n",
+            "Content-Length: -1\r\n",
+            "Content-Length: 5\r\nContent-Length: 6\r\n",
+            "Transfer-Encoding: chunked\r\n",
+            "0\r\n\r\n",
+            "PRI * HTTP/2.0",
         ])
         .prop_map(|text| text.as_bytes().to_vec()),
         prop::collection::vec(any::<u8>(), 0..40),

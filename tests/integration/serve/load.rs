@@ -24,7 +24,8 @@ fn ten_thousand_requests_and_wrong_tokens_do_not_slow_a_job_down() {
     let stage = Stage::new();
     // A job waits for models, not for this machine: 360 calls of a quarter of a second, few at once.
     let _llm = stage.gateway(&["--latency-ms", "250"]);
-    let service = Service::start(&stage, &["--no-publish", "--max-concurrency", "12", "--report-failures", "none"]);
+    let service =
+        Service::start(&stage, &["--no-publish", "--max-concurrency", "12", "--report-failures", "none"]);
     let quiet = job(&service);
 
     let (answered, done) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -49,7 +50,9 @@ fn ten_thousand_requests_and_wrong_tokens_do_not_slow_a_job_down() {
     });
     let ratio = noisy.as_secs_f64() / quiet.as_secs_f64();
     let answered = answered.into_inner();
-    println!("a job took {quiet:?} in quiet and {noisy:?} with {answered} requests of /health and wrong tokens: ratio {ratio:.3}");
+    println!(
+        "a job took {quiet:?} in quiet and {noisy:?} with {answered} requests of /health and wrong tokens: ratio {ratio:.3}"
+    );
     assert!(answered >= REQUESTS);
     assert!(ratio < 1.5, "{ratio}");
 }

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::openapi::Description;
 use super::service::{OURS, Service, log};
-use crate::support::github::TokenKind;
 use crate::evaluate::stage::{KEY, LIBRARY, SKILL, Stage, TOKEN};
+use crate::support::github::TokenKind;
 
 #[test]
 fn a_job_is_told_line_by_line_and_nothing_secret_is() {
@@ -65,6 +65,9 @@ fn the_log_can_go_to_stderr() {
     let told = service.stderr();
     let line = told.lines().find(|line| line.contains("\"request\"")).unwrap();
     let line: serde_json::Value = serde_json::from_str(line).unwrap();
-    assert_eq!((&line["status"], &line["path"], &line["peer"]), (&json!(200), &json!("/jobs"), &json!("127.0.0.1")));
+    assert_eq!(
+        (&line["status"], &line["path"], &line["peer"]),
+        (&json!(200), &json!("/jobs"), &json!("127.0.0.1"))
+    );
     assert!(!workspace.path("state/log").exists());
 }

@@ -23,11 +23,13 @@ impl Description {
     pub(super) fn find(&self, method: &str, path: &str) -> Option<(String, &Value)> {
         let path = path.split('?').next().unwrap();
         let fits = |template: &str| {
-            let (template, path): (Vec<_>, Vec<_>) = (template.split('/').collect(), path.split('/').collect());
+            let (template, path): (Vec<_>, Vec<_>) =
+                (template.split('/').collect(), path.split('/').collect());
             let same = |(a, b): (&&str, &&str)| a == b || a.starts_with('{') && !b.is_empty();
             template.len() == path.len() && template.iter().zip(&path).all(same)
         };
-        let (template, item) = self.0["paths"].as_object().unwrap().iter().find(|(template, _)| fits(template))?;
+        let (template, item) =
+            self.0["paths"].as_object().unwrap().iter().find(|(template, _)| fits(template))?;
         let operation = item.get(method.to_ascii_lowercase())?;
         Some((format!("{method} {template}"), operation))
     }
@@ -52,7 +54,8 @@ impl Description {
         let Some((route, operation)) = known else {
             // What is not described is refused, and says so in the same words.
             let legal = if self.find_path(path) { &[401, 405, 429][..] } else { &[404][..] };
-            let told = if legal.contains(&status) { vec![] } else { vec![format!("{method} {path}: {status}")] };
+            let told =
+                if legal.contains(&status) { vec![] } else { vec![format!("{method} {path}: {status}")] };
             return [told, self.misfits("Refusal", answer)].concat();
         };
         let response = &operation["responses"][status.to_string().as_str()];
@@ -76,7 +79,8 @@ impl Description {
     }
 
     fn misfits(&self, schema: &str, answer: &Answer) -> Vec<String> {
-        let schema = json!({"$ref": format!("#/components/schemas/{schema}"), "components": self.0["components"]});
+        let schema =
+            json!({"$ref": format!("#/components/schemas/{schema}"), "components": self.0["components"]});
         let validator = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
         if answer.header("content-type") != Some("application/json") {
             return vec![format!("{:?}", answer.header("content-type"))];
@@ -116,23 +120,42 @@ fn every_answer_is_as_it_is_described() {
     let mut seen = BTreeSet::new();
     for (method, path, headers, body) in requests {
         let answer = service.ask(method, path, headers, body);
-        assert_eq!(description.problems(method, path, &answer), Vec::<String>::new(), "{method} {path}: {answer:?}");
+        assert_eq!(
+            description.problems(method, path, &answer),
+            Vec::<String>::new(),
+            "{method} {path}: {answer:?}"
+        );
         if let Some((route, _)) = description.find(method, path) {
             seen.insert((route, answer.status));
         }
     }
     // The other statuses need a job, a proxy or patience: each is seen by a test of its own.
     let elsewhere = [
-        ("GET /health", 403), ("GET /health", 405), ("GET /jobs", 403), ("GET /jobs", 405), ("GET /jobs", 429),
-        ("GET /jobs/{id}", 200), ("GET /jobs/{id}", 403), ("GET /jobs/{id}", 405), ("GET /jobs/{id}", 429),
-        ("POST /evaluate", 202), ("POST /evaluate", 403), ("POST /evaluate", 405), ("POST /evaluate", 408),
-        ("POST /evaluate", 409), ("POST /evaluate", 429), ("POST /evaluate", 503),
+        ("GET /health", 403),
+        ("GET /health", 405),
+        ("GET /jobs", 403),
+        ("GET /jobs", 405),
+        ("GET /jobs", 429),
+        ("GET /jobs/{id}", 200),
+        ("GET /jobs/{id}", 403),
+        ("GET /jobs/{id}", 405),
+        ("GET /jobs/{id}", 429),
+        ("POST /evaluate", 202),
+        ("POST /evaluate", 403),
+        ("POST /evaluate", 405),
+        ("POST /evaluate", 408),
+        ("POST /evaluate", 409),
+        ("POST /evaluate", 429),
+        ("POST /evaluate", 503),
     ];
-    let elsewhere: BTreeSet<_> = elsewhere.iter().map(|(route, status)| ((*route).to_owned(), *status)).collect();
+    let elsewhere: BTreeSet<_> =
+        elsewhere.iter().map(|(route, status)| ((*route).to_owned(), *status)).collect();
     let described = description.statuses();
-    let missing: Vec<_> = described.iter().filter(|one| !seen.contains(one) && !elsewhere.contains(one)).collect();
+    let missing: Vec<_> =
+        described.iter().filter(|one| !seen.contains(one) && !elsewhere.contains(one)).collect();
     assert!(missing.is_empty(), "described, but never seen: {missing:?}");
-    let needless: Vec<_> = elsewhere.iter().filter(|one| seen.contains(one) || !described.contains(one)).collect();
+    let needless: Vec<_> =
+        elsewhere.iter().filter(|one| seen.contains(one) || !described.contains(one)).collect();
     assert!(needless.is_empty(), "excused for nothing: {needless:?}");
 }
 

@@ -22,7 +22,8 @@ fn tokens_must_be_there_secret_and_long() {
     write_tokens(&workspace, &format!("{OURS}\n").repeat(9));
     let many = refused(&workspace, &[]);
     workspace.write("open", OURS);
-    std::fs::set_permissions(workspace.path("open"), std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    std::fs::set_permissions(workspace.path("open"), std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .unwrap();
     let open = refused(&workspace, &["--auth-token-file", "open"]);
     let none = workspace.run(&["serve", "--library", "library", "--no-publish"]).expect(3).stderr;
     insta::assert_snapshot!([missing, empty, short, many, open, none].join("---\n"), @r#"
@@ -61,8 +62,24 @@ fn tokens_must_be_there_secret_and_long() {
 fn a_plain_port_that_others_reach_is_refused() {
     let workspace = bare_workspace();
     write_tokens(&workspace, OURS);
-    let all = ["0.0.0.0:0", "[::]:0", "192.0.2.1:8443"].map(|address| refused(&workspace, &["--listen", address]));
-    insta::assert_snapshot!(all.join("---\n"), @"");
+    let all =
+        ["0.0.0.0:0", "[::]:0", "192.0.2.1:8443"].map(|address| refused(&workspace, &["--listen", address]));
+    insta::assert_snapshot!(all.join("---\n"), @r#"
+    exit 2
+    error: without TLS, `0.0.0.0:0` would send tokens in the clear
+
+    hint: give `--tls-cert` and `--tls-key`, or `--behind-proxy` if a proxy with TLS stands before it, or listen on `127.0.0.1`
+    ---
+    exit 2
+    error: without TLS, `[::]:0` would send tokens in the clear
+
+    hint: give `--tls-cert` and `--tls-key`, or `--behind-proxy` if a proxy with TLS stands before it, or listen on `127.0.0.1`
+    ---
+    exit 2
+    error: without TLS, `192.0.2.1:8443` would send tokens in the clear
+
+    hint: give `--tls-cert` and `--tls-key`, or `--behind-proxy` if a proxy with TLS stands before it, or listen on `127.0.0.1`
+    "#);
     let service = Service::bare(&workspace, &["--listen", "0.0.0.0:0", "--behind-proxy"]);
     assert!(service.stderr().starts_with("listening on http://0.0.0.0:"), "{}", service.stderr());
 }
@@ -85,7 +102,44 @@ fn what_it_needs_is_asked_for_before_the_port_opens() {
         refused(&workspace, &["--log-dir", "state-file/log"]),
         workspace.run(&["serve", "--auth-token-file", "tokens"]).expect(2).stderr,
     ];
-    insta::assert_snapshot!(told.join("---\n"), @"");
+    insta::assert_snapshot!(told.join("---\n"), @r#"
+    exit 3
+    error: `empty` is no clone of a repository
+
+    hint: git clone URL empty
+    ---
+    exit 3
+    error: cannot read `nowhere.yaml`: No such file or directory (os error 2)
+
+    hint: `--targets FILE` names another file
+    ---
+    exit 3
+    error: cannot read the list of networks `nowhere`: No such file or directory (os error 2)
+    ---
+    exit 3
+    error: networks:2: no network: `10.1.2.3/8` (the address has more than 8 bits)
+
+    hint: one network a line, for example `10.20.0.0/16` or `2001:db8::/32`
+    ---
+    exit 3
+    error: cannot use the certificate `cert.pem`: no certificate in it
+
+    hint: `--tls-cert` and `--tls-key` name PEM files that belong together
+    ---
+    exit 2
+    error: `nonsense` is no repository
+
+    hint: `--repo` is named `<owner>/<name>`
+    ---
+    exit 3
+    error: cannot write the log in `state-file/log`: Not a directory (os error 20)
+
+    hint: `--log-dir` names another directory, `--log-stderr` takes none
+    ---
+    error: nothing to serve: no library of skills
+
+    hint: name a clone of it: `--library DIR`
+    "#);
 }
 
 #[test]

@@ -50,7 +50,8 @@ impl Service {
         loop {
             let Some(Ok(line)) = lines.next() else { panic!("it did not start: {}", stderr.lock().unwrap()) };
             stderr.lock().unwrap().push_str(&format!("{line}\n"));
-            let Some((_, address)) = line.strip_prefix("listening on ").and_then(|url| url.split_once("://")) else {
+            let Some((_, address)) = line.strip_prefix("listening on ").and_then(|url| url.split_once("://"))
+            else {
                 continue;
             };
             let (address, more) = (address.to_owned(), Arc::clone(&stderr));
@@ -160,7 +161,10 @@ pub(super) fn write_tokens(workspace: &Workspace, text: &str) {
 pub(super) fn bare_workspace() -> Workspace {
     let workspace = Workspace::new();
     workspace.write("library/README.md", "empty\n");
-    crate::evaluate::stage::git(&workspace.path("library"), &["init", "--quiet", "--initial-branch=main", "."]);
+    crate::evaluate::stage::git(
+        &workspace.path("library"),
+        &["init", "--quiet", "--initial-branch=main", "."],
+    );
     crate::evaluate::stage::commit_all(&workspace.path("library"), "Begin");
     workspace.write_target("http://127.0.0.1:9/v1", "");
     workspace
@@ -208,5 +212,7 @@ pub(super) fn log(workspace: &Workspace) -> Vec<Value> {
         std::fs::read_dir(workspace.path("state/log")).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let text: String = files.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
-    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
 }

@@ -53,6 +53,7 @@ fn one_address_does_not_take_all_connections() {
     assert_eq!(closed, 4);
     drop(idle);
     super::service::wait_for(|| {
-        http::send(&service.address, &http::request("GET", "/health", &[], b"")).is_some_and(|answer| answer.status == 200)
+        http::send(&service.address, &http::request("GET", "/health", &[], b""))
+            .is_some_and(|answer| answer.status == 200)
     });
 }

@@ -79,7 +79,11 @@ fn a_certificate_that_is_of_no_use_leaves_the_old_one() {
     std::fs::remove_file(workspace.path("key.pem")).unwrap();
     wait_for(|| complaints().len() == 3);
     assert_eq!(ask(&service, &old.0).unwrap().status, 200);
-    assert!(complaints().iter().all(|told| told.starts_with("the old certificate stays: ")), "{:?}", complaints());
+    assert!(
+        complaints().iter().all(|told| told.starts_with("the old certificate stays: ")),
+        "{:?}",
+        complaints()
+    );
     workspace.write("key.pem", &new.1);
     wait_for(|| ask(&service, &new.0).is_ok_and(|answer| answer.status == 200));
     assert_eq!(service.stop(Signal::SIGTERM), Some(0));

@@ -17,7 +17,8 @@ fn refused(stage: &Stage, service: &Service, order: &Value, status: u16) -> Stri
 fn comparable(stage: &Stage, text: &str) -> String {
     let text = text.replace(stage.workspace.root().to_str().unwrap(), "[dir]");
     let text = text.replace(&stage.github.urls().server_url, "[github]");
-    let is_sha = |word: &str| word.len() >= 7 && word.len() <= 40 && word.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_sha =
+        |word: &str| word.len() >= 7 && word.len() <= 40 && word.bytes().all(|b| b.is_ascii_hexdigit());
     let words = text.split_inclusive(|c: char| !c.is_ascii_alphanumeric());
     words
         .map(|word| {
@@ -140,7 +141,14 @@ fn a_token_without_rights() {
     stage.workspace.write("token.txt", crate::evaluate::stage::TOKEN);
     works(&service);
     assert_eq!(stage.github.pulls().len(), 1);
-    insta::assert_snapshot!(format!("{reader}\n---\n{stranger}"), @"");
+    insta::assert_snapshot!(format!("{reader}\n---\n{stranger}"), @r#"
+    the token may not do this with git at `[github]/meadow/skills.git`
+    nothing is lost: the entries are in `state/evaluations/[job]-[sha].entries.json`
+    hint: it needs `Contents: read and write` there (fine-grained token or App), the scope `repo` (classic token), or `permissions: contents: write` (GITHUB_TOKEN, its own repository only)
+    ---
+    the token may not do this with git at `[github]/meadow/skills.git`
+    hint: it needs `Contents: read and write` there (fine-grained token or App), the scope `repo` (classic token), or `permissions: contents: write` (GITHUB_TOKEN, its own repository only)
+    "#);
 }
 
 #[test]
@@ -156,5 +164,8 @@ fn a_model_that_always_fails() {
     drop(broken);
     let _llm = stage.gateway(&[]);
     works(&service);
-    insta::assert_snapshot!(job["reason"].as_str().unwrap(), @"");
+    insta::assert_snapshot!(job["reason"].as_str().unwrap(), @r#"
+    `meadow/quill-large` on target `mindrouter` answered none of 12 calls: server 503: the server is overloaded, by chance
+    hint: nothing was published; the answers of the other models are kept, and the same id asks for the rest
+    "#);
 }

@@ -143,7 +143,11 @@ impl Endpoint {
     pub async fn status(&self, rollout_id: &str) -> Result<Option<Status>, Trouble> {
         let query = [("rollout_id", rollout_id)];
         let answer = self.get(&["/v1/status", "/status"], &query).await?;
-        Ok(answer.get("status").and_then(|status| serde_json::from_value(status.clone()).ok()))
+        let status =
+            answer.get("status").and_then(|status| serde_json::from_value::<Status>(status.clone()).ok());
+        let page = answer.pointer("/extras/github_actions_run_url").and_then(Value::as_str);
+        let by_run = page.and_then(|page| page.rsplit('/').next()?.parse().ok());
+        Ok(status.map(|status| Status { by_run, ..status }))
     }
 
     /// What the worker said last with this code.

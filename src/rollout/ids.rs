@@ -40,6 +40,11 @@ impl Ids {
         parts.concat()
     }
 
+    /// Whether a segment of a path means this rollout, however much of it is encoded.
+    pub fn is_rollout_segment(&self, segment: &str) -> bool {
+        percent::decode(segment).as_deref() == Some(self.rollout_id.as_bytes())
+    }
+
     /// As they stand in a trace or a log: `rollout_id:…`.
     pub fn tags(&self) -> Vec<String> {
         self.pairs().iter().map(|(name, value)| format!("{name}:{value}")).collect()
@@ -99,6 +104,23 @@ pub(super) fn check(name: &str, value: &str) -> Result<(), String> {
 mod percent {
     use std::fmt::Write as _;
 
+    /// The bytes that a segment means; nothing where it is none.
+    pub(super) fn decode(segment: &str) -> Option<Vec<u8>> {
+        let mut bytes = segment.bytes();
+        let mut out = Vec::with_capacity(segment.len());
+        while let Some(byte) = bytes.next() {
+            out.push(match byte {
+                b'%' => {
+                    let digit =
+                        |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+                    16 * digit(bytes.next()?)? + digit(bytes.next()?)?
+                }
+                byte => byte,
+            });
+        }
+        Some(out)
+    }
+
     /// A text as one segment of a path. A segment of dots alone would climb.
     pub(super) fn encode_segment(text: &str) -> String {
         let only_dots = text.bytes().all(|byte| byte == b'.');
@@ -139,6 +161,8 @@ mod tests {
         let plain = "rollout_id/late-life-832674/invocation_id/i/experiment_id/e/run_id/r/row_id/";
         let (read, behind) = Ids::from_segments(&segments(&format!("{plain}a/b/run_id/c"))).unwrap();
         assert_eq!((read, behind), (ids("a/b/run_id/c"), None), "a value may have slashes, and names");
+        assert!(odd.is_rollout_segment("late-life-832674") && odd.is_rollout_segment("late%2dlife-832674"));
+        assert!(!odd.is_rollout_segment("late-life") && !odd.is_rollout_segment("late-life-832674%"));
         let (read, behind) =
             Ids::from_segments(&segments(&format!("{plain}7/encoded_base_url/eA=="))).unwrap();
         assert_eq!((read, behind.as_deref()), (ids("7"), Some("eA==")));

@@ -41,12 +41,15 @@ pub struct Status {
     /// In words.
     #[serde(default)]
     pub message: String,
+    /// The workflow run that has said so, where that is known.
+    #[serde(skip)]
+    pub by_run: Option<u64>,
 }
 
 impl Status {
     /// A status with one of the known codes.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code: code as i64, message: message.into() }
+        Self { code: code as i64, message: message.into(), by_run: None }
     }
 
     /// What a failed call means for its rollout.

@@ -142,7 +142,7 @@ fn check_command(args: &RolloutRunArgs) -> Result<(), Failure> {
 fn check_path(address: &Address, rollouts: &[Ids]) -> Result<(), Failure> {
     let Some(path) = &address.path else { return Ok(()) };
     let segment = path.split('/').nth(2).unwrap_or_default();
-    let fits = |ids: &Ids| ids.path().split('/').nth(2) == Some(segment) || ids.rollout_id == segment;
+    let fits = |ids: &Ids| ids.is_rollout_segment(segment);
     if rollouts.len() == 1 && rollouts.iter().any(fits) {
         return Ok(());
     }

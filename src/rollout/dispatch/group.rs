@@ -28,6 +28,8 @@ pub(super) struct Group {
     pub(super) since: Instant,
     /// The run, once it is known.
     pub(super) run_id: Option<u64>,
+    /// Its page.
+    pub(super) page: Option<String>,
     /// What was last seen of it.
     pub(super) run: Option<Run>,
     /// How often these rows were dispatched.
@@ -52,6 +54,7 @@ impl Group {
             at: Timestamp::now(),
             since: Instant::now(),
             run_id: None,
+            page: None,
             run: None,
             attempt,
             is_repeated,
@@ -97,7 +100,8 @@ impl Group {
 
     /// The run's page.
     pub(super) fn url(&self) -> Option<String> {
-        self.run.as_ref().map(|run| run.html_url.clone()).filter(|url| !url.is_empty())
+        let seen = self.run.as_ref().map(|run| run.html_url.clone()).filter(|url| !url.is_empty());
+        seen.or_else(|| self.page.clone())
     }
 }
 

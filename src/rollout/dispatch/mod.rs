@@ -1,13 +1,14 @@
 //! The client of the contract: rows in, finished rows out.
 //!
 //! `rows` are what goes in and comes out, `group` is what rides in one workflow run, `journal` and `output` are what is written down so that a
-//! second try goes on, `watch` follows all runs at once: how a rollout stands is asked of the tracing endpoint, which costs GitHub nothing,
+//! second try goes on, `watch` follows all runs at once, and `settle` says how a row ended: how a rollout stands is asked of the tracing endpoint, which costs GitHub nothing,
 //! and one list tells of all runs.
 
 mod group;
 mod journal;
 mod output;
 mod rows;
+mod settle;
 mod watch;
 
 use std::path::PathBuf;

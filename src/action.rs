@@ -26,16 +26,12 @@ pub fn argv(
     let mut root = Cli::command();
     root.build();
     let mut argv: Vec<OsString> = vec![args.into_iter().next().unwrap_or_else(|| "run-evals".into())];
-    let Some(command) = root.find_subcommand(mode).filter(|_| !NO_MODES.contains(&mode.as_str())) else {
-        let legal: Vec<_> = root
-            .get_subcommands()
-            .map(clap::Command::get_name)
-            .filter(|name| !NO_MODES.contains(name))
-            .collect();
+    let Some((words, command)) = modes(&root).into_iter().find(|(words, _)| words.join("-") == *mode) else {
+        let legal: Vec<String> = modes(&root).into_iter().map(|(words, _)| words.join("-")).collect();
         let message = format!("unknown `mode: {mode}`, expected one of `{}`\n", legal.join("`, `"));
         return Err(clap::Error::raw(ErrorKind::InvalidSubcommand, message));
     };
-    argv.push(mode.into());
+    argv.extend(words.into_iter().map(OsString::from));
     let mut positionals = Vec::new();
     for (name, value) in &inputs {
         if NOT_ARGUMENTS.contains(&name.as_str()) {
@@ -75,6 +71,20 @@ pub fn argv(
         argv.extend(positionals.into_iter().map(|(_, value)| OsString::from(value)));
     }
     Ok(argv)
+}
+
+/// The commands that a step can name, each with its words; one that has commands of its own is named by theirs.
+fn modes(root: &clap::Command) -> Vec<(Vec<String>, &clap::Command)> {
+    let own = root.get_subcommands().filter(|command| !NO_MODES.contains(&command.get_name()));
+    own.flat_map(|command| {
+        let name = command.get_name().to_owned();
+        if !command.is_subcommand_required_set() {
+            return vec![(vec![name], command)];
+        }
+        let inner = command.get_subcommands().filter(|inner| inner.get_name() != "help");
+        inner.map(|inner| (vec![name.clone(), inner.get_name().to_owned()], inner)).collect()
+    })
+    .collect()
 }
 
 /// The inputs that have a value, sorted by name. An optional input that the step does not set is an empty variable.
@@ -119,6 +129,14 @@ mod tests {
             ("HOME", "/root"),
         ]);
         assert_eq!(argv.unwrap(), "run-evals eval --keep-raw --max-concurrency=8 -- -odd name.yaml");
+    }
+
+    #[test]
+    fn a_command_of_two_words_has_a_hyphen() {
+        let argv = argv_of(&[("INPUT_MODE", "rollout-run"), ("INPUT_DATASET", "rows.jsonl")]);
+        assert_eq!(argv.unwrap(), "run-evals rollout run --dataset=rows.jsonl");
+        let alone = argv_of(&[("INPUT_MODE", "rollout")]).unwrap_err();
+        assert!(alone.contains("unknown `mode: rollout`") && alone.contains("`rollout-dispatch`"), "{alone}");
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod logging;
 pub mod model;
 pub mod providers;
 pub mod report;
+pub mod rollout;
 pub mod runner;
 pub mod scoring;
 pub mod serve;

@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::actions::{self, Annotation, annotate};
 use crate::dispatcher::RemoteProgress;
+use crate::rollout::dispatch::DispatchProgress;
 use crate::runner::Progress;
 
 /// How often a line is written where there is no terminal.
@@ -62,6 +63,19 @@ impl Display {
         let view = || {
             let (answered, total) = progress.counts();
             (answered, total, progress.state())
+        };
+        self.show(view, work).await
+    }
+
+    /// Shows the progress of rollouts until the work is done.
+    pub(super) async fn follow_rollouts<T>(
+        &self,
+        progress: &DispatchProgress,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let view = || {
+            let (done, total) = progress.rows.get();
+            (done, total, progress.state.borrow().clone())
         };
         self.show(view, work).await
     }

@@ -25,6 +25,7 @@ mod remote;
 mod replay;
 mod report;
 mod resume;
+mod rollout;
 mod run;
 mod run_remote;
 mod serve;
@@ -76,6 +77,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Sweep(args) => Box::pin(sweep::sweep(args, &display)).await,
         Command::Adapter(args) => Box::pin(adapter::adapter(args, &display)).await,
         Command::Serve(args) => Box::pin(serve::serve(*args, cli.global.verbose > 0, &display)).await,
+        Command::Rollout(command) => rollout::rollout(command, &display).await,
         Command::Targets(command) => targets::targets(command, &display).await,
     }
 }

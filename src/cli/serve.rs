@@ -25,10 +25,17 @@ pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> 
             LogTo::Files { dir, keep_days: args.keep.keep_logs }
         }
     };
-    let work = if args.page.studio { None } else { Some(work(&args, &cwd, &env)?) };
+    let secrets: Vec<Secret> = env.get(TOKENS_VARIABLE).into_iter().map(Secret::new).collect();
+    let gateway = super::rollout::gateway(&args, &secrets, (&cwd, &env), display)?;
+    // The page or a gateway alone is something to serve as well.
+    let work = match &args.skills.library {
+        None if gateway.is_some() || args.page.studio => None,
+        _ => Some(work(&args, &cwd, &env)?),
+    };
     let studio = studio(&args, &env);
     let listen = args.listen;
     let options = Options {
+        gateway,
         listen: ListenOptions {
             address: listen.listen,
             tls: listen.tls_cert.zip(listen.tls_key).map(|(cert, key)| TlsFiles { cert, key }),

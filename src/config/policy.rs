@@ -2,12 +2,16 @@
 
 use std::path::Path;
 
-use super::{Document, Node, Problems, Source, did_you_mean};
+use reqwest::Url;
+
+use super::{Document, Fields, Node, Problems, Source, did_you_mean};
 use crate::model::{Failure, RunnerTarget, printable};
 
 /// The legal keys.
-const KEYS: [&str; 5] =
-    ["allowed_targets", "allowed_models", "max_requests", "max_budget_usd", "allowed_senders"];
+const KEYS: [&str; 6] =
+    ["allowed_targets", "allowed_models", "max_requests", "max_budget_usd", "allowed_senders", "rollout"];
+/// The legal keys of `rollout`.
+const ROLLOUT_KEYS: [&str; 1] = ["model_base_urls"];
 
 /// The longest list that a message repeats.
 const LISTED: usize = 10;
@@ -20,6 +24,8 @@ pub struct Policy {
     allowed_senders: Option<Vec<String>>,
     max_requests: Option<u64>,
     max_budget_usd: Option<f64>,
+    /// Where rollouts may call a model, by the base of its URL.
+    model_base_urls: Option<Vec<Url>>,
 }
 
 impl Policy {
@@ -89,6 +95,19 @@ impl Policy {
         }
     }
 
+    /// Whether a rollout may call this URL with a key of the repository: `false` where the owner lists no URLs, an error where this
+    /// is none of them.
+    pub fn check_model_base_url(&self, url: &Url) -> Result<bool, Failure> {
+        let Some(allowed) = &self.model_base_urls else { return Ok(false) };
+        if allowed.iter().any(|base| is_below(base, url)) {
+            return Ok(true);
+        }
+        let allowed: Vec<String> = allowed.iter().map(ToString::to_string).collect();
+        let host = url.host_str().unwrap_or_default();
+        let message = format!("`model_base_url`: rollouts may not call `{}`", printable(host));
+        Err(refused(message, "rollout.model_base_urls", &allowed))
+    }
+
     /// The most that a run of a batch may spend.
     pub fn max_budget_usd(&self) -> Option<f64> {
         self.max_budget_usd
@@ -113,6 +132,7 @@ fn read(root: &Node, problems: &mut Problems) -> Option<Policy> {
     {
         problems.error(&node.span, format!("`max_budget_usd`: expected an amount above 0, found {budget}"));
     }
+    policy.model_base_urls = fields.get("rollout").and_then(|node| read_rollout(node, problems));
     // A limit without a value would look like one and be none.
     for (key, value) in root.entries().unwrap_or_default() {
         if value.is_null() && KEYS.contains(&key.text.as_str()) {
@@ -120,15 +140,50 @@ fn read(root: &Node, problems: &mut Problems) -> Option<Policy> {
             problems.error_with_hint(&key.span, format!("`{}` has no value", key.text), hint);
         }
     }
+    refuse_unknown(&fields, "a policy", &KEYS, problems);
+    Some(policy)
+}
+
+/// `rollout: { model_base_urls: […] }`.
+fn read_rollout(node: &Node, problems: &mut Problems) -> Option<Vec<Url>> {
+    let mut fields = node.fields("rollout", problems)?;
+    let items = fields.list("model_base_urls", problems);
+    refuse_unknown(&fields, "`rollout`", &ROLLOUT_KEYS, problems);
+    let url = |item: &Node| {
+        let url = item.as_str().and_then(|text| Url::parse(text.trim()).ok());
+        let is_legal = |url: &Url| {
+            let is_plain = url.username().is_empty() && url.password().is_none() && url.query().is_none();
+            matches!(url.scheme(), "http" | "https") && url.has_host() && is_plain
+        };
+        if url.as_ref().is_some_and(is_legal) {
+            return url;
+        }
+        let hint = "such as `https://traces.example.com`; everything below it is allowed, and no patterns";
+        problems.error_with_hint(&item.span, "`model_base_urls`: expected the base of a URL", hint);
+        None
+    };
+    // Without the list, `rollout` would look like a limit and be none.
+    Some(items.unwrap_or_default().iter().filter_map(url).collect())
+}
+
+fn refuse_unknown(fields: &Fields<'_>, what: &str, legal: &[&str], problems: &mut Problems) {
     for key in fields.unknown() {
-        let list = format!("legal in a policy: `{}`", KEYS.join("`, `"));
-        let hint = match did_you_mean(&key.text, KEYS) {
+        let list = format!("legal in {what}: `{}`", legal.join("`, `"));
+        let hint = match did_you_mean(&key.text, legal.iter().copied()) {
             Some(near) => format!("did you mean `{near}`? {list}"),
             None => list,
         };
         problems.error_with_hint(&key.span, format!("unknown key `{}`", key.text), hint);
     }
-    Some(policy)
+}
+
+/// Whether a URL is the base or lies below it: the same host and port, and whole segments of the path.
+fn is_below(base: &Url, url: &Url) -> bool {
+    let place =
+        |url: &Url| (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default());
+    let path = base.path().trim_end_matches('/');
+    let rest = url.path().strip_prefix(path);
+    place(base) == place(url) && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn name(key: &str, item: &Node, problems: &mut Problems) -> Option<String> {
@@ -304,7 +359,7 @@ allowed_senders: [Octocat, 'my-app[bot]']
          1 | allowed_target: [x]
            | ^^^^^^^^^^^^^^
 
-        hint: did you mean `allowed_targets`? legal in a policy: `allowed_targets`, `allowed_models`, `max_requests`, `max_budget_usd`, `allowed_senders`
+        hint: did you mean `allowed_targets`? legal in a policy: `allowed_targets`, `allowed_models`, `max_requests`, `max_budget_usd`, `allowed_senders`, `rollout`
         ");
         insta::assert_snapshot!(problem("- allowed_senders\n"), @r"
         policy: expected a mapping, found a list
@@ -312,6 +367,60 @@ allowed_senders: [Octocat, 'my-app[bot]']
            |
          1 | - allowed_senders
            | ^
+        ");
+    }
+
+    #[test]
+    fn rollouts_call_what_is_listed_and_below() {
+        let listed =
+            policy("rollout:\n  model_base_urls: [https://traces.example.com/a, 'http://localhost:9/']\n");
+        let check = |url: &str| listed.check_model_base_url(&Url::parse(url).unwrap());
+        for url in
+            ["https://traces.example.com/a", "https://TRACES.example.com:443/a/b", "http://localhost:9"]
+        {
+            assert!(check(url).unwrap(), "{url}");
+        }
+        for url in [
+            "https://traces.example.com/ab",
+            "https://traces.example.com/a/../b",
+            "https://traces.example.com",
+            "https://traces.example.com.evil.example/a",
+            "https://traces.example.com:444/a",
+            "http://traces.example.com/a",
+            "http://localhost:99/",
+        ] {
+            assert!(check(url).is_err(), "{url}");
+        }
+        insta::assert_snapshot!(told(check("https://evil.example").map(|_| ())), @r"
+        `model_base_url`: rollouts may not call `evil.example`
+        hint: `rollout.model_base_urls` in `.run-evals.yml` of the runner repository allows `https://traces.example.com/a`, `http://localhost:9/`
+        ");
+        assert!(!Policy::default().check_model_base_url(&Url::parse("https://x").unwrap()).unwrap());
+        assert!(policy("rollout: {}\n").check_model_base_url(&Url::parse("https://x").unwrap()).is_err());
+        insta::assert_snapshot!(problem("rollout: { model_base_url: [x], model_base_urls: ['*', 'https://u:p@h'] }\n"), @r"
+        unknown key `model_base_url`
+          --> .run-evals.yml:1:12
+           |
+         1 | rollout: { model_base_url: [x], model_base_urls: ['*', 'https://u:p@h'] }
+           |            ^^^^^^^^^^^^^^
+
+        hint: did you mean `model_base_urls`? legal in `rollout`: `model_base_urls`
+
+        error: `model_base_urls`: expected the base of a URL
+          --> .run-evals.yml:1:51
+           |
+         1 | rollout: { model_base_url: [x], model_base_urls: ['*', 'https://u:p@h'] }
+           |                                                   ^^^
+
+        hint: such as `https://traces.example.com`; everything below it is allowed, and no patterns
+
+        error: `model_base_urls`: expected the base of a URL
+          --> .run-evals.yml:1:56
+           |
+         1 | rollout: { model_base_url: [x], model_base_urls: ['*', 'https://u:p@h'] }
+           |                                                        ^^^^^^^^^^^^^^^
+
+        hint: such as `https://traces.example.com`; everything below it is allowed, and no patterns
         ");
     }
 

@@ -4,7 +4,7 @@
 
 use reqwest::Url;
 
-use crate::model::Failure;
+use crate::model::{Failure, Provider};
 
 /// Where a target's calls go.
 #[derive(Debug, Clone)]
@@ -106,6 +106,16 @@ impl Address {
             }
         }
     }
+}
+
+/// Where the chat completions of a target are, for who passes calls on as they are.
+pub fn chat_completions_url(provider: &Provider) -> Result<Url, Failure> {
+    let address = match provider {
+        Provider::OpenAi(endpoint) => Address::openai(&endpoint.base_url)?,
+        Provider::OpenAiCompatible(endpoint) => Address::openai_compatible(&endpoint.base_url)?,
+        _ => return Err(Failure::config("this provider does not speak OpenAI's chat completions")),
+    };
+    address.of("").map_err(Failure::config)
 }
 
 /// The URL without what may be secret in it: the query.

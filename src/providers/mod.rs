@@ -25,6 +25,7 @@ mod vendor;
 #[cfg(test)]
 mod tests;
 
+pub use base_url::chat_completions_url;
 pub use caller::{Call, Caller};
 pub use headers::{Allowance, RateHints};
 pub use models::{ListedModel, list_models};

@@ -26,7 +26,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 pub use self::progress::{Counter, Progress};
-pub use self::remote::{Finished, Home, Host, Kept, LegOptions, LegReport, Level, Notify, finish, run_leg};
+pub use self::remote::{
+    Finished, Home, Host, Kept, LegOptions, LegReport, Level, Notify, fetch_policy, finish, run_leg,
+};
 
 use self::shard::Shard;
 use crate::config::Policy;

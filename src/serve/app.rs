@@ -8,6 +8,7 @@ use super::auth::{AllowList, SlowDown, Tokens};
 use super::jobs::{Slot, Store};
 use super::studio::Studio;
 use super::work::Work;
+use crate::rollout::gateway::Gateway;
 
 /// The state of the service; there is one, in an `Arc`.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct App {
     pub behind_proxy: bool,
     /// Whether those who ask come by HTTPS, to this port or to the proxy: cookies are `Secure` then.
     pub is_https: bool,
+    /// The trace gateway, where there is one.
+    pub gateway: Option<Arc<Gateway>>,
     /// The jobs.
     pub jobs: Store,
     /// The page; nothing if there is none.

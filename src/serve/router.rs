@@ -34,10 +34,17 @@ fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         .route("/health", get(api::health).fallback(reads))
         .merge(with_token)
         .merge(page)
+        .merge(traces(app))
         .fallback(nothing_here)
         .layer(from_fn(log::request))
         .layer(from_fn_with_state(Arc::clone(app), peer::identify))
         .layer(from_fn(headers))
+}
+
+/// The trace gateway: everything of it needs a token.
+fn traces(app: &Arc<App>) -> Router<Arc<App>> {
+    let Some(gateway) = &app.gateway else { return Router::new() };
+    Arc::clone(gateway).router().layer(from_fn_with_state(Arc::clone(app), auth::require))
 }
 
 async fn nothing_here(uri: Uri) -> Refusal {

@@ -16,6 +16,7 @@ use super::log::LogOptions;
 use super::studio::{Studio, StudioOptions};
 use super::work::Work;
 use super::{log, router, signals, worker};
+use crate::rollout::gateway::Gateway;
 
 /// How long requests that are being answered may still take at the end.
 const LAST_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
@@ -33,6 +34,8 @@ pub struct Options {
     pub allow_from: Option<PathBuf>,
     /// The log.
     pub log: LogOptions,
+    /// The trace gateway, where there is one.
+    pub gateway: Option<Arc<Gateway>>,
     /// The directory for jobs.
     pub state: PathBuf,
     /// How many of them are kept.
@@ -53,7 +56,11 @@ pub async fn serve(options: Options, started: impl FnOnce(&str, &App)) -> anyhow
     let allowed = AllowList::load(options.allow_from)?;
     let listener = Listener::bind(&options.listen)?;
     log::start(&options.log)?;
+    if let Some(gateway) = options.gateway.clone() {
+        tokio::spawn(gateway.keep_tidy());
+    }
     let app = Arc::new(App {
+        gateway: options.gateway,
         tokens,
         slow_down: SlowDown::default(),
         allowed,

@@ -22,6 +22,10 @@ mod gh;
 mod html_report;
 mod image;
 mod junit;
+#[expect(dead_code, reason = "the other tests use the rest")]
+#[path = "../integration/rollout/stage.rs"]
+mod rollout_stage;
+mod rollouts;
 mod serve;
 mod skills;
 #[expect(dead_code, reason = "the other tests use the rest")]

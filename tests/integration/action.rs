@@ -9,8 +9,20 @@ use run_evals::config::Document;
 use serde_json::Value;
 
 /// The commands that a step can name as its `mode`.
-const MODES: [&str; 10] =
-    ["eval", "dispatch", "collect", "run", "report", "bundle", "evaluate", "trigger", "sweep", "sync"];
+const MODES: [&str; 12] = [
+    "eval",
+    "dispatch",
+    "collect",
+    "run",
+    "report",
+    "bundle",
+    "evaluate",
+    "trigger",
+    "sweep",
+    "sync",
+    "rollout-run",
+    "rollout-dispatch",
+];
 /// Commands that are no mode, and why.
 const NO_MODES: [(&str, &str); 3] = [
     ("adapter", "AgentV starts it"),
@@ -91,12 +103,22 @@ fn the_mode_lists_every_command() {
     let told = description(&inputs()["mode"]);
     assert_eq!(
         told,
-        "The command: eval, dispatch, collect, run, report, bundle, evaluate, trigger, sweep or sync."
+        "The command: eval, dispatch, collect, run, report, bundle, evaluate, trigger, sweep, sync, rollout-run or rollout-dispatch."
     );
     let mut root = Cli::command();
     root.build();
-    let commands: Vec<_> =
-        root.get_subcommands().map(clap::Command::get_name).filter(|name| *name != "help").collect();
+    let commands: Vec<String> = root
+        .get_subcommands()
+        .filter(|command| command.get_name() != "help")
+        .flat_map(|command| {
+            let name = command.get_name();
+            let is_group =
+                command.is_subcommand_required_set() && !NO_MODES.iter().any(|(no, _)| *no == name);
+            let inner = command.get_subcommands().filter(|inner| is_group && inner.get_name() != "help");
+            let inner: Vec<String> = inner.map(|inner| format!("{name}-{}", inner.get_name())).collect();
+            if is_group { inner } else { vec![name.to_owned()] }
+        })
+        .collect();
     let excused = NO_MODES.map(|(name, _)| name);
     assert_eq!(commands, [&MODES[..], &excused].concat());
 }
@@ -115,7 +137,13 @@ fn options() -> BTreeMap<String, CommandOption> {
     root.build();
     let mut options: BTreeMap<String, CommandOption> = BTreeMap::new();
     for mode in MODES {
-        for arg in root.find_subcommand(mode).unwrap().get_arguments().filter(|arg| !arg.is_hide_set()) {
+        // A command of two words has a hyphen.
+        let two = || {
+            let (outer, inner) = mode.split_once('-')?;
+            root.find_subcommand(outer)?.find_subcommand(inner)
+        };
+        let command = root.find_subcommand(mode).or_else(two).unwrap();
+        for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
             let name = arg.get_long().map_or_else(|| arg.get_id().as_str().replace('_', "-"), str::to_owned);
             let option = options.entry(name).or_default();
             option.modes.insert(mode);

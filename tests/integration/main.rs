@@ -20,6 +20,7 @@ mod quickstart;
 mod remote;
 mod replay_out;
 mod report;
+mod rollout;
 mod run;
 mod runner_in_actions;
 mod secrets;

@@ -173,7 +173,8 @@ impl Run {
         let actor = shapes::user(world, &self.actor);
         json!({
             "id": self.id,
-            "name": self.name,
+            // With a `run-name`, GitHub gives that here as well.
+            "name": if self.workflow["run-name"].is_string() { &self.title } else { &self.name },
             "node_id": format!("WFR_{}", self.id),
             "check_suite_id": self.id + 1,
             "check_suite_node_id": format!("CS_{}", self.id + 1),

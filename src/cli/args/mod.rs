@@ -7,12 +7,13 @@ mod dispatch;
 mod eval;
 mod evaluate;
 mod report;
+mod rollout;
 mod run;
 mod serve;
 mod service;
 mod shared;
-mod sweep;
 mod studio;
+mod sweep;
 mod sync;
 mod targets;
 mod trigger;
@@ -24,6 +25,7 @@ pub(super) use dispatch::DispatchArgs;
 pub(super) use eval::{EvalArgs, GradingArgs};
 pub(super) use evaluate::{EvaluateArgs, PublishArgs};
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
+pub(super) use rollout::{RolloutCommand, RolloutDispatchArgs, RolloutRunArgs};
 pub(super) use run::RunArgs;
 pub(super) use serve::ServeArgs;
 pub(super) use service::ServiceArgs;
@@ -71,6 +73,7 @@ impl Cli {
             | Command::Report(_)
             | Command::Bundle(_)
             | Command::Sync(_)
+            | Command::Rollout(_)
             | Command::Serve(_)
             | Command::Evaluate(_)
             | Command::Trigger(_)
@@ -120,6 +123,9 @@ pub enum Command {
     Trigger(TriggerArgs),
     /// Ask the service again for the evaluations that are missing
     Sweep(SweepArgs),
+    /// Rollouts of Eval Protocol: the worker, and the client
+    #[command(subcommand)]
+    Rollout(RolloutCommand),
     /// Answer one call of AgentV; calls that come together leave as one batch
     Adapter(AdapterArgs),
     /// Take orders for evaluations over HTTP, on a machine that can reach the models

@@ -40,6 +40,9 @@ pub struct ServeArgs {
     /// What is kept.
     #[command(flatten)]
     pub keep: KeepArgs,
+    /// The trace gateway.
+    #[command(flatten)]
+    pub traces: TraceArgs,
 }
 
 /// What is evaluated.
@@ -139,4 +142,19 @@ pub struct KeepArgs {
     /// Delete log files after so many days
     #[arg(long, value_name = "DAYS", default_value = "30", value_parser = clap::value_parser!(u32).range(1..=3650))]
     pub keep_logs: u32,
+}
+
+/// The trace gateway for rollouts.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Trace gateway")]
+pub struct TraceArgs {
+    /// Be a tracing endpoint for rollouts, too, which keeps its traces in this directory
+    #[arg(long, value_name = "DIR", requires = "trace_upstream")]
+    pub traces: Option<PathBuf>,
+    /// A target that calls are passed on to, with its own key; the first one where a call names none
+    #[arg(long, value_name = "NAME", requires = "traces")]
+    pub trace_upstream: Vec<String>,
+    /// Delete traces after so many days
+    #[arg(long, value_name = "DAYS", default_value = "30", value_parser = clap::value_parser!(u32).range(1..=3650), requires = "traces")]
+    pub keep_traces: u32,
 }

@@ -36,24 +36,14 @@ impl Home {
         targets: Vec<Option<Vec<u8>>>,
         policies: Vec<Option<Vec<u8>>>,
     ) -> anyhow::Result<Self> {
-        let shown = |path: &str| PathBuf::from(format!("{repo}: {path}"));
-        let mut policies =
-            Policy::PLACES.into_iter().zip(policies).filter_map(|(path, file)| Some((path, file?)));
-        let policy = match (policies.next(), policies.next()) {
-            (Some((path, bytes)), None) => Some(Policy::parse(&shown(path), bytes)?),
-            (None, _) => None,
-            (Some((one, _)), Some((other, _))) => {
-                let message = format!("`{repo}` has both `{one}` and `{other}` on its default branch");
-                return Err(Failure::config(message).hint("keep one of them").into());
-            }
-        };
+        let policy = read_policy(repo, policies)?;
         let found = TargetsFile::PLACES.into_iter().zip(targets).find_map(|(path, file)| Some((path, file?)));
         let Some((path, bytes)) = found else {
             let message = format!("there is no `targets.yaml` on the default branch of `{repo}`");
             let hint = "add one with the models that batches may use; keys in it are references such as `${{ OPENAI_API_KEY }}`";
             return Err(Failure::config(message).hint(hint).into());
         };
-        let (targets, warnings) = TargetsFile::parse(bytes, &shown(path), Path::new(""))?;
+        let (targets, warnings) = TargetsFile::parse(bytes, &shown(repo, path), Path::new(""))?;
         let has_policy = policy.is_some();
         let policy = policy.unwrap_or_default();
         Ok(Self { targets, policy, has_policy, warnings, repo: repo.to_owned() })
@@ -98,6 +88,28 @@ impl Home {
         }
         Ok(target)
     }
+}
+
+/// The policy on the default branch of a repository; nothing where it has none.
+pub async fn fetch_policy(repo: &str, remote: git::Remote) -> anyhow::Result<Option<Policy>> {
+    let files = blocking(move || git::fetch_files(&remote, &Policy::PLACES)).await?;
+    read_policy(repo, files)
+}
+
+fn read_policy(repo: &str, files: Vec<Option<Vec<u8>>>) -> anyhow::Result<Option<Policy>> {
+    let mut found = Policy::PLACES.into_iter().zip(files).filter_map(|(path, file)| Some((path, file?)));
+    match (found.next(), found.next()) {
+        (Some((path, bytes)), None) => Ok(Some(Policy::parse(&shown(repo, path), bytes)?)),
+        (None, _) => Ok(None),
+        (Some((one, _)), Some((other, _))) => {
+            let message = format!("`{repo}` has both `{one}` and `{other}` on its default branch");
+            Err(Failure::config(message).hint("keep one of them").into())
+        }
+    }
+}
+
+fn shown(repo: &str, path: &str) -> PathBuf {
+    PathBuf::from(format!("{repo}: {path}"))
 }
 
 #[cfg(test)]

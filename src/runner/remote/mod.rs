@@ -22,7 +22,7 @@ use anyhow::Context as _;
 
 pub use self::checkpoint::Kept;
 pub use self::finish::{Finished, finish};
-pub use self::home::Home;
+pub use self::home::{Home, fetch_policy};
 pub use self::host::Host;
 pub use self::leg::{LegOptions, LegReport, run_leg};
 

@@ -9,7 +9,7 @@ use tokio::sync::SemaphorePermit;
 use super::console::Console;
 use super::environment::{self, Machine};
 use super::process::{self, Ended};
-use super::{file_commands, quietly, stopped};
+use super::{file_commands, quietly, scripts, stopped};
 use crate::expression::{self, Context};
 use crate::run::{Job, Step, Stop};
 use crate::wire::{What, When};
@@ -130,7 +130,7 @@ async fn on_machine(world: &Arc<World>, leg: &Leg) -> Result<&'static str, Strin
     Ok(conclusion)
 }
 
-/// Runs one step: `uses:` the runner.
+/// Runs one step: `uses:` the runner or a checkout, or `run:`.
 async fn run_step(
     world: &Arc<World>,
     leg: &Leg,
@@ -138,12 +138,18 @@ async fn run_step(
     step: &Value,
     number: usize,
 ) -> Result<&'static str, String> {
-    let action = step["uses"].as_str().ok_or("a step without `uses:` is not simulated")?;
-    if !action.contains("run-evals") && !action.starts_with("./") {
-        return Err(format!("`uses: {action}` is not simulated"));
-    }
-    let program = world.options.runner.as_ref().ok_or("there is no `--runner`")?;
-    let environment = environment::of_step(world, leg, machine, step, number)?;
+    let runner = world.options.runner.as_ref().ok_or("there is no `--runner`")?;
+    let mut environment = environment::of_step(world, leg, machine, step, number)?;
+    let program = match (step["uses"].as_str(), step["run"].as_str()) {
+        (Some(action), _) if action.starts_with("actions/checkout@") => {
+            scripts::checkout(world, leg, &environment.workspace).await?;
+            return Ok("success");
+        }
+        (Some(action), _) if action.contains("run-evals") || action.starts_with("./") => runner.clone(),
+        (Some(action), _) => return Err(format!("`uses: {action}` is not simulated")),
+        (None, Some(script)) => scripts::written(script, &mut environment, runner, number)?,
+        (None, None) => return Err("a step has neither `uses:` nor `run:`".to_owned()),
+    };
     let mut console = Console::new(&environment.secrets);
     let opening = environment::announcement(&step_name(step), &environment);
     let text: String = opening.iter().filter_map(|line| console.line(line)).collect();
@@ -151,7 +157,7 @@ async fn run_step(
 
     let killed = kill_time(world, leg);
     let (ended, console) =
-        process::run(world, leg, program, &environment, console, killed.as_ref().map(|(when, _)| when))
+        process::run(world, leg, &program, &environment, console, killed.as_ref().map(|(when, _)| when))
             .await?;
     let is_lost = matches!(ended, Ended::Killed) && killed.as_ref().is_some_and(|(_, is_lost)| *is_lost);
     if is_lost {

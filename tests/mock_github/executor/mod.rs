@@ -1,6 +1,6 @@
 //! Dispatched workflows, run: the jobs of the file in their order, each leg a process of its own.
 //!
-//! `plan` reads jobs and matrices, `called` those of called workflows, `leg` runs one leg, `environment` says what it sees, `process` starts and ends its program,
+//! `plan` reads jobs and matrices, `called` those of called workflows, `leg` runs one leg, `environment` says what it sees, `process` starts and ends its program, `scripts` are `run:` steps and checkouts,
 //! `console` is its log, `file_commands` its outputs and summary; `external` hands whole runs to another program instead.
 
 mod called;
@@ -11,6 +11,7 @@ mod file_commands;
 mod leg;
 mod plan;
 mod process;
+mod scripts;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,0 +1,116 @@
+//! `rollout dispatch`: the client of the contract.
+
+use serde_json::{Map, Value, json};
+
+use super::run::KEY;
+use crate::cli::args::{Format, RolloutDispatchArgs};
+use crate::cli::display::{self, Display};
+use crate::cli::{actions, github, inputs, signals};
+use crate::config::{Env, TargetsFile};
+use crate::model::{Exit, Failure, RemoteTarget, Secret, Target, printable};
+use crate::rollout::dispatch::{DispatchOptions, DispatchProgress, dispatch as run, is_finished, read_rows};
+use crate::rollout::{Endpoint, check_base_url};
+
+/// Where the key of the tracing endpoint may stand; the first two are Eval Protocol's.
+const KEYS: [&str; 3] = ["EP_REMOTE_API_KEY", "FIREWORKS_API_KEY", KEY];
+const USUAL_CONCURRENCY: usize = 20;
+
+pub(super) async fn dispatch(args: RolloutDispatchArgs, display: &Display) -> anyhow::Result<Exit> {
+    let cwd = std::env::current_dir()?;
+    let env = inputs::environment(&cwd, &cwd)?;
+    let rows = read_rows(&args.rows, &completion_params(&args)?)?;
+    let base = check_base_url(&args.model_base_url)?;
+    let targets = inputs::targets_file(args.targets.as_deref(), &cwd, &cwd, display)?;
+    let target = remote_target(&targets, args.target.as_deref().unwrap_or("default"), &env)?;
+    let key = KEYS.iter().find_map(|name| env.get(name)).map(Secret::new);
+    if args.send_key && key.is_none() {
+        let message = format!("`--send-key` has no key to send: none of `{}` is set", KEYS.join("`, `"));
+        return Err(Failure::new(Exit::Usage, message).into());
+    }
+    let client = github::client(&args.github, &env, display)?;
+    let options = DispatchOptions {
+        target,
+        endpoint: Endpoint::new(base, key.clone())?,
+        sent_key: key.filter(|_| args.send_key),
+        batch: args.batch,
+        max_concurrency: args.max_concurrency.map_or(USUAL_CONCURRENCY, |most| most.get() as usize),
+        experiment_id: args.experiment_id.clone(),
+        output: args.output.clone(),
+        grace: args.grace,
+        tell: Box::new({
+            let display = display.clone();
+            move |text| display.note(text)
+        }),
+    };
+    let count = rows.0.len();
+    let progress = DispatchProgress::default();
+    let interrupts = signals::interrupts()?;
+    let work = run(&client, rows, options, &progress, interrupts);
+    let done = display.follow_rollouts(&progress, Box::pin(work)).await?;
+    let finished = done.rows.iter().filter(|row| is_finished(row)).count();
+    for row in done.rows.iter().filter(|row| !is_finished(row)) {
+        let text = |path: &str| printable(row.pointer(path).and_then(Value::as_str).unwrap_or_default());
+        let (row_id, message) = (text("/input_metadata/row_id"), text("/rollout_status/message"));
+        let code = row.pointer("/rollout_status/code").and_then(Value::as_i64).unwrap_or_default();
+        display::error(&format!("row `{row_id}` failed with status {code}: {message}"));
+    }
+    let failed = done.rows.len() - finished;
+    if args.output.is_none() {
+        let lines: Vec<String> = done.rows.iter().map(ToString::to_string).collect();
+        display::json(&format!("{}\n", lines.join("\n")))?;
+        display.note(&format!("{finished} of {count} rows finished, {failed} failed"));
+    } else {
+        match args.format {
+            Format::Text => {
+                display::stdout(&format!(
+                    "{finished} of {count} rows finished, {failed} failed, in {} runs\n",
+                    done.runs
+                ))?;
+            }
+            Format::Json => {
+                let told = json!({"rows": count, "finished": finished, "failed": failed, "runs": done.runs});
+                display::json(&format!("{told}\n"))?;
+            }
+        }
+    }
+    actions::outputs(&[("answered", finished.to_string()), ("failed", (count - finished).to_string())])?;
+    if done.interrupted {
+        let left = count - done.rows.len();
+        let failure = Failure::new(
+            Exit::Incomplete,
+            format!("interrupted: {left} rows are left, and their runs go on"),
+        );
+        return Err(match &args.output {
+            Some(_) => failure.hint("the same command goes on where this one was"),
+            None => failure.hint("with `--output FILE` the next command could go on where this one was"),
+        }
+        .into());
+    }
+    Ok(if finished == count { Exit::Ok } else { Exit::Incomplete })
+}
+
+fn completion_params(args: &RolloutDispatchArgs) -> Result<Map<String, Value>, Failure> {
+    let mut params = match &args.completion_params {
+        None => Map::new(),
+        Some(text) => serde_json::from_str::<Map<String, Value>>(text).map_err(|error| {
+            Failure::new(Exit::Usage, format!("`--completion-params` is no JSON object: {error}"))
+                .hint("such as `{\"model\": \"gpt-5-mini\", \"temperature\": 0}`")
+        })?,
+    };
+    if let Some(model) = &args.model {
+        params.insert("model".to_owned(), model.as_str().into());
+    }
+    Ok(params)
+}
+
+fn remote_target(targets: &TargetsFile, name: &str, env: &Env) -> anyhow::Result<RemoteTarget> {
+    match targets.resolve(name, env)? {
+        Target::Remote(target) => Ok(*target),
+        Target::Runner(target) => {
+            let message = format!("target `{}` is a model, not a runner repository", target.name);
+            Err(Failure::config(message)
+                .hint("choose a target with `provider: github-actions` with `--target`")
+                .into())
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The trace gateway that `serve --traces` mounts.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cli::args::ServeArgs;
+use crate::cli::display::Display;
+use crate::cli::inputs;
+use crate::config::Env;
+use crate::model::Secret;
+use crate::rollout::gateway::Gateway;
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// The gateway that the command line asks for, if it does.
+pub(in crate::cli) fn gateway(
+    args: &ServeArgs,
+    secrets: &[Secret],
+    (cwd, env): (&Path, &Env),
+    display: &Display,
+) -> anyhow::Result<Option<Arc<Gateway>>> {
+    let (file, args) = (args.targets.targets.as_deref(), &args.traces);
+    let Some(dir) = &args.traces else { return Ok(None) };
+    let targets = inputs::targets_file(file, cwd, cwd, display)?;
+    let upstreams = args.trace_upstream.iter().map(|name| inputs::runner_target(&targets, name, env));
+    let upstreams = upstreams.collect::<anyhow::Result<Vec<_>>>()?;
+    let names: Vec<String> = upstreams.iter().map(|target| format!("`{}`", target.name)).collect();
+    let gateway = Gateway::open(dir, DAY * args.keep_traces, upstreams, secrets)?;
+    display.note(&format!(
+        "traces: {} (kept {} days), upstream {}",
+        dir.display(),
+        args.keep_traces,
+        names.join(", ")
+    ));
+    Ok(Some(gateway))
+}

@@ -1,0 +1,208 @@
+//! What a client of Eval Protocol dispatches: four inputs, read from the event file and from nowhere else.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use reqwest::Url;
+use serde_json::{Map, Value};
+
+use super::endpoint;
+use super::ids::Ids;
+use crate::model::{Failure, Params, Secret, printable};
+
+/// GitHub's own limit for the inputs is far below.
+const LONGEST_EVENT: u64 = 16 << 20;
+/// The names of the inputs, as the workflow declares them.
+pub const INPUTS: [&str; 4] = ["completion_params", "metadata", "model_base_url", "api_key"];
+const HINT: &str = "the client of Eval Protocol and `run-evals rollout dispatch` send these inputs";
+
+/// The event of a dispatched workflow.
+pub struct Event {
+    inputs: Map<String, Value>,
+    /// Who dispatched it.
+    pub sender: Option<String>,
+}
+
+/// Where the calls go.
+#[derive(Debug, Clone)]
+pub struct Address {
+    /// The base of the tracing endpoint.
+    pub base: Url,
+    /// The path with the ids, where the client has added it.
+    pub path: Option<String>,
+}
+
+// The key is among them.
+impl std::fmt::Debug for Event {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Event").field("sender", &self.sender).finish_non_exhaustive()
+    }
+}
+
+impl Event {
+    /// Reads the event file.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let cannot = |problem: &dyn std::fmt::Display| {
+            Failure::config(format!(
+                "cannot read the event `{}`: {problem}",
+                printable(&path.to_string_lossy())
+            ))
+        };
+        let file = File::open(path).map_err(|error| cannot(&error))?;
+        let mut text = Vec::new();
+        file.take(LONGEST_EVENT + 1).read_to_end(&mut text).map_err(|error| cannot(&error))?;
+        if text.len() as u64 > LONGEST_EVENT {
+            return Err(cannot(&format!("it is longer than {LONGEST_EVENT} bytes")));
+        }
+        // The position is told, the text is not: a key stands in it.
+        let event: Value = serde_json::from_slice(&text).map_err(|error| {
+            cannot(&format!("invalid JSON at line {}, column {}", error.line(), error.column()))
+        })?;
+        let Some(inputs) = event.get("inputs").and_then(Value::as_object) else {
+            return Err(
+                Failure::config("the event has no inputs: this run was not started by a dispatch").hint(HINT)
+            );
+        };
+        let sender = event.pointer("/sender/login").and_then(Value::as_str).map(str::to_owned);
+        Ok(Self { inputs: inputs.clone(), sender })
+    }
+
+    /// The key that was sent along; an input, and so no secret to begin with. Nothing where it is empty or `null`.
+    pub fn key(&self) -> Option<Secret> {
+        let text = self.inputs.get("api_key")?.as_str()?.trim();
+        (!text.is_empty() && text != "null" && text != "None").then(|| Secret::new(text))
+    }
+
+    /// Where the calls go.
+    pub fn address(&self) -> Result<Address, Failure> {
+        let (base, path) = endpoint::split(self.text("model_base_url")?)?;
+        Ok(Address { base, path })
+    }
+
+    /// The rollouts that are asked for: one, or those of `rows`.
+    pub fn rollouts(&self) -> Result<Vec<Ids>, Failure> {
+        let metadata = self.object("metadata")?;
+        let own = ids(&metadata, None).map_err(|problem| invalid("metadata", &problem));
+        let Some(rows) = metadata.get("rows").filter(|rows| !rows.is_null()) else { return Ok(vec![own?]) };
+        let rows = rows.as_array().ok_or_else(|| invalid("metadata", "`rows` is no list"))?;
+        if rows.is_empty() {
+            return Err(invalid("metadata", "`rows` is empty"));
+        }
+        let mut all: Vec<Ids> = Vec::new();
+        for row in rows {
+            let row =
+                row.as_object().ok_or_else(|| invalid("metadata", "an entry of `rows` is no object"))?;
+            all.push(ids(&metadata, Some(row)).map_err(|problem| invalid("metadata", &problem))?);
+        }
+        let mut seen = std::collections::HashSet::new();
+        if let Some(twice) = all.iter().find(|ids| !seen.insert(ids.rollout_id.as_str())) {
+            return Err(invalid("metadata", &format!("`rows` has `{}` twice", printable(&twice.rollout_id))));
+        }
+        Ok(all)
+    }
+
+    /// How the model is called for the n-th rollout.
+    pub fn completion_params(&self, index: usize) -> Result<Map<String, Value>, Failure> {
+        let mut params = self.object("completion_params")?;
+        if let Ok(metadata) = self.object("metadata")
+            && let Some(own) = metadata.get("rows").and_then(|rows| rows.get(index)?.get("completion_params"))
+        {
+            let own = own
+                .as_object()
+                .ok_or_else(|| invalid("metadata", "`completion_params` of a row is no object"))?;
+            params.extend(own.clone());
+        }
+        Ok(params)
+    }
+
+    fn text(&self, name: &str) -> Result<&str, Failure> {
+        match self.inputs.get(name) {
+            Some(Value::String(text)) if !text.trim().is_empty() => Ok(text),
+            None | Some(Value::Null | Value::String(_)) => Err(invalid(name, "it is missing")),
+            Some(_) => Err(invalid(name, "it is no string")),
+        }
+    }
+
+    fn object(&self, name: &str) -> Result<Map<String, Value>, Failure> {
+        let text = self.text(name)?;
+        match serde_json::from_str(text) {
+            Ok(Value::Object(map)) => Ok(map),
+            Ok(_) => Err(invalid(name, "it is no JSON object")),
+            Err(error) => Err(invalid(name, &format!("invalid JSON: {error}"))),
+        }
+    }
+}
+
+fn invalid(name: &str, problem: &str) -> Failure {
+    Failure::config(format!("input `{name}`: {problem}")).hint(HINT)
+}
+
+/// The ids of a row, or of the whole where there is none; numbers are as good as text.
+fn ids(metadata: &Map<String, Value>, row: Option<&Map<String, Value>>) -> Result<Ids, String> {
+    let needed = |name: &str| {
+        let value = row
+            .and_then(|row| row.get(name))
+            .or_else(|| metadata.get(name).filter(|_| row.is_none() || !is_own(name)));
+        match value {
+            Some(Value::String(text)) => Ok(text.clone()),
+            Some(Value::Number(number)) => Ok(number.to_string()),
+            None | Some(Value::Null) => Err(format!("`{name}` is missing")),
+            Some(_) => Err(format!("`{name}` is no string")),
+        }
+    };
+    let ids = Ids {
+        rollout_id: needed("rollout_id")?,
+        invocation_id: needed("invocation_id")?,
+        experiment_id: needed("experiment_id")?,
+        run_id: needed("run_id")?,
+        row_id: needed("row_id")?,
+    };
+    ids.check()?;
+    Ok(ids)
+}
+
+/// Whether each row of a batch has its own.
+fn is_own(name: &str) -> bool {
+    matches!(name, "rollout_id" | "row_id")
+}
+
+/// What `completion_params` say to a model; what this runner cannot send is refused, because leaving it out would change the
+/// rollout.
+pub(super) fn params(given: &Map<String, Value>) -> Result<Params, Failure> {
+    let mut flat = Map::new();
+    flatten(given, &mut flat);
+    // The endpoint knows it from the URL.
+    flat.shift_remove("base_url");
+    if let Some(most) = flat.shift_remove("max_completion_tokens") {
+        flat.entry("max_tokens").or_insert(most);
+    }
+    if let Some(Value::String(one)) = flat.get("stop") {
+        let stop = Value::from(vec![one.clone()]);
+        flat.insert("stop".to_owned(), stop);
+    }
+    let params: Params = serde_json::from_value(Value::Object(flat)).map_err(|error| {
+        Failure::config(format!("`completion_params`: {}", printable(&error.to_string())))
+            .hint("an agent of your own can use any: `rollout run --command`")
+    })?;
+    if params.model.as_deref().is_none_or(|model| model.trim().is_empty()) {
+        return Err(Failure::config("`completion_params` names no `model`"));
+    }
+    Ok(params)
+}
+
+/// Without nulls, and with what stands in `extra_body` beside the rest, as the client would send it.
+fn flatten(from: &Map<String, Value>, to: &mut Map<String, Value>) {
+    for (name, value) in from {
+        match value {
+            Value::Null => {}
+            Value::Object(more) if name == "extra_body" => flatten(more, to),
+            value => _ = to.insert(name.clone(), value.clone()),
+        }
+    }
+}
+
+/// The other model server that the client asks the endpoint for.
+pub(super) fn asked_base_url(completion_params: &Map<String, Value>) -> Option<&str> {
+    completion_params.get("base_url").and_then(Value::as_str).filter(|url| !url.is_empty())
+}

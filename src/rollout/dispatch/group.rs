@@ -1,0 +1,209 @@
+//! What rides in one workflow run: a row, or as many as fit into the inputs of a dispatch.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::rows::ClientRow;
+use crate::github::Run;
+use crate::model::{Digest, Secret};
+use crate::rollout::ids::Ids;
+
+/// GitHub takes 65,535 characters; the rest of the inputs needs some of them.
+const MOST_METADATA: usize = 56_000;
+/// More rows than these take a job too long.
+const MOST_ROWS: usize = 1_000;
+
+/// The rows of one run.
+#[derive(Debug, Clone)]
+pub(super) struct Group {
+    /// Which rows.
+    pub(super) rows: Vec<usize>,
+    /// What the run is called behind `rollout:`.
+    pub(super) name: String,
+    /// When it was dispatched.
+    pub(super) at: Timestamp,
+    pub(super) since: Instant,
+    /// The run, once it is known.
+    pub(super) run_id: Option<u64>,
+    /// Its page.
+    pub(super) page: Option<String>,
+    /// What was last seen of it.
+    pub(super) run: Option<Run>,
+    /// How often these rows were dispatched.
+    pub(super) attempt: u32,
+    /// Whether the rows have been tried before, so that an old status means nothing.
+    pub(super) is_repeated: bool,
+}
+
+impl Group {
+    /// A group that is about to be dispatched.
+    pub(super) fn new(rows: Vec<usize>, ids: &[Ids], attempt: u32, is_repeated: bool) -> Self {
+        let name = match rows.as_slice() {
+            [only] => ids[*only].rollout_id.clone(),
+            many => {
+                let all: Vec<&str> = many.iter().map(|index| ids[*index].rollout_id.as_str()).collect();
+                format!("batch-{}", &Digest::of(all.join("\n").as_bytes()).to_string()[..20])
+            }
+        };
+        Self {
+            rows,
+            name,
+            at: Timestamp::now(),
+            since: Instant::now(),
+            run_id: None,
+            page: None,
+            run: None,
+            attempt,
+            is_repeated,
+        }
+    }
+
+    /// The inputs of its dispatch.
+    pub(super) fn inputs(
+        &self,
+        rows: &[ClientRow],
+        ids: &[Ids],
+        base_url: &str,
+        key: Option<&Secret>,
+    ) -> BTreeMap<String, String> {
+        let (params, metadata) = match self.rows.as_slice() {
+            [only] => (rows[*only].completion_params.clone(), json!(ids[*only])),
+            many => batch(many, rows, ids, &self.name),
+        };
+        let key = key.map(|key| key.expose().to_owned()).unwrap_or_default();
+        let values = [Value::Object(params).to_string(), metadata.to_string(), base_url.to_owned(), key];
+        crate::rollout::INPUTS.map(ToOwned::to_owned).into_iter().zip(values).collect()
+    }
+
+    /// Whether a run of the list is this one's.
+    pub(super) fn is_its(&self, run: &Run) -> bool {
+        match self.run_id {
+            Some(id) => run.id == id,
+            None => {
+                run.display_title == self.title() && run.created_at.is_none_or(|at| at >= self.earliest())
+            }
+        }
+    }
+
+    /// Clocks differ.
+    pub(super) fn earliest(&self) -> Timestamp {
+        self.at - jiff::SignedDuration::from_mins(2)
+    }
+
+    /// What the run is called.
+    pub(super) fn title(&self) -> String {
+        format!("rollout:{}", self.name)
+    }
+
+    /// The run's page.
+    pub(super) fn url(&self) -> Option<String> {
+        let seen = self.run.as_ref().map(|run| run.html_url.clone()).filter(|url| !url.is_empty());
+        seen.or_else(|| self.page.clone())
+    }
+}
+
+/// What all rows share, and each row's own.
+fn batch(many: &[usize], rows: &[ClientRow], ids: &[Ids], name: &str) -> (Map<String, Value>, Value) {
+    let shared = many.first().map(|index| rows[*index].completion_params.clone()).unwrap_or_default();
+    let entries: Vec<Value> = many.iter().map(|index| entry(*index, rows, ids, &shared)).collect();
+    let first = many.first().map(|index| &ids[*index]);
+    let of = |part: fn(&Ids) -> &String| first.map(part).cloned().unwrap_or_default();
+    let metadata = json!({
+        "invocation_id": of(|ids| &ids.invocation_id),
+        "experiment_id": of(|ids| &ids.experiment_id),
+        "rollout_id": name,
+        "run_id": of(|ids| &ids.run_id),
+        "row_id": format!("{} rows", many.len()),
+        "rows": entries,
+    });
+    (shared, metadata)
+}
+
+fn entry(index: usize, rows: &[ClientRow], ids: &[Ids], shared: &Map<String, Value>) -> Value {
+    let mut entry = json!({"rollout_id": ids[index].rollout_id, "row_id": ids[index].row_id});
+    if rows[index].completion_params != *shared {
+        entry["completion_params"] = rows[index].completion_params.clone().into();
+    }
+    entry
+}
+
+/// The rows in groups of one, or of as many as fit.
+pub(super) fn split(open: &[usize], rows: &[ClientRow], ids: &[Ids], batch: bool) -> Vec<Vec<usize>> {
+    if !batch {
+        return open.iter().map(|index| vec![*index]).collect();
+    }
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut length = 0;
+    for index in open {
+        let shared =
+            groups.last().and_then(|group| group.first()).map(|first| &rows[*first].completion_params);
+        let own = &rows[*index].completion_params;
+        let text = entry(*index, rows, ids, shared.unwrap_or(own)).to_string();
+        // As it stands in the text of an input: quotes are escaped once more.
+        let size = Value::from(text).to_string().chars().count();
+        // What cannot be left out of a row's own parameters would have to stay the others'.
+        let fits_params = shared.is_none_or(|shared| shared.keys().all(|name| own.contains_key(name)));
+        match groups.last_mut() {
+            Some(group) if length + size <= MOST_METADATA && group.len() < MOST_ROWS && fits_params => {
+                group.push(*index);
+                length += size;
+            }
+            _ => {
+                groups.push(vec![*index]);
+                length = size;
+            }
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(count: usize, params: &Value) -> (Vec<ClientRow>, Vec<Ids>) {
+        let row = |index: usize| ClientRow {
+            line: Map::new(),
+            row_id: format!("it's \"row\" {index}"),
+            completion_params: params.as_object().unwrap().clone(),
+        };
+        let ids = |index: usize| Ids {
+            rollout_id: format!("rollout-{index:020}"),
+            invocation_id: "i".into(),
+            experiment_id: "e".into(),
+            run_id: "r".into(),
+            row_id: format!("it's \"row\" {index}"),
+        };
+        ((0..count).map(row).collect(), (0..count).map(ids).collect())
+    }
+
+    #[test]
+    fn what_rides_together_fits_into_the_inputs() {
+        let (rows, ids) = rows(2_500, &json!({"model": "m"}));
+        let open: Vec<usize> = (0..rows.len()).collect();
+        let groups = split(&open, &rows, &ids, true);
+        assert_eq!(groups.concat(), open);
+        assert!((3..10).contains(&groups.len()), "{}", groups.len());
+        for group in groups {
+            let inputs = Group::new(group, &ids, 1, false).inputs(&rows, &ids, "https://t.example", None);
+            assert!(json!(inputs).to_string().chars().count() <= 65_535);
+        }
+        assert_eq!(split(&open, &rows, &ids, false).len(), rows.len());
+    }
+
+    #[test]
+    fn a_row_keeps_parameters_of_its_own() {
+        let (mut rows, ids) = rows(3, &json!({"model": "m", "seed": 1}));
+        rows[1].completion_params.insert("seed".into(), 2.into());
+        rows[2].completion_params.shift_remove("seed");
+        let groups = split(&[0, 1, 2], &rows, &ids, true);
+        assert_eq!(groups, [vec![0, 1], vec![2]]);
+        let inputs = Group::new(vec![0, 1], &ids, 1, false).inputs(&rows, &ids, "u", None);
+        let metadata: Value = serde_json::from_str(&inputs["metadata"]).unwrap();
+        assert_eq!(metadata["rows"][0].get("completion_params"), None);
+        assert_eq!(metadata["rows"][1]["completion_params"]["seed"], 2);
+    }
+}

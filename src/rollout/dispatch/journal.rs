@@ -1,0 +1,114 @@
+//! What a client writes down while rollouts run, so that another try goes on instead of beginning anew: the ids, and which run has
+//! which row. It lies beside the output and is a file of lines, each written at once.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Digest, Exit, Failure};
+
+const FORMAT: u32 = 1;
+
+/// The first line: whose journal it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Head {
+    pub(super) format: u32,
+    pub(super) rows_sha256: Digest,
+    pub(super) invocation_id: String,
+    pub(super) experiment_id: String,
+    pub(super) run_id: String,
+}
+
+/// A dispatch: the rows, the run's name, and the run itself once it is known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Sent {
+    pub(super) rows: Vec<usize>,
+    pub(super) name: String,
+    pub(super) at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) run: Option<u64>,
+}
+
+/// The journal; without a file where the output has none.
+#[derive(Debug)]
+pub(super) struct Journal(Option<File>);
+
+impl Head {
+    pub(super) fn new(rows_sha256: Digest, experiment_id: Option<String>) -> Self {
+        let made_up = |what: &str| {
+            let now = Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
+            format!("{what}-{now}-{:08x}", fastrand::u32(..))
+        };
+        Self {
+            format: FORMAT,
+            rows_sha256,
+            invocation_id: made_up("invocation"),
+            experiment_id: experiment_id.unwrap_or_else(|| made_up("experiment")),
+            run_id: made_up("run"),
+        }
+    }
+}
+
+impl Journal {
+    /// Opens the journal beside an output, and gives what it says; a new one begins with `fresh`.
+    pub(super) fn open(output: Option<&Path>, fresh: Head) -> anyhow::Result<(Self, Head, Vec<Sent>)> {
+        let Some(output) = output else { return Ok((Self(None), fresh, Vec::new())) };
+        let path = path(output);
+        let cannot = || format!("cannot use `{}`", path.display());
+        let mut file =
+            OpenOptions::new().create(true).append(true).read(true).open(&path).with_context(cannot)?;
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+            Failure::new(Exit::Busy, format!("another command writes to `{}`", output.display()))
+                .hint("wait for it, or name another `--output`")
+        })?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).with_context(cannot)?;
+        let mut lines = text.lines();
+        let Some(head) = lines.next().and_then(|line| serde_json::from_str::<Head>(line).ok()) else {
+            file.set_len(0).with_context(cannot)?;
+            let mut journal = Self(Some(file));
+            journal.write(&fresh)?;
+            return Ok((journal, fresh, Vec::new()));
+        };
+        if head.format != FORMAT || head.rows_sha256 != fresh.rows_sha256 {
+            let message = format!("`{}` belongs to other rows", output.display());
+            let hint = format!("name another `--output`, or delete it and `{}`", path.display());
+            return Err(Failure::config(message).hint(hint).into());
+        }
+        // A line that was cut off is as good as none: the run's name leads to its run.
+        let mut sent: Vec<Sent> = Vec::new();
+        for line in lines.filter_map(|line| serde_json::from_str::<Sent>(line).ok()) {
+            sent.retain(|known| known.name != line.name);
+            sent.push(line);
+        }
+        let mut journal = Self(Some(file));
+        if !text.ends_with('\n') {
+            journal.append(b"\n")?;
+        }
+        Ok((journal, head, sent))
+    }
+
+    /// Writes a line down, on the disk.
+    pub(super) fn write(&mut self, line: &impl Serialize) -> anyhow::Result<()> {
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        self.append(&text)
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        let Some(file) = &mut self.0 else { return Ok(()) };
+        file.write_all(bytes)
+            .and_then(|()| file.sync_data())
+            .context("cannot write the journal of the rollouts")
+    }
+}
+
+fn path(output: &Path) -> PathBuf {
+    let mut name = output.as_os_str().to_owned();
+    name.push(".journal");
+    PathBuf::from(name)
+}

@@ -1,0 +1,312 @@
+//! The tracing endpoint, as a worker and a dispatcher use it: where calls go, how a rollout stands, what it said.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE;
+use reqwest::{StatusCode, Url};
+use serde_json::{Value, json};
+
+use super::ids::Ids;
+use super::status::{Code, Status};
+use crate::model::{Exit, Failure, Redactor, Secret, printable};
+
+/// What stands between the base of a tracing endpoint and the ids.
+const IDS_BEGIN: &str = "/rollout_id/";
+const USER_AGENT: &str = concat!("run-evals/", env!("CARGO_PKG_VERSION"));
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an answer about a rollout may take.
+const TIMEOUT: Duration = Duration::from_mins(1);
+/// The largest answer that is read.
+const LARGEST_ANSWER: usize = 64 << 20;
+/// How often a question is repeated where the endpoint is not there, and after how long.
+const TRIES: u32 = 4;
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// More turns than these no rollout has.
+const MOST_TRACES: &str = "1000";
+
+/// A tracing endpoint.
+#[derive(Clone)]
+pub struct Endpoint {
+    base: Url,
+    key: Option<Secret>,
+    client: reqwest::Client,
+}
+
+/// A conversation that the endpoint has recorded: what was asked, and the answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trace {
+    /// The messages that were sent.
+    pub messages: Vec<Value>,
+    /// The message that came back.
+    pub answer: Value,
+    /// The tools that were offered.
+    pub tools: Option<Value>,
+}
+
+/// Why the endpoint did not answer a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// It has no such route: it is no tracing endpoint, or an older one.
+    NoRoute,
+    /// The key is not accepted.
+    Refused(String),
+    /// It is not there, or broken.
+    Gone(String),
+}
+
+impl Trouble {
+    /// What it means for a rollout.
+    pub fn status(&self) -> Status {
+        match self {
+            Self::NoRoute => Status::new(Code::NotFound, "the tracing endpoint has no such route"),
+            Self::Refused(message) => Status::new(Code::Unauthenticated, message.clone()),
+            Self::Gone(message) => Status::new(Code::Unavailable, message.clone()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint").field("base", &self.base.as_str()).finish_non_exhaustive()
+    }
+}
+
+/// The address that a client gave, taken apart: the base, and the ids that it already has.
+pub(super) fn split(text: &str) -> Result<(Url, Option<String>), Failure> {
+    const HINT: &str = "such as `https://traces.example.com`; the key belongs in `api_key`";
+    // Not repeated in full: what was pasted into the wrong field may be a key.
+    let mut url = Url::parse(text.trim())
+        .map_err(|error| Failure::config(format!("`model_base_url` is not a URL: {error}")).hint(HINT))?;
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return Err(Failure::config("`model_base_url` is not an `http` or `https` URL").hint(HINT));
+    }
+    if !url.username().is_empty()
+        || url.password().is_some()
+        || url.query().is_some()
+        || url.fragment().is_some()
+    {
+        let message = "`model_base_url` has a user name, a password, a query or a fragment";
+        return Err(Failure::config(message).hint(HINT));
+    }
+    let path = url.path().to_owned();
+    let (base, ids) = match path.find(IDS_BEGIN) {
+        Some(at) => (path[..at].to_owned(), Some(path[at..].trim_end_matches('/').to_owned())),
+        None => (path.trim_end_matches('/').to_owned(), None),
+    };
+    url.set_path(&base);
+    Ok((url, ids))
+}
+
+/// Refuses what cannot be the base of a tracing endpoint.
+pub fn check_base_url(text: &str) -> Result<Url, Failure> {
+    match split(text)? {
+        (base, None) => Ok(base),
+        (_, Some(_)) => Err(Failure::config("`model_base_url` has ids in it")
+            .hint("name the base of the tracing endpoint alone, such as `https://traces.example.com`")),
+    }
+}
+
+impl Endpoint {
+    /// The endpoint at this base.
+    pub fn new(base: Url, key: Option<Secret>) -> Result<Self, Failure> {
+        let client = reqwest::Client::builder()
+            .user_agent(USER_AGENT)
+            // The key is for the host that was named, and for no other.
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(TIMEOUT)
+            .build()
+            .map_err(|error| {
+                Failure::new(Exit::Failure, format!("cannot set up the HTTP client: {error}"))
+            })?;
+        Ok(Self { base, key, client })
+    }
+
+    /// The key.
+    pub fn key(&self) -> Option<&Secret> {
+        self.key.as_ref()
+    }
+
+    /// The base as text, without a final slash.
+    pub fn base(&self) -> String {
+        self.base.as_str().trim_end_matches('/').to_owned()
+    }
+
+    /// The base of the calls of a rollout, with its ids in it.
+    pub fn calls(&self, ids: &Ids, behind: Option<&str>) -> String {
+        let behind = behind.map(|url| format!("/encoded_base_url/{}", URL_SAFE.encode(url)));
+        format!("{}{}{}", self.base(), ids.path(), behind.unwrap_or_default())
+    }
+
+    /// How a rollout stands; nothing where nobody has said.
+    pub async fn status(&self, rollout_id: &str) -> Result<Option<Status>, Trouble> {
+        let query = [("rollout_id", rollout_id)];
+        let answer = self.get(&["/v1/status", "/status"], &query).await?;
+        let status =
+            answer.get("status").and_then(|status| serde_json::from_value::<Status>(status.clone()).ok());
+        let page = answer.pointer("/extras/github_actions_run_url").and_then(Value::as_str);
+        let by_run = page.and_then(|page| page.rsplit('/').next()?.parse().ok());
+        Ok(status.map(|status| Status { by_run, ..status }))
+    }
+
+    /// What the worker said last with this code.
+    pub async fn message(&self, rollout_id: &str, code: i64) -> Result<Option<String>, Trouble> {
+        let tag = format!("rollout_id:{rollout_id}");
+        let query =
+            [("tags", tag.as_str()), ("limit", "100"), ("hours_back", "720"), ("program", "eval_protocol")];
+        let answer = self.get(&["/logs", "/v1/logs"], &query).await?;
+        let entries = answer["entries"].as_array().cloned().unwrap_or_default();
+        let said =
+            entries.iter().find(|entry| entry.pointer("/status/code").and_then(Value::as_i64) == Some(code));
+        Ok(said.and_then(|entry| entry.pointer("/status/message")?.as_str()).map(printable))
+    }
+
+    /// What was recorded of a rollout.
+    pub async fn traces(&self, rollout_id: &str) -> Result<Vec<Trace>, Trouble> {
+        let tag = format!("rollout_id:{rollout_id}");
+        let query = [("tags", tag.as_str()), ("limit", MOST_TRACES)];
+        let answer = self.get(&["/v1/traces/pointwise", "/traces/pointwise"], &query).await?;
+        let traces = answer["traces"].as_array().cloned().unwrap_or_default();
+        Ok(traces.iter().filter_map(Trace::read).collect())
+    }
+
+    /// Tells how a rollout stands.
+    pub async fn report(&self, ids: &Ids, status: &Status, extras: Value) -> Result<(), Trouble> {
+        let redactor = Redactor::new(&self.key);
+        let status = Status { message: redactor.redact(status.message.clone()), ..status.clone() };
+        let body = json!({
+            "program": "eval_protocol",
+            "status": status.to_json(),
+            "message": status.message,
+            "tags": ids.tags(),
+            "extras": extras,
+        });
+        let body = body.to_string();
+        let post =
+            |url: Url| self.client.post(url).header("content-type", "application/json").body(body.clone());
+        self.ask(&["/logs", "/v1/logs"], post).await.map(|_| ())
+    }
+
+    async fn get(&self, routes: &[&str], query: &[(&str, &str)]) -> Result<Value, Trouble> {
+        let get = |mut url: Url| {
+            url.query_pairs_mut().extend_pairs(query);
+            self.client.get(url)
+        };
+        self.ask(routes, get).await
+    }
+
+    /// Asks at the first route that is there; again where the endpoint is not there for a moment.
+    async fn ask(
+        &self,
+        routes: &[&str],
+        request: impl Fn(Url) -> reqwest::RequestBuilder,
+    ) -> Result<Value, Trouble> {
+        let mut trouble = Trouble::NoRoute;
+        for route in routes {
+            let mut url = self.base.clone();
+            url.set_path(&format!("{}{route}", self.base.path().trim_end_matches('/')));
+            for attempt in 1..=TRIES {
+                match self.ask_once(request(url.clone())).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(gone @ Trouble::Gone(_)) => {
+                        trouble = gone;
+                        if attempt < TRIES {
+                            let wait = FIRST_WAIT * 2u32.pow(attempt - 1);
+                            tokio::time::sleep(wait.mul_f64(0.75 + 0.5 * fastrand::f64())).await;
+                        }
+                    }
+                    Err(Trouble::NoRoute) => {
+                        trouble = Trouble::NoRoute;
+                        break;
+                    }
+                    Err(refused) => return Err(refused),
+                }
+            }
+            if trouble != Trouble::NoRoute {
+                break;
+            }
+        }
+        Err(trouble)
+    }
+
+    async fn ask_once(&self, request: reqwest::RequestBuilder) -> Result<Value, Trouble> {
+        let host = self.base.host_str().unwrap_or_default().to_owned();
+        let gone = |error: reqwest::Error| {
+            let error = error.without_url();
+            let what = if error.is_timeout() { "did not answer in time" } else { "cannot be reached" };
+            tracing::debug!("{host}: {error}");
+            Trouble::Gone(format!("the tracing endpoint `{host}` {what}"))
+        };
+        let request = match &self.key {
+            Some(key) => request.bearer_auth(key.expose()),
+            None => request,
+        };
+        let mut response = request.send().await.map_err(gone)?;
+        let status = response.status();
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(gone)? {
+            if body.len() + chunk.len() > LARGEST_ANSWER {
+                return Err(Trouble::Refused(format!("the answer of `{host}` is too large")));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        let code = status.as_u16();
+        match status {
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Err(Trouble::NoRoute),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Trouble::Refused(format!(
+                "the tracing endpoint `{host}` does not accept the key: {code}"
+            ))),
+            StatusCode::TOO_MANY_REQUESTS => {
+                Err(Trouble::Gone(format!("the tracing endpoint `{host}` answers {code}")))
+            }
+            status if status.is_server_error() => {
+                Err(Trouble::Gone(format!("the tracing endpoint `{host}` answers {code}")))
+            }
+            status if status.is_success() => Ok(serde_json::from_slice(&body).unwrap_or_default()),
+            _ => Err(Trouble::Refused(format!("the tracing endpoint `{host}` answers {code}"))),
+        }
+    }
+}
+
+impl Trace {
+    fn read(trace: &Value) -> Option<Self> {
+        let messages = match &trace["input"] {
+            Value::Array(messages) => messages.clone(),
+            input => input["messages"].as_array()?.clone(),
+        };
+        let answer = trace["output"].is_object().then(|| trace["output"].clone())?;
+        let tools = trace["input"].get("tools").filter(|tools| !tools.is_null()).cloned();
+        Some(Self { messages, answer, tools })
+    }
+
+    /// The conversation as a whole.
+    pub fn conversation(&self) -> Vec<Value> {
+        self.messages.iter().cloned().chain([self.answer.clone()]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_taken_apart() {
+        let parts = |text: &str| {
+            let (base, ids) = split(text).unwrap();
+            (base.as_str().trim_end_matches('/').to_owned(), ids)
+        };
+        assert_eq!(parts("http://localhost:9/"), ("http://localhost:9".to_owned(), None));
+        assert_eq!(parts("https://h/p/v1/"), ("https://h/p/v1".to_owned(), None));
+        let (base, ids) = parts("https://h/p/rollout_id/a/run_id/b/");
+        assert_eq!((base.as_str(), ids.as_deref()), ("https://h/p", Some("/rollout_id/a/run_id/b")));
+    }
+
+    #[test]
+    fn what_is_no_endpoint_is_told() {
+        let problem = |text: &str| split(text).unwrap_err().to_string();
+        insta::assert_snapshot!(problem("sk-pasted"), @"`model_base_url` is not a URL: relative URL without a base");
+        insta::assert_snapshot!(problem("file:///etc/passwd"), @"`model_base_url` is not an `http` or `https` URL");
+        insta::assert_snapshot!(problem("https://u:p@h"), @"`model_base_url` has a user name, a password, a query or a fragment");
+    }
+}

@@ -1,0 +1,206 @@
+//! One call: checked, sent on, recorded, answered.
+//!
+//! A call that was sent on is finished and recorded even when whoever asked has gone away, because it is paid for. The answer
+//! then waits for the same question of the same rollout: a client that repeats itself after a lost connection pays once.
+
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::upstream::Answer;
+use super::{Gateway, Refused, stream};
+use crate::model::{Digest, Redactor, Secret};
+use crate::rollout::ids::Ids;
+
+/// How long an answer that reached nobody is kept, and how many of them.
+const KEEP_UNHEARD: Duration = Duration::from_mins(10);
+const MOST_UNHEARD: usize = 64;
+
+/// A question: the rollout, and the digest of what is asked.
+pub(super) type Question = (String, Digest);
+
+type Outcome = Result<Answer, Refused>;
+
+/// An answer, or the promise of one, that nobody waits for.
+#[derive(Debug)]
+pub(super) struct Unheard {
+    outcome: watch::Receiver<Option<Outcome>>,
+    since: Instant,
+}
+
+/// Passes a call on: `/rollout_id/…/row_id/…[/encoded_base_url/…]/chat/completions`.
+pub(super) async fn pass_on(
+    State(gateway): State<Arc<Gateway>>,
+    Path(rest): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refused> {
+    let (ids, base_url) = read_path(&rest)?;
+    let upstream = gateway.upstreams.choose(base_url.as_deref())?;
+    let mut asked: Value = serde_json::from_slice(&body)
+        .map_err(|error| Refused::new(400, format!("the body is not JSON: {error}")))?;
+    if !asked["messages"].is_array() {
+        return Err(Refused::new(400, "the body has no `messages`"));
+    }
+    upstream.check_model(&asked)?;
+    let wants = Wants::take_from(&mut asked);
+    // What identifies a question is what is sent on.
+    let sent = serde_json::to_vec(&asked).map_err(|error| Refused::new(400, error.to_string()))?;
+    let question = (ids.rollout_id.clone(), Digest::of(&sent));
+    let mut outcome = match gateway.take_unheard(&question) {
+        Some(outcome) => outcome,
+        None => start(&gateway, ids, base_url, asked, sent, own_secret(&headers))?,
+    };
+    let mut waiting = Waiting { gateway: &gateway, question, outcome: Some(outcome.clone()) };
+    let answered = outcome.wait_for(Option::is_some).await.ok().and_then(|outcome| outcome.clone());
+    waiting.outcome = None;
+    let answer = answered.ok_or_else(|| Refused::new(500, "the call was lost"))??;
+    Ok(wants.respond(answer))
+}
+
+/// Starts a call in a task of its own, which ends by itself.
+fn start(
+    gateway: &Arc<Gateway>,
+    ids: Ids,
+    base_url: Option<String>,
+    asked: Value,
+    sent: Vec<u8>,
+    own_secret: Option<Secret>,
+) -> Result<watch::Receiver<Option<Outcome>>, Refused> {
+    let Ok(permit) = Arc::clone(&gateway.calls).try_acquire_owned() else {
+        return Err(Refused { retry_after: Some(1), ..Refused::new(503, "too many calls at once") });
+    };
+    let (sender, receiver) = watch::channel(None);
+    let gateway = Arc::clone(gateway);
+    tokio::spawn(async move {
+        let _permit = permit;
+        let began = Instant::now();
+        let outcome = async {
+            let upstream = gateway.upstreams.choose(base_url.as_deref())?;
+            let answer = gateway.upstreams.call(upstream, sent).await?;
+            let trace = trace(&ids, upstream.name(), &asked, &answer, began);
+            let trace = gateway.redactor.redact_value(trace);
+            let trace = Redactor::new(&own_secret).redact_value(trace);
+            gateway.append(&ids.rollout_id, trace).await.map_err(|error| Refused::of_store(&error))?;
+            Ok(answer)
+        };
+        let outcome = outcome.await;
+        // Whoever waits, or will wait, reads it here.
+        let _ = sender.send(Some(outcome));
+    });
+    Ok(receiver)
+}
+
+/// The line of a call: a trace where a model answered, a note where it did not.
+fn trace(ids: &Ids, upstream: &str, asked: &Value, answer: &Answer, began: Instant) -> Value {
+    let completion: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let message = completion.pointer("/choices/0/message").filter(|message| message.is_object());
+    let took = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let mut line = json!({
+        "kind": if answer.status.is_success() && message.is_some() { "trace" } else { "failed_call" },
+        "rollout_id": ids.rollout_id,
+        "id": format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..)),
+        "timestamp": Timestamp::now().to_string(),
+        "tags": ids.tags(),
+        "upstream": upstream,
+        "status": answer.status.as_u16(),
+        "latency_ms": took,
+    });
+    if line["kind"] == "trace" {
+        let mut input = json!({"messages": asked["messages"]});
+        if asked["tools"].is_array() {
+            input["tools"] = asked["tools"].clone();
+        }
+        line["input"] = input;
+        line["output"] = message.cloned().unwrap_or_default();
+        line["model"] = completion["model"].clone();
+        line["usage"] = completion["usage"].clone();
+        line["finish_reason"] = completion.pointer("/choices/0/finish_reason").cloned().unwrap_or_default();
+    } else {
+        let said = completion.get("error").cloned().unwrap_or_default();
+        line["error"] = said;
+    }
+    line
+}
+
+/// What the client itself showed as its credentials: as secret as any key.
+fn own_secret(headers: &HeaderMap) -> Option<Secret> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let value = value.split_once(' ').map_or(value, |(_, credentials)| credentials);
+    Some(Secret::new(value))
+}
+
+fn read_path(rest: &str) -> Result<(Ids, Option<String>), Refused> {
+    let rest = rest.trim_end_matches('/');
+    let tail = ["/v1/chat/completions", "/chat/completions"].iter().find_map(|tail| rest.strip_suffix(tail));
+    let Some(path) = tail else {
+        return Err(Refused::new(404, "only `…/chat/completions` is passed on"));
+    };
+    let segments: Vec<String> =
+        std::iter::once("rollout_id").chain(path.split('/')).map(str::to_owned).collect();
+    Ids::from_segments(&segments).map_err(|problem| Refused::new(400, problem))
+}
+
+/// How a client wants its answer.
+struct Wants {
+    stream: bool,
+    usage: bool,
+}
+
+impl Wants {
+    fn take_from(asked: &mut Value) -> Self {
+        let usage = asked.pointer("/stream_options/include_usage") == Some(&Value::Bool(true));
+        let Some(map) = asked.as_object_mut() else { return Self { stream: false, usage } };
+        map.remove("stream_options");
+        Self { stream: map.remove("stream") == Some(Value::Bool(true)), usage }
+    }
+
+    fn respond(&self, answer: Answer) -> Response {
+        let completion = serde_json::from_slice::<Value>(&answer.body).ok();
+        let (kind, body) = match completion {
+            Some(completion) if self.stream && answer.status.is_success() => {
+                ("text/event-stream", stream::events(&completion, self.usage).into())
+            }
+            Some(_) => ("application/json", answer.body),
+            // A page of a proxy is shown as what it is, never as a page of this host.
+            None => ("text/plain; charset=utf-8", answer.body),
+        };
+        let mut response = (answer.status, answer.headers, body).into_response();
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        response
+    }
+}
+
+impl Gateway {
+    /// The answer to this very question that reached nobody.
+    fn take_unheard(&self, question: &Question) -> Option<watch::Receiver<Option<Outcome>>> {
+        let mut unheard = self.unheard.lock().unwrap_or_else(PoisonError::into_inner);
+        unheard.retain(|_, entry| entry.since.elapsed() < KEEP_UNHEARD);
+        unheard.remove(question).map(|entry| entry.outcome)
+    }
+}
+
+/// Somebody who waits for an answer. Dropped with it still open, they have gone away.
+struct Waiting<'g> {
+    gateway: &'g Gateway,
+    question: Question,
+    outcome: Option<watch::Receiver<Option<Outcome>>>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let Some(outcome) = self.outcome.take() else { return };
+        let mut unheard = self.gateway.unheard.lock().unwrap_or_else(PoisonError::into_inner);
+        if unheard.len() < MOST_UNHEARD {
+            unheard.insert(self.question.clone(), Unheard { outcome, since: Instant::now() });
+        }
+    }
+}

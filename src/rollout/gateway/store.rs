@@ -1,0 +1,184 @@
+//! Where traces and logs are kept: a file a rollout, in a folder of the day on which it began. Files only grow; a line that was
+//! cut off by a crash is passed over. Nothing is held in memory, so that neither a restart nor a year of rollouts matters.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use serde_json::Value;
+
+use crate::model::{Digest, Exit, Failure};
+
+/// A rollout that has more than this is no rollout.
+const LARGEST_FILE: u64 = 256 << 20;
+const DAY: u64 = 24 * 60 * 60;
+
+/// The store.
+#[derive(Debug)]
+pub(super) struct Store {
+    dir: PathBuf,
+    /// Days after which a rollout is forgotten.
+    keep_days: u64,
+    /// One writer at a time: lines do not mix, and a rollout has one file.
+    writing: Mutex<()>,
+}
+
+/// A rollout has as much as it may have.
+#[derive(Debug, thiserror::Error)]
+#[error("the rollout has more than {} MiB of traces", LARGEST_FILE >> 20)]
+pub(super) struct Full;
+
+impl Store {
+    /// Opens the store, which is made if need be, and forgets what is too old.
+    pub(super) fn open(dir: &Path, keep: Duration) -> anyhow::Result<Self> {
+        fs::create_dir_all(dir).map_err(|error| {
+            Failure::new(Exit::Failure, format!("cannot make the directory `{}`: {error}", dir.display()))
+                .hint("name another one with `--traces`")
+        })?;
+        let keep_days = keep.as_secs().div_ceil(DAY).max(1);
+        let store = Self { dir: dir.to_owned(), keep_days, writing: Mutex::new(()) };
+        store.forget_old()?;
+        Ok(store)
+    }
+
+    /// Deletes the days that are over for good.
+    pub(super) fn forget_old(&self) -> anyhow::Result<()> {
+        let today = today();
+        for (day, path) in self.days()? {
+            let age = (today - day).get_days();
+            if u64::try_from(age).is_ok_and(|age| age > self.keep_days) {
+                fs::remove_dir_all(&path).with_context(|| format!("cannot delete `{}`", path.display()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a line to a rollout; it is on the disk when this returns.
+    pub(super) fn append(&self, rollout_id: &str, line: &Value) -> anyhow::Result<()> {
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = if let Some(path) = self.find(rollout_id)? {
+            path
+        } else {
+            let day = self.dir.join(today().to_string());
+            fs::create_dir_all(&day).context("cannot make a directory for traces")?;
+            day.join(file_name(rollout_id))
+        };
+        let cannot = || format!("cannot write to `{}`", path.display());
+        let mut file =
+            OpenOptions::new().create(true).append(true).read(true).open(&path).with_context(cannot)?;
+        let length = file.metadata().with_context(cannot)?.len();
+        if length + text.len() as u64 > LARGEST_FILE {
+            return Err(Full.into());
+        }
+        if length > 0 {
+            // What a crash cut off stays a line of its own.
+            let mut last = [0];
+            file.seek(SeekFrom::End(-1)).and_then(|_| file.read_exact(&mut last)).with_context(cannot)?;
+            if last != *b"\n" {
+                text.insert(0, b'\n');
+            }
+        }
+        file.write_all(&text).and_then(|()| file.sync_data()).with_context(cannot)
+    }
+
+    /// The lines of a rollout that `wanted` takes, the oldest first.
+    pub(super) fn lines(
+        &self,
+        rollout_id: &str,
+        mut wanted: impl FnMut(&Value) -> bool,
+    ) -> anyhow::Result<Vec<Value>> {
+        let Some(path) = self.find(rollout_id)? else { return Ok(Vec::new()) };
+        let file = File::open(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        let mut reader = BufReader::new(file);
+        let (mut line, mut lines) = (Vec::new(), Vec::new());
+        while reader.read_until(b'\n', &mut line).context("cannot read traces")? > 0 {
+            if let Ok(value) = serde_json::from_slice::<Value>(&line)
+                && value["rollout_id"] == rollout_id
+                && wanted(&value)
+            {
+                lines.push(value);
+            }
+            line.clear();
+        }
+        Ok(lines)
+    }
+
+    /// The file of a rollout, in whichever day it began.
+    fn find(&self, rollout_id: &str) -> anyhow::Result<Option<PathBuf>> {
+        let name = file_name(rollout_id);
+        let mut days = self.days()?;
+        days.sort();
+        Ok(days.into_iter().rev().map(|(_, day)| day.join(&name)).find(|path| path.exists()))
+    }
+
+    fn days(&self) -> anyhow::Result<Vec<(Date, PathBuf)>> {
+        let entries =
+            fs::read_dir(&self.dir).with_context(|| format!("cannot read `{}`", self.dir.display()))?;
+        let day = |entry: fs::DirEntry| {
+            let date = entry.file_name().to_str()?.parse::<Date>().ok()?;
+            Some((date, entry.path()))
+        };
+        Ok(entries.flatten().filter_map(day).collect())
+    }
+}
+
+/// An id is somebody else's text, and no name for a file.
+fn file_name(rollout_id: &str) -> String {
+    format!("{}.jsonl", Digest::of(rollout_id.as_bytes()))
+}
+
+fn today() -> Date {
+    Timestamp::now().to_zoned(TimeZone::UTC).date()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const KEEP: Duration = Duration::from_hours(24 * 30);
+
+    fn line(rollout_id: &str, n: u32) -> Value {
+        json!({"rollout_id": rollout_id, "n": n})
+    }
+
+    #[test]
+    fn what_was_cut_off_is_passed_over_and_the_next_line_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path(), KEEP).unwrap();
+        store.append("../a", &line("../a", 1)).unwrap();
+        let path = store.find("../a").unwrap().unwrap();
+        assert!(path.starts_with(dir.path().join(today().to_string())), "{}", path.display());
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(br#"{"rollout_id":"../a","n":"#).unwrap();
+        store.append("../a", &line("../a", 3)).unwrap();
+        let again = Store::open(dir.path(), KEEP).unwrap();
+        assert_eq!(again.lines("../a", |_| true).unwrap(), [line("../a", 1), line("../a", 3)]);
+        assert_eq!(again.lines("b", |_| true).unwrap(), Vec::<Value>::new());
+    }
+
+    #[test]
+    fn old_days_are_forgotten_and_nothing_else_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let day = |days: i64| (today() - jiff::Span::new().days(days)).to_string();
+        for name in [day(31), day(30), day(1), "notes".to_owned()] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        Store::open(dir.path(), KEEP).unwrap();
+        let mut left: Vec<String> = fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(left, [day(30), day(1), "notes".to_owned()]);
+    }
+}

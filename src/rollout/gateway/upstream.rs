@@ -1,0 +1,197 @@
+//! Where calls go on to: the upstreams of the gateway's owner, each with its own key. A client can choose among them, by their
+//! very address, and can never name another one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use base64::Engine as _;
+use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};
+use bytes::Bytes;
+use reqwest::Url;
+use serde_json::Value;
+
+use super::Refused;
+use crate::model::{Endpoint, Exit, Failure, Provider, RunnerTarget, Secret, printable};
+
+/// The largest answer that is passed on.
+const LARGEST_ANSWER: usize = 32 << 20;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const USER_AGENT: &str = concat!("run-evals/", env!("CARGO_PKG_VERSION"));
+/// What a client may want to know beside the body.
+const PASSED_ON: [&str; 8] = [
+    "retry-after",
+    "retry-after-ms",
+    "x-request-id",
+    "x-ratelimit-limit-requests",
+    "x-ratelimit-remaining-requests",
+    "x-ratelimit-reset-requests",
+    "x-ratelimit-remaining-tokens",
+    "x-ratelimit-reset-tokens",
+];
+
+/// A server that calls go on to.
+#[derive(Debug)]
+pub(super) struct Upstream {
+    target: Arc<RunnerTarget>,
+    /// As its owner wrote it.
+    base: Url,
+    url: Url,
+    key: Option<Secret>,
+}
+
+/// All of them, and how they are reached.
+#[derive(Debug)]
+pub(super) struct Upstreams {
+    all: Vec<Upstream>,
+    client: reqwest::Client,
+}
+
+/// What came back.
+#[derive(Debug, Clone)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl Upstreams {
+    /// The targets that may be called; the first is where calls go that name none.
+    pub(super) fn new(targets: Vec<RunnerTarget>) -> Result<Self, Failure> {
+        if targets.is_empty() {
+            return Err(Failure::config("the trace gateway has no upstream")
+                .hint("name a target with `--trace-upstream`"));
+        }
+        let client = reqwest::Client::builder()
+            .user_agent(USER_AGENT)
+            // A redirect would take the key to a host that nobody allowed.
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .build()
+            .map_err(|error| {
+                Failure::new(Exit::Failure, format!("cannot set up the HTTP client: {error}"))
+            })?;
+        let all = targets.into_iter().map(Upstream::new).collect::<Result<_, _>>()?;
+        Ok(Self { all, client })
+    }
+
+    /// The keys, which no trace may contain.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        self.all.iter().filter_map(|upstream| upstream.key.as_ref())
+    }
+
+    /// The upstream that a client names by its encoded base URL, or the first.
+    pub(super) fn choose(&self, encoded: Option<&str>) -> Result<&Upstream, Refused> {
+        let Some(encoded) = encoded else {
+            return self.all.first().ok_or_else(|| Refused::new(503, "there is no upstream"));
+        };
+        let decoded = URL_SAFE
+            .decode(encoded)
+            .or_else(|_| URL_SAFE_NO_PAD.decode(encoded.trim_end_matches('=')))
+            .ok()
+            .and_then(|bytes| String::from_utf8(bytes).ok())
+            .and_then(|text| Url::parse(text.trim()).ok())
+            .ok_or_else(|| Refused::new(400, "`encoded_base_url` is not the base64 of a URL"))?;
+        let same = |upstream: &&Upstream| is_same(&upstream.base, &decoded);
+        self.all.iter().find(same).ok_or_else(|| {
+            let host = decoded.host_str().unwrap_or_default();
+            Refused::new(403, format!("`{host}` is not among the upstreams of this gateway"))
+        })
+    }
+
+    /// Sends a call on and reads the whole answer.
+    pub(super) async fn call(&self, upstream: &Upstream, body: Vec<u8>) -> Result<Answer, Refused> {
+        let gone = |error: reqwest::Error| {
+            let what =
+                if error.is_timeout() { (504, "did not answer in time") } else { (502, "cannot be reached") };
+            // Neither the address nor the key: both are the owner's.
+            tracing::warn!("upstream `{}`: {}", upstream.target.name, error.without_url());
+            Refused::new(what.0, format!("the upstream `{}` {}", upstream.target.name, what.1))
+        };
+        let mut request = self
+            .client
+            .post(upstream.url.clone())
+            .timeout(upstream.target.timeout)
+            .header("content-type", "application/json")
+            .body(body);
+        if let Some(key) = &upstream.key {
+            request = request.bearer_auth(key.expose());
+        }
+        let mut response = request.send().await.map_err(gone)?;
+        if response.status().is_redirection() {
+            let message = format!(
+                "the upstream `{}` points elsewhere: redirects are not followed",
+                upstream.target.name
+            );
+            return Err(Refused::new(502, message));
+        }
+        let status = response.status();
+        let headers = PASSED_ON
+            .iter()
+            .filter_map(|name| Some((HeaderName::from_static(name), response.headers().get(*name)?.clone())))
+            .collect();
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(gone)? {
+            if body.len() + chunk.len() > LARGEST_ANSWER {
+                return Err(Refused::new(
+                    502,
+                    format!("the upstream's answer is larger than {} MiB", LARGEST_ANSWER >> 20),
+                ));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Answer { status, headers, body: body.into() })
+    }
+}
+
+impl Upstream {
+    fn new(target: RunnerTarget) -> Result<Self, Failure> {
+        let endpoint: &Endpoint = match &target.provider {
+            Provider::OpenAi(endpoint) | Provider::OpenAiCompatible(endpoint) => endpoint,
+            _ => {
+                let message = format!("target `{}` cannot be an upstream of the trace gateway", target.name);
+                let hint =
+                    "what is passed on are chat completions: `provider: openai` or `openai-compatible`";
+                return Err(Failure::config(message).hint(hint));
+            }
+        };
+        let base = Url::parse(endpoint.base_url.trim()).map_err(|error| {
+            Failure::config(format!("target `{}`: `base_url` is not a URL: {error}", target.name))
+        })?;
+        let url = crate::providers::chat_completions_url(&target.provider)?;
+        let key = endpoint.api_key.clone().filter(|key| !key.expose().is_empty());
+        Ok(Self { base, url, key, target: Arc::new(target) })
+    }
+
+    /// Its name.
+    pub(super) fn name(&self) -> &str {
+        &self.target.name
+    }
+
+    /// Refuses a model that the owner does not allow, as the target's `model` or among its `allow_models`: key and bill are theirs.
+    pub(super) fn check_model(&self, body: &Value) -> Result<(), Refused> {
+        let asked = body["model"].as_str().unwrap_or_default();
+        if !self.target.allows_model(asked) {
+            let message =
+                format!("the upstream `{}` does not allow the model `{}`", self.name(), printable(asked));
+            return Err(Refused::new(403, message));
+        }
+        Ok(())
+    }
+}
+
+/// Whether two bases are the same place, but for a slash at the end.
+fn is_same(one: &Url, other: &Url) -> bool {
+    let parts = |url: &Url| {
+        (
+            url.scheme().to_owned(),
+            url.host_str().map(str::to_owned),
+            url.port_or_known_default(),
+            url.path().trim_end_matches('/').to_owned(),
+            url.query().map(str::to_owned),
+            url.username().to_owned(),
+            url.password().map(str::to_owned),
+        )
+    };
+    parts(one) == parts(other)
+}

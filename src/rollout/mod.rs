@@ -1,0 +1,24 @@
+//! Eval Protocol's contract with GitHub Actions, both sides: one rollout is one run of a workflow, or one row of one.
+//!
+//! `contract` reads the four inputs of a dispatch, with the `ids` in them. `run` is the worker: it takes the `row` of a data set and
+//! asks the model (`talk`) or runs a command of the user's (`agent`), and tells the tracing `endpoint` the `status`. `dispatch` is the client
+//! of the contract, and `gateway` is a tracing endpoint of one's own.
+
+mod agent;
+mod contract;
+pub mod dispatch;
+mod endpoint;
+pub mod gateway;
+mod ids;
+mod row;
+mod run;
+mod status;
+mod talk;
+
+pub use agent::Agent;
+pub use contract::{Address, Event, INPUTS};
+pub use endpoint::{Endpoint, check_base_url};
+pub use ids::Ids;
+pub use row::Dataset;
+pub use run::{Done, RunOptions, Worker, run};
+pub use status::{Code, Status};

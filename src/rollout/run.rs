@@ -1,0 +1,284 @@
+//! The worker: every rollout that a dispatch asks for, once, and told to the tracing endpoint.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use super::agent::Agent;
+use super::contract::{self, Event};
+use super::endpoint::{Endpoint, Trouble};
+use super::ids::Ids;
+use super::row::{Dataset, Row};
+use super::status::{Code, Status};
+use super::talk;
+use crate::model::{Failure, Redactor};
+
+/// How long a tracing endpoint may take to show what it has recorded.
+const TRACES_APPEAR: Duration = Duration::from_secs(10);
+/// How long the end of a cancelled rollout is told: GitHub ends the process ten seconds after its signal.
+const LAST_WORDS: Duration = Duration::from_secs(4);
+
+/// Who answers for a row.
+#[derive(Debug)]
+pub enum Worker {
+    /// The model, asked what the row says.
+    Model(Dataset),
+    /// A command of the user's, which gets the row where there is a data set.
+    Command(Agent, Option<Dataset>),
+}
+
+/// What a run is told beside its dispatch.
+pub struct RunOptions {
+    /// Who answers.
+    pub worker: Worker,
+    /// The tracing endpoint, with the key that it may get.
+    pub endpoint: Endpoint,
+    /// Rollouts at once.
+    pub max_concurrency: usize,
+    /// The longest that one call of the model may take.
+    pub call_timeout: Duration,
+    /// The page of the workflow run.
+    pub run_url: Option<String>,
+    /// Where attachments lie, by their digests.
+    pub files: PathBuf,
+    /// Hears what commands print.
+    pub tell: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// What became of a rollout.
+#[derive(Debug, Clone)]
+pub struct Done {
+    /// Its ids.
+    pub ids: Ids,
+    /// How it stands now.
+    pub status: Status,
+    /// What happened, in a few words.
+    pub how: String,
+    /// Why the endpoint could not be told, if it could not.
+    pub untold: Option<String>,
+}
+
+impl Done {
+    /// Whether the rollout is done.
+    pub fn is_finished(&self) -> bool {
+        self.status.is_finished()
+    }
+}
+
+struct Run {
+    options: RunOptions,
+    event: Event,
+    redactor: Redactor,
+    stop: watch::Receiver<bool>,
+}
+
+/// Runs every rollout of a dispatch; in the order of the dispatch, each exactly once in the list.
+pub async fn run(
+    event: Event,
+    rollouts: Vec<Ids>,
+    options: RunOptions,
+    stop: watch::Receiver<bool>,
+) -> anyhow::Result<Vec<Done>> {
+    let redactor = Redactor::new(options.endpoint.key());
+    let slots = Arc::new(Semaphore::new(options.max_concurrency.max(1)));
+    let run = Arc::new(Run { options, event, redactor, stop });
+    let mut tasks = JoinSet::new();
+    for (index, ids) in rollouts.iter().cloned().enumerate() {
+        let (run, slots) = (Arc::clone(&run), Arc::clone(&slots));
+        tasks.spawn(async move {
+            let _slot = slots.acquire_owned().await;
+            (index, run.rollout(index, ids).await)
+        });
+    }
+    let mut done: Vec<Option<Done>> = rollouts.iter().map(|_| None).collect();
+    while let Some(ended) = tasks.join_next().await {
+        match ended {
+            Ok((index, one)) => done[index] = Some(one),
+            Err(error) => tracing::error!("a rollout ended unexpectedly: {error}"),
+        }
+    }
+    let lost = |ids: Ids| Done {
+        ids,
+        status: Status::new(Code::Internal, "the worker lost the rollout, by a mistake of its own"),
+        how: "lost".to_owned(),
+        untold: None,
+    };
+    Ok(done.into_iter().zip(rollouts).map(|(done, ids)| done.unwrap_or_else(|| lost(ids))).collect())
+}
+
+impl Run {
+    async fn rollout(&self, index: usize, ids: Ids) -> Done {
+        let mut stop = self.stop.clone();
+        let worked = tokio::select! {
+            biased;
+            Ok(_) = stop.wait_for(|asked| *asked) => {
+                Err(Status::new(Code::Cancelled, "the workflow run was cancelled"))
+            }
+            worked = self.work(index, &ids) => worked,
+        };
+        let (status, how) = match worked {
+            Ok(Worked::Before) => {
+                let status = Status::new(Code::Finished, "");
+                return Done {
+                    ids,
+                    status,
+                    how: "finished before; nothing was called".to_owned(),
+                    untold: None,
+                };
+            }
+            Ok(Worked::Now(how)) => (Status::new(Code::Finished, "rollout finished"), how),
+            Err(status) => (status, "failed".to_owned()),
+        };
+        let status = Status { message: self.redactor.redact(status.message), ..status };
+        let report = self.options.endpoint.report(&ids, &status, self.extras());
+        let told = if status.code == Code::Cancelled as i64 {
+            let late = || Err(Trouble::Gone("there was no time".to_owned()));
+            tokio::time::timeout(LAST_WORDS, report).await.unwrap_or_else(|_| late())
+        } else {
+            report.await
+        };
+        let untold = told.err().map(|trouble| trouble.status().message);
+        Done { ids, status, how, untold }
+    }
+
+    async fn work(&self, index: usize, ids: &Ids) -> Result<Worked, Status> {
+        let endpoint = &self.options.endpoint;
+        // An endpoint that cannot say whether this rollout is done could let it be paid for twice.
+        match endpoint.status(&ids.rollout_id).await {
+            Ok(Some(status)) if status.is_finished() => return Ok(Worked::Before),
+            Ok(_) | Err(Trouble::NoRoute) => {}
+            Err(trouble) => return Err(trouble.status()),
+        }
+        let given = self.event.completion_params(index).map_err(|failure| refused(&failure))?;
+        let row = self.row(ids)?;
+        let running = Status::new(Code::Running, "rollout is running");
+        match endpoint.report(ids, &running, self.extras()).await {
+            Ok(()) | Err(Trouble::NoRoute) => {}
+            Err(trouble) => return Err(trouble.status()),
+        }
+        match &self.options.worker {
+            Worker::Model(_) => self.ask_model(ids, row, &given).await,
+            Worker::Command(agent, _) => self.run_command(agent, ids, row, &given).await,
+        }
+    }
+
+    fn row(&self, ids: &Ids) -> Result<Option<&Row>, Status> {
+        let found = match &self.options.worker {
+            Worker::Model(set) | Worker::Command(_, Some(set)) => Some(set.find(&ids.row_id)),
+            Worker::Command(_, None) => None,
+        };
+        found.transpose().map_err(|problem| Status::new(Code::NotFound, problem))
+    }
+
+    async fn ask_model(
+        &self,
+        ids: &Ids,
+        row: Option<&Row>,
+        given: &Map<String, Value>,
+    ) -> Result<Worked, Status> {
+        let Some(row) = row else { return Err(Status::new(Code::NotFound, "there is no data set")) };
+        let params = contract::params(given).map_err(|failure| refused(&failure))?;
+        let earlier = match self.options.endpoint.traces(&ids.rollout_id).await {
+            Ok(traces) => traces,
+            Err(Trouble::NoRoute) => Vec::new(),
+            Err(trouble) => return Err(trouble.status()),
+        };
+        let call = (self.calls(ids, given), self.options.endpoint.key().cloned(), self.options.call_timeout);
+        let talked = talk::talk(row, &params, call, &earlier, &self.options.files).await?;
+        let answers =
+            if talked.turns == 1 { "1 answer".to_owned() } else { format!("{} answers", talked.turns) };
+        Ok(Worked::Now(match talked.turns - talked.called {
+            0 => answers,
+            before => format!("{answers}, {before} of them from an earlier run"),
+        }))
+    }
+
+    async fn run_command(
+        &self,
+        agent: &Agent,
+        ids: &Ids,
+        row: Option<&Row>,
+        given: &Map<String, Value>,
+    ) -> Result<Worked, Status> {
+        let internal =
+            |error: std::io::Error| Status::new(Code::Internal, format!("cannot write the row: {error}"));
+        let file = match row {
+            Some(row) => {
+                let file =
+                    tempfile::Builder::new().prefix("row-").suffix(".json").tempfile().map_err(internal)?;
+                std::fs::write(file.path(), row.raw.to_string()).map_err(internal)?;
+                Some(file)
+            }
+            None => None,
+        };
+        let endpoint = &self.options.endpoint;
+        let mut variables: Vec<(&str, String)> = vec![
+            ("EP_ROLLOUT_ID", ids.rollout_id.clone()),
+            ("EP_INVOCATION_ID", ids.invocation_id.clone()),
+            ("EP_EXPERIMENT_ID", ids.experiment_id.clone()),
+            ("EP_RUN_ID", ids.run_id.clone()),
+            ("EP_ROW_ID", ids.row_id.clone()),
+            ("EP_COMPLETION_PARAMS", Value::Object(given.clone()).to_string()),
+            ("EP_MODEL_BASE_URL", endpoint.base()),
+            ("FW_TRACING_GATEWAY_BASE_URL", endpoint.base()),
+            ("OPENAI_BASE_URL", self.calls(ids, given)),
+        ];
+        if let Some(model) = given.get("model").and_then(Value::as_str) {
+            variables.push(("EP_MODEL", model.to_owned()));
+        }
+        if let Some(key) = endpoint.key() {
+            // Under the names that clients of models, and Eval Protocol's own logger, look for.
+            variables.push(("OPENAI_API_KEY", key.expose().to_owned()));
+            variables.push(("FIREWORKS_API_KEY", key.expose().to_owned()));
+        }
+        if let Some(file) = &file {
+            variables.push(("EP_ROW_FILE", file.path().display().to_string()));
+        }
+        agent.run(&variables, &self.redactor, &*self.options.tell).await?;
+        self.check_recorded(ids).await?;
+        Ok(Worked::Now("the command is done".to_owned()))
+    }
+
+    /// A command that ends well and called nobody has done nothing that anyone could see.
+    async fn check_recorded(&self, ids: &Ids) -> Result<(), Status> {
+        let until = tokio::time::Instant::now() + TRACES_APPEAR;
+        loop {
+            match self.options.endpoint.traces(&ids.rollout_id).await {
+                Ok(traces) if traces.is_empty() => {}
+                Ok(_) | Err(Trouble::NoRoute) => return Ok(()),
+                Err(trouble) => return Err(trouble.status()),
+            }
+            if tokio::time::Instant::now() >= until {
+                let message = "the command ended well, but the tracing endpoint has recorded no call of it";
+                return Err(Status::new(Code::NotFound, message));
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    fn calls(&self, ids: &Ids, given: &Map<String, Value>) -> String {
+        self.options.endpoint.calls(ids, contract::asked_base_url(given))
+    }
+
+    fn extras(&self) -> Value {
+        match &self.options.run_url {
+            Some(url) => json!({"github_actions_run_url": url}),
+            None => json!({}),
+        }
+    }
+}
+
+enum Worked {
+    /// By an earlier run.
+    Before,
+    /// By this one.
+    Now(String),
+}
+
+fn refused(failure: &Failure) -> Status {
+    Status::new(Code::InvalidArgument, failure.to_string())
+}

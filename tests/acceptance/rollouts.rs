@@ -1,0 +1,324 @@
+//! Eval Protocol's own client, unmodified: it believes to speak with api.github.com. The workflow runs under act, with our
+//! container; the traces are our gateway's. Then the same rows by our client.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::Request;
+use axum::response::{IntoResponse as _, Response};
+use axum_server::tls_rustls::RustlsConfig;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
+use serde_json::Value;
+
+use crate::docker::from_ci;
+use crate::rollout_stage::{GATEWAY_TOKEN, MODEL_KEY, REPO, Stage};
+use crate::support::Workspace;
+use crate::support::github::{MockGithub, TOKEN};
+
+const POLL_SECONDS: &str = "2";
+/// How often our client may try to be fast: theirs mostly sleeps, ours has as much of the machine as others leave it.
+const TRIES: usize = 3;
+/// Times are compared, so these tests leave the machine to each other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+#[test]
+fn the_official_client_and_ours_with_the_same_rows() {
+    let executor = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/acceptance/run-act");
+    compare(MockGithub::start_with(&["--executor", executor.to_str().unwrap()]), true);
+}
+
+/// The same where a run takes no time of its own: what is left is what the clients themselves take.
+#[test]
+fn the_official_client_and_ours_where_runs_are_quick() {
+    compare(MockGithub::start(), false);
+}
+
+fn compare(github: MockGithub, is_act: bool) {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let stage = Stage::on(github, &[]);
+    let theirs = official_client(&stage);
+    stage.no_key_is_shown();
+    if is_act {
+        for run in stage.github.runs() {
+            let log: String = run.jobs.iter().map(|job| job.log.as_str()).collect();
+            assert!(log.contains("agentv/run-evals@v1") && log.contains("Job succeeded"), "{log}");
+        }
+    }
+    let mut tries = 1;
+    let mut ours = our_client(&stage, "1", &[]);
+    while ours.seconds * 2.0 > theirs.seconds && tries < TRIES {
+        tries += 1;
+        ours = our_client(&stage, &tries.to_string(), &[]);
+    }
+    let batched = our_client(&stage, "batched", &["--batch"]);
+    let kind = if is_act { "under act" } else { "on quick machines" };
+    eprintln!(
+        "3 rollouts {kind}: Eval Protocol's client {} API requests in {:.1} s; rollout dispatch {} in {:.1} s ({:.2}, {:.2} of it); with --batch {} in {:.1} s",
+        theirs.requests,
+        theirs.seconds,
+        ours.requests,
+        ours.seconds,
+        ours.requests as f64 / theirs.requests as f64,
+        ours.seconds / theirs.seconds,
+        batched.requests,
+        batched.seconds,
+    );
+    assert!(ours.requests * 2 <= theirs.requests, "more than half of the API requests");
+    assert!(ours.seconds * 2.0 <= theirs.seconds, "more than half of the time");
+    assert_eq!(stage.calls(), (tries as u64 + 2) * 4, "four turns each time, and nothing twice");
+    if is_act {
+        a_hundred_rows_in_one_run(&stage);
+    }
+}
+
+fn a_hundred_rows_in_one_run(stage: &Stage) {
+    stage.rows(100);
+    let (runs, calls, url) = (stage.github.runs().len(), stage.calls(), stage.gateway.url());
+    let mut args = stage.args(&["--batch"], &url);
+    let at = args.iter().position(|arg| *arg == "out.jsonl").unwrap();
+    args[at] = "hundred.jsonl";
+    let began = Instant::now();
+    stage.client.run(&args).expect(0);
+    let rows = stage.client.rows("hundred.jsonl");
+    for (index, row) in rows.iter().enumerate() {
+        assert_eq!(row["rollout_status"]["code"], 100, "{row:#}");
+        assert_eq!(row["messages"][1]["content"], format!("question {index}"));
+    }
+    assert_eq!((rows.len(), stage.github.runs().len() - runs, stage.calls() - calls), (100, 1, 100));
+    eprintln!(
+        "100 rollouts with --batch: one workflow run under act, {:.1} s",
+        began.elapsed().as_secs_f64()
+    );
+}
+
+/// The parts of Eval Protocol that a worker and a client use beside that: its logger, its status and its logs.
+#[test]
+fn the_official_logger_and_reader_agree_with_the_gateway() {
+    let llm = crate::support::MockLlm::start(&["--require-key", MODEL_KEY]);
+    let gateway = crate::rollout_stage::Gateway::start(&llm);
+    let bin = PathBuf::from(from_ci("RUN_EVALS_EVAL_PROTOCOL"));
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/acceptance/tracing_client.py");
+    let workspace = Workspace::new();
+    let mut command = Command::new(bin.join("python"));
+    workspace.like(&mut command).arg(script).env("LITELLM_LOCAL_MODEL_COST_MAP", "True");
+    command.env("FW_TRACING_GATEWAY_BASE_URL", gateway.url()).env("FIREWORKS_API_KEY", GATEWAY_TOKEN);
+    let output = command.output().unwrap();
+    let text =
+        format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && text.contains("all as expected"), "{text}");
+}
+
+/// What a client took: from its first request to GitHub to its last word about the rows.
+struct Taken {
+    requests: usize,
+    seconds: f64,
+}
+
+/// `fixtures/rollout/test_rollouts.py`, as docs/rollouts.md says, with nothing changed but where api.github.com is.
+fn official_client(stage: &Stage) -> Taken {
+    let bin = PathBuf::from(from_ci("RUN_EVALS_EVAL_PROTOCOL"));
+    let workspace = Workspace::new();
+    let proxy = Proxy::start(&stage.github.urls().api_url, &workspace.path("ca.pem"));
+    for name in ["rows.jsonl", "test_rollouts.py"] {
+        workspace.write(name, crate::rollout_stage::template(&format!("fixtures/rollout/{name}")));
+    }
+    let before = stage.github.requests().len();
+    let mut command = Command::new(bin.join("pytest"));
+    workspace.like(&mut command).args(["-q", "-p", "no:cacheprovider", "test_rollouts.py"]);
+    command
+        .env("HTTPS_PROXY", format!("http://127.0.0.1:{}", proxy.port))
+        .env("REQUESTS_CA_BUNDLE", workspace.path("ca.pem"))
+        .env("NO_PROXY", "localhost,127.0.0.1")
+        .env("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+        .env("EP_MODEL_BASE_URL", stage.gateway.url())
+        .env("FIREWORKS_API_KEY", GATEWAY_TOKEN)
+        .env("GITHUB_TOKEN", TOKEN)
+        .env("ROLLOUT_REPOSITORY", REPO)
+        .env("ROLLOUT_MODEL", "mock-model")
+        .env("ROLLOUT_POLL_INTERVAL", POLL_SECONDS)
+        .env("ROLLOUT_RESULTS", workspace.path("results.jsonl"));
+    let output = command.output().unwrap();
+    let text =
+        format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{text}\n{:#?}", stage.github.runs());
+    let mut rows = workspace.rows("results.jsonl");
+    rows.sort_by_key(|row| row["input_metadata"]["row_id"].as_str().unwrap().to_owned());
+    check_rows(&rows);
+    let requests = stage.github.requests().split_off(before);
+    let own: Vec<_> = requests.iter().filter(|request| request.login == "client").collect();
+    let (first, last) = (own.first().unwrap().at_ms, own.last().unwrap().at_ms);
+    Taken { requests: own.len(), seconds: Duration::from_millis(last - first).as_secs_f64() }
+}
+
+/// The same rows; the whole command counts.
+fn our_client(stage: &Stage, name: &str, more: &[&str]) -> Taken {
+    let before = stage.github.requests().len();
+    let targets = stage
+        .client
+        .read("targets.yaml")
+        .replace("poll_interval: 1s", &format!("poll_interval: {POLL_SECONDS}s"));
+    stage.client.write("targets.yaml", targets.replace("timeout: 60s", "timeout: 5m"));
+    let output = format!("{name}.jsonl");
+    let url = stage.gateway.url();
+    let mut args = stage.args(more, &url);
+    let at = args.iter().position(|arg| *arg == "out.jsonl").unwrap();
+    args[at] = &output;
+    let began = Instant::now();
+    stage.client.run(&args).expect(0);
+    let seconds = began.elapsed().as_secs_f64();
+    let mut rows = stage.client.rows(&output);
+    rows.sort_by_key(|row| row["input_metadata"]["row_id"].as_str().unwrap().to_owned());
+    check_rows(&rows);
+    let requests = stage.github.requests().split_off(before);
+    Taken { requests: requests.iter().filter(|request| request.login == "client").count(), seconds }
+}
+
+/// The right messages and the right status, row by row.
+fn check_rows(rows: &[Value]) {
+    let conversation = |row: &Value| -> Vec<String> {
+        let messages = row["messages"].as_array().unwrap().iter();
+        messages
+            .map(|message| {
+                format!("{}: {}", message["role"].as_str().unwrap(), message["content"].as_str().unwrap())
+            })
+            .collect()
+    };
+    let [apples, france, primes] = rows else { panic!("{rows:#?}") };
+    for row in rows {
+        assert_eq!(row["rollout_status"]["code"], 100, "{row:#}");
+        let url = row["input_metadata"]["session_data"]["github_actions_run_url"].as_str().unwrap();
+        assert!(url.contains("/actions/runs/"), "{url}");
+        assert!(!row.to_string().contains(MODEL_KEY) && !row.to_string().contains(GATEWAY_TOKEN));
+    }
+    let question = "What is the capital of France?";
+    assert_eq!(
+        conversation(france),
+        [
+            "system: You answer in one word.".to_owned(),
+            format!("user: {question}"),
+            format!("assistant: {question}")
+        ]
+    );
+    let question = "Name a prime number between 10 and 20.";
+    assert_eq!(conversation(primes), [format!("user: {question}"), format!("assistant: {question}")]);
+    let (one, two) = ("I have three apples and eat one. How many are left?", "And if I buy four more?");
+    assert_eq!(
+        conversation(apples),
+        [
+            format!("user: {one}"),
+            format!("assistant: {one}"),
+            format!("user: {two}"),
+            format!("assistant: {two}")
+        ]
+    );
+}
+
+/// A proxy that takes connections to api.github.com, ends their TLS with a CA of its own, and hands them to the simulated GitHub. All
+/// other hosts it refuses.
+struct Proxy {
+    port: u16,
+}
+
+impl Proxy {
+    fn start(api_url: &str, ca_file: &Path) -> Self {
+        let tls_port = tls_end(api_url.to_owned(), ca_file);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                std::thread::spawn(move || connect(stream, tls_port));
+            }
+        });
+        Self { port }
+    }
+}
+
+/// One connection through the proxy.
+fn connect(mut client: TcpStream, tls_port: u16) {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") && head.len() < 8192 {
+        if !matches!(client.read(&mut byte), Ok(1)) {
+            return;
+        }
+        head.push(byte[0]);
+    }
+    if !head.starts_with(b"CONNECT api.github.com:443 ") {
+        let _ =
+            client.write_all(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        return;
+    }
+    let mut server = TcpStream::connect(("127.0.0.1", tls_port)).unwrap();
+    client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+    let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    let there = std::thread::spawn(move || {
+        let _ = std::io::copy(&mut from, &mut to);
+        let _ = to.shutdown(std::net::Shutdown::Write);
+    });
+    let _ = std::io::copy(&mut server, &mut client);
+    let _ = client.shutdown(std::net::Shutdown::Write);
+    let _ = there.join();
+}
+
+/// A server that is api.github.com for whoever trusts this CA.
+fn tls_end(api_url: String, ca_file: &Path) -> u16 {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, "CA of the test");
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    std::fs::write(ca_file, ca.pem()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let names = vec!["api.github.com".to_owned()];
+    let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &ca).unwrap();
+    let (certificate, key) = (certificate.pem().into_bytes(), key.serialize_pem().into_bytes());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (ready, is_ready) = mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            let config = RustlsConfig::from_pem(certificate, key).await.unwrap();
+            let client = reqwest::Client::builder().no_proxy().build().unwrap();
+            let router = Router::new()
+                .fallback(move |request: Request| forward(client.clone(), api_url.clone(), request));
+            ready.send(()).unwrap();
+            axum_server::from_tcp_rustls(listener, config)
+                .unwrap()
+                .serve(router.into_make_service())
+                .await
+                .unwrap();
+        });
+    });
+    is_ready.recv().unwrap();
+    port
+}
+
+async fn forward(client: reqwest::Client, api_url: String, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let body: Bytes = to_bytes(body, 1 << 20).await.unwrap();
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    let mut outgoing = client.request(parts.method, format!("{api_url}{path}")).body(body);
+    for (name, value) in
+        parts.headers.iter().filter(|(name, _)| !matches!(name.as_str(), "host" | "content-length"))
+    {
+        outgoing = outgoing.header(name, value);
+    }
+    let answer = outgoing.send().await.unwrap();
+    let (status, headers) = (answer.status(), answer.headers().clone());
+    let mut response = (status, Body::from(answer.bytes().await.unwrap())).into_response();
+    for (name, value) in headers
+        .iter()
+        .filter(|(name, _)| !matches!(name.as_str(), "transfer-encoding" | "content-length" | "connection"))
+    {
+        response.headers_mut().insert(name, value.clone());
+    }
+    response
+}

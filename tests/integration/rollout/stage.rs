@@ -1,0 +1,331 @@
+//! A model, the trace gateway before it, a repository with rows and the workflow, and a client.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::github::{MockGithub, NewRepo, TOKEN};
+use crate::support::{MockLlm, Workspace};
+
+/// The repository with the rows.
+pub(crate) const REPO: &str = "acme/rollouts";
+/// What the gateway wants to see.
+pub(crate) const GATEWAY_TOKEN: &str = "gateway-token-never-to-be-seen-0123456789abcdef";
+/// What the model wants to see; only the gateway has it.
+pub(crate) const MODEL_KEY: &str = "sk-model-never-to-be-seen-0123456789";
+
+/// A running `serve --traces`, killed with the test.
+pub(crate) struct Gateway {
+    child: Child,
+    pub(crate) workspace: Workspace,
+    address: String,
+}
+
+impl Gateway {
+    /// A gateway before a model, on a free port.
+    pub(crate) fn start(llm: &MockLlm) -> Self {
+        Self::start_with(&llm.base_url(), "")
+    }
+
+    /// The same with further lines of its target.
+    pub(crate) fn start_with(base_url: &str, more: &str) -> Self {
+        let workspace =
+            Workspace::new().env("RUN_EVALS_SERVE_TOKEN", GATEWAY_TOKEN).env("MODEL_KEY", MODEL_KEY);
+        workspace.write_target(base_url, &format!("api_key: ${{{{ MODEL_KEY }}}}\n{more}"));
+        let (child, address) = Self::spawn(&workspace);
+        Self { child, workspace, address }
+    }
+
+    fn spawn(workspace: &Workspace) -> (Child, String) {
+        let args = [
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--traces",
+            "traces",
+            "--trace-upstream",
+            "llm",
+            "--log-stderr",
+        ];
+        let mut child =
+            workspace.command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut reader = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        let address = loop {
+            line.clear();
+            assert!(reader.read_line(&mut line).unwrap() > 0, "serve did not start");
+            if let Some(rest) = line.split("listening on http://").nth(1) {
+                break rest.split_whitespace().next().unwrap().to_owned();
+            }
+        };
+        std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
+        (child, address)
+    }
+
+    /// Kills it without warning and starts it anew, on another port.
+    pub(crate) fn crash_and_restart(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        (self.child, self.address) = Self::spawn(&self.workspace);
+    }
+
+    /// By name, as the client of Eval Protocol wants it.
+    pub(crate) fn url(&self) -> String {
+        format!("http://localhost:{}", self.address.rsplit(':').next().unwrap())
+    }
+
+    /// A request with the right token.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, String) {
+        self.ask_as(Some(GATEWAY_TOKEN), method, path, body.map(Value::to_string).as_deref())
+    }
+
+    /// Any request.
+    pub(crate) fn ask_as(
+        &self,
+        token: Option<&str>,
+        method: &str,
+        path: &str,
+        body: Option<&str>,
+    ) -> (u16, String) {
+        let body = body.unwrap_or_default();
+        let auth = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{auth}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            self.address,
+            body.len()
+        )
+        .unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
+        (status, if chunked { dechunked(body) } else { body.to_owned() })
+    }
+
+    /// A question that is answered with JSON.
+    pub(crate) fn get(&self, path: &str) -> Value {
+        let (status, body) = self.ask("GET", path, None);
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    /// The code of a rollout's status.
+    pub(crate) fn code(&self, rollout_id: &str) -> Option<i64> {
+        self.get(&format!("/v1/status?rollout_id={rollout_id}"))["status"]["code"].as_i64()
+    }
+
+    /// What the worker said of it last.
+    pub(crate) fn message(&self, rollout_id: &str) -> String {
+        let logs = self.get(&format!("/logs?tags=rollout_id:{rollout_id}"));
+        logs["entries"][0]["status"]["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The traces of a rollout.
+    pub(crate) fn traces(&self, rollout_id: &str) -> Vec<Value> {
+        let answer = self.get(&format!("/v1/traces/pointwise?tags=rollout_id:{rollout_id}&limit=100"));
+        answer["traces"].as_array().unwrap().clone()
+    }
+
+    /// Everything that it has written.
+    pub(crate) fn files(&self) -> String {
+        let files = walkdir::WalkDir::new(self.workspace.path("traces")).into_iter().map(Result::unwrap);
+        let files = files.filter(|entry| entry.file_type().is_file());
+        files.map(|entry| std::fs::read_to_string(entry.path()).unwrap()).collect()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn dechunked(body: &str) -> String {
+    let mut rest = body;
+    let mut text = String::new();
+    while let Some((size, tail)) = rest.split_once("\r\n") {
+        let size = usize::from_str_radix(size.trim(), 16).unwrap_or(0);
+        if size == 0 {
+            break;
+        }
+        text.push_str(&tail[..size]);
+        rest = &tail[size + 2..];
+    }
+    text
+}
+
+/// Everything between rows and finished rows.
+pub(crate) struct Stage {
+    pub(crate) github: MockGithub,
+    pub(crate) llm: MockLlm,
+    pub(crate) gateway: Gateway,
+    pub(crate) client: Workspace,
+}
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        Self::with_llm(&[])
+    }
+
+    /// A model with these options.
+    pub(crate) fn with_llm(options: &[&str]) -> Self {
+        Self::on(MockGithub::start(), options)
+    }
+
+    pub(crate) fn on(github: MockGithub, options: &[&str]) -> Self {
+        let llm = MockLlm::start(&[&["--require-key", MODEL_KEY], options].concat());
+        let gateway = Gateway::start(&llm);
+        let stage = Self { client: client(&github), github, llm, gateway };
+        stage.github.repo(&NewRepo {
+            full_name: REPO.to_owned(),
+            private: true,
+            secrets: [("ROLLOUT_API_KEY".to_owned(), GATEWAY_TOKEN.to_owned())].into(),
+            ..NewRepo::default()
+        });
+        stage.github.token(TOKEN, "client", REPO, &[("actions", "write"), ("contents", "read")]);
+        stage.github.put_file(REPO, ".github/workflows/rollout.yml", template("workflows/rollout.yml"));
+        stage.github.put_file(REPO, "rollouts/rows.jsonl", template("fixtures/rollout/rows.jsonl"));
+        stage.allow(&stage.gateway.url());
+        stage.client.write("rows.jsonl", template("fixtures/rollout/rows.jsonl"));
+        stage
+    }
+
+    /// What rollouts may call.
+    pub(crate) fn allow(&self, url: &str) {
+        self.github.put_file(REPO, ".run-evals.yml", format!("rollout:\n  model_base_urls: ['{url}']\n"));
+    }
+
+    /// Rows that the worker has, and the client.
+    pub(crate) fn rows(&self, count: usize) {
+        let line = |index: usize| json!({"messages": [{"role": "user", "content": format!("question {index}")}], "input_metadata": {"row_id": format!("row-{index}")}});
+        let lines: String = (0..count).map(|index| format!("{}\n", line(index))).collect();
+        self.github.put_file(REPO, "rollouts/rows.jsonl", &lines);
+        self.client.write("rows.jsonl", lines);
+    }
+
+    /// The arguments of a dispatch of `rows.jsonl` to `out.jsonl`.
+    pub(crate) fn args<'a>(&self, more: &[&'a str], url: &'a str) -> Vec<&'a str> {
+        let args = [
+            "rollout",
+            "dispatch",
+            "rows.jsonl",
+            "--target",
+            "cloud",
+            "--model",
+            "mock-model",
+            "--output",
+            "out.jsonl",
+        ];
+        [&args, &["--model-base-url", url][..], more].concat()
+    }
+
+    /// Dispatches and waits.
+    pub(crate) fn dispatch(&self, more: &[&str]) -> crate::support::Output {
+        let url = self.gateway.url();
+        self.client.run(&self.args(more, &url))
+    }
+
+    /// As the client of Eval Protocol does it: four inputs, nothing else.
+    pub(crate) fn send(&self, inputs: &Value) -> u16 {
+        let url =
+            format!("{}/repos/{REPO}/actions/workflows/rollout.yml/dispatches", self.github.urls().api_url);
+        let body = json!({"ref": "main", "inputs": inputs}).to_string();
+        let auth = format!("Authorization: Bearer {TOKEN}");
+        let output = Command::new("curl")
+            .args([
+                "-sS",
+                "-o",
+                "/dev/null",
+                "-w",
+                "%{http_code}",
+                "-X",
+                "POST",
+                "-H",
+                &auth,
+                "-d",
+                "@-",
+                &url,
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .and_then(|mut child| {
+                child.stdin.take().unwrap().write_all(body.as_bytes())?;
+                child.wait_with_output()
+            })
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap().parse().unwrap()
+    }
+
+    /// The inputs of a rollout, with a key.
+    pub(crate) fn inputs(&self, rollout_id: &str, row_id: &str) -> Value {
+        json!({
+            "completion_params": r#"{"model":"mock-model"}"#,
+            "metadata": metadata(rollout_id, row_id).to_string(),
+            "model_base_url": self.gateway.url(),
+            "api_key": GATEWAY_TOKEN,
+        })
+    }
+
+    /// How often the model was called.
+    pub(crate) fn calls(&self) -> u64 {
+        self.llm.counter("requests")
+    }
+
+    /// No key stands anywhere that it should not.
+    pub(crate) fn no_key_is_shown(&self) {
+        let shown = self.github.everything_shown();
+        let logs: String = self
+            .github
+            .runs()
+            .iter()
+            .flat_map(|run| {
+                run.jobs.iter().map(|job| format!("{}{}{:?}", job.log, job.summary, job.annotations))
+            })
+            .collect();
+        for key in [GATEWAY_TOKEN, MODEL_KEY] {
+            assert!(!logs.contains(key), "a key stands in a log: {logs}");
+            assert!(!self.gateway.files().contains(key), "a key stands in a trace");
+        }
+        assert!(!shown.contains(MODEL_KEY));
+    }
+
+    /// Waits for something.
+    pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !is_so() {
+            assert!(start.elapsed() < Duration::from_mins(1), "{what} never happened");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// A client without any key of a model.
+pub(crate) fn client(github: &MockGithub) -> Workspace {
+    let client = Workspace::new()
+        .env("GITHUB_API_URL", &github.urls().api_url)
+        .env("GH_ENTERPRISE_TOKEN", TOKEN)
+        .env("EP_REMOTE_API_KEY", GATEWAY_TOKEN);
+    client.write(
+        "targets.yaml",
+        format!("targets:\n  - name: cloud\n    provider: github-actions\n    repo: {REPO}\n    workflow: rollout.yml\n    poll_interval: 1s\n    timeout: 60s\n"),
+    );
+    client
+}
+
+pub(crate) fn metadata(rollout_id: &str, row_id: &str) -> Value {
+    json!({"invocation_id": "inv", "experiment_id": "exp", "rollout_id": rollout_id, "run_id": "run", "row_id": row_id})
+}
+
+pub(crate) fn template(path: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}

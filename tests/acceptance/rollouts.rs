@@ -80,7 +80,7 @@ fn compare(github: MockGithub, is_act: bool) {
 fn a_hundred_rows_in_one_run(stage: &Stage) {
     stage.rows(100);
     let (runs, calls, url) = (stage.github.runs().len(), stage.calls(), stage.gateway.url());
-    let mut args = stage.args(&["--batch"], &url);
+    let mut args = Stage::args(&["--batch"], &url);
     let at = args.iter().position(|arg| *arg == "out.jsonl").unwrap();
     args[at] = "hundred.jsonl";
     let began = Instant::now();
@@ -166,7 +166,7 @@ fn our_client(stage: &Stage, name: &str, more: &[&str]) -> Taken {
     stage.client.write("targets.yaml", targets.replace("timeout: 60s", "timeout: 5m"));
     let output = format!("{name}.jsonl");
     let url = stage.gateway.url();
-    let mut args = stage.args(more, &url);
+    let mut args = Stage::args(more, &url);
     let at = args.iter().position(|arg| *arg == "out.jsonl").unwrap();
     args[at] = &output;
     let began = Instant::now();

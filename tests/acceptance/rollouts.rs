@@ -64,7 +64,7 @@ fn compare(github: MockGithub, is_act: bool) {
         theirs.seconds,
         ours.requests,
         ours.seconds,
-        ours.requests as f64 / theirs.requests as f64,
+        f64::from(ours.requests) / f64::from(theirs.requests),
         ours.seconds / theirs.seconds,
         batched.requests,
         batched.seconds,
@@ -80,7 +80,7 @@ fn compare(github: MockGithub, is_act: bool) {
 fn a_hundred_rows_in_one_run(stage: &Stage) {
     stage.rows(100);
     let (runs, calls, url) = (stage.github.runs().len(), stage.calls(), stage.gateway.url());
-    let mut args = stage.args(&["--batch"], &url);
+    let mut args = Stage::args(&["--batch"], &url);
     let at = args.iter().position(|arg| *arg == "out.jsonl").unwrap();
     args[at] = "hundred.jsonl";
     let began = Instant::now();
@@ -116,7 +116,7 @@ fn the_official_logger_and_reader_agree_with_the_gateway() {
 
 /// What a client took: from its first request to GitHub to its last word about the rows.
 struct Taken {
-    requests: usize,
+    requests: u32,
     seconds: f64,
 }
 
@@ -153,7 +153,10 @@ fn official_client(stage: &Stage) -> Taken {
     let requests = stage.github.requests().split_off(before);
     let own: Vec<_> = requests.iter().filter(|request| request.login == "client").collect();
     let (first, last) = (own.first().unwrap().at_ms, own.last().unwrap().at_ms);
-    Taken { requests: own.len(), seconds: Duration::from_millis(last - first).as_secs_f64() }
+    Taken {
+        requests: u32::try_from(own.len()).unwrap(),
+        seconds: Duration::from_millis(last - first).as_secs_f64(),
+    }
 }
 
 /// The same rows; the whole command counts.
@@ -166,7 +169,7 @@ fn our_client(stage: &Stage, name: &str, more: &[&str]) -> Taken {
     stage.client.write("targets.yaml", targets.replace("timeout: 60s", "timeout: 5m"));
     let output = format!("{name}.jsonl");
     let url = stage.gateway.url();
-    let mut args = stage.args(more, &url);
+    let mut args = Stage::args(more, &url);
     let at = args.iter().position(|arg| *arg == "out.jsonl").unwrap();
     args[at] = &output;
     let began = Instant::now();
@@ -176,7 +179,8 @@ fn our_client(stage: &Stage, name: &str, more: &[&str]) -> Taken {
     rows.sort_by_key(|row| row["input_metadata"]["row_id"].as_str().unwrap().to_owned());
     check_rows(&rows);
     let requests = stage.github.requests().split_off(before);
-    Taken { requests: requests.iter().filter(|request| request.login == "client").count(), seconds }
+    let own = requests.iter().filter(|request| request.login == "client").count();
+    Taken { requests: u32::try_from(own).unwrap(), seconds }
 }
 
 /// The right messages and the right status, row by row.

@@ -219,7 +219,7 @@ fn a_client_that_was_killed_goes_on() {
     let url = stage.gateway.url();
     let mut child = stage
         .client
-        .command(&stage.args(&[], &url))
+        .command(&Stage::args(&[], &url))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

@@ -213,7 +213,7 @@ impl Stage {
     }
 
     /// The arguments of a dispatch of `rows.jsonl` to `out.jsonl`.
-    pub(crate) fn args<'a>(&self, more: &[&'a str], url: &'a str) -> Vec<&'a str> {
+    pub(crate) fn args<'a>(more: &[&'a str], url: &'a str) -> Vec<&'a str> {
         let args = [
             "rollout",
             "dispatch",
@@ -231,7 +231,7 @@ impl Stage {
     /// Dispatches and waits.
     pub(crate) fn dispatch(&self, more: &[&str]) -> crate::support::Output {
         let url = self.gateway.url();
-        self.client.run(&self.args(more, &url))
+        self.client.run(&Self::args(more, &url))
     }
 
     /// As the client of Eval Protocol does it: four inputs, nothing else.

@@ -197,9 +197,10 @@ pub(super) fn of_step(
     }
     // Those of other actions are not simulated.
     let is_ours = |action: &str| action.contains("run-evals") || action.starts_with("./");
-    let with = match step["uses"].as_str().is_some_and(is_ours) {
-        true => inputs(world, step, &machine.context)?,
-        false => BTreeMap::new(),
+    let with = if step["uses"].as_str().is_some_and(is_ours) {
+        inputs(world, step, &machine.context)?
+    } else {
+        BTreeMap::new()
     };
     for (name, value) in &with {
         variables.insert(format!("INPUT_{}", name.replace(' ', "_").to_uppercase()), value.clone());

@@ -182,7 +182,9 @@ fn hide_secret(line: &str) -> String {
         let (name, value) = (&rest[..colon], &rest[colon + 1..]);
         shown.push_str(&rest[..=colon]);
         rest = value;
-        if !is_secret_name(name) {
+        // A mapping below a bare `key` is looked into: it says how items are told apart.
+        let is_mapping = name.trim() == "key" && value.trim_start().starts_with('{');
+        if !is_secret_name(name) || is_mapping {
             continue;
         }
         // In `{ api_key: x, model: y }` the value ends before the rest; that rest keeps its columns.
@@ -245,6 +247,7 @@ mod tests {
             ("{ model: m, token: abcd }", "{ model: m, token: *****}"),
             ("{ api_key: ${{ KEY }}, secret: x }", "{ api_key: ${{ KEY }}, secret: **}"),
             ("tokens_per_minute: 7", "tokens_per_minute: 7"),
+            ("key: { people: [name], api_key: x }", "key: { people: [name], api_key: **}"),
             ("base_url: https://host/v1", "base_url: https://host/v1"),
         ] {
             assert_eq!(hide_secret(line), shown);

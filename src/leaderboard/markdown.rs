@@ -61,8 +61,11 @@ fn note(entry: &Entry, change: &Change<'_>) -> String {
         before.prompt_commit.short()
     );
     if !differs.is_empty() {
-        let _ =
-            write!(note, "; not the same {}, so the figures cannot be compared directly", differs.join(", "));
+        let _ = write!(
+            note,
+            "; since then changed: {}, so the figures are not of the same thing",
+            differs.join(", ")
+        );
     }
     note
 }

@@ -113,7 +113,7 @@ impl Reader<'_> {
         let before = problems.error_count();
         let metadata = self.metadata(problems);
         let (runtime_inputs, dataset_file) = match &metadata {
-            Some(document) => self.known_metadata(&document.root, problems),
+            Some(document) => Self::known_metadata(&document.root, problems),
             None => (None, None),
         };
         let answers = self.answers(problems);
@@ -159,7 +159,7 @@ impl Reader<'_> {
     }
 
     /// The keys that mean something here; authors have many others.
-    fn known_metadata(&self, root: &Node, problems: &mut Problems) -> (Option<Value>, Option<String>) {
+    fn known_metadata(root: &Node, problems: &mut Problems) -> (Option<Value>, Option<String>) {
         if root.is_null() {
             return (None, None);
         }

@@ -23,27 +23,23 @@ fn single_block(text: &str) -> Option<&str> {
         let start = at;
         at += line.len();
         let bare = line.trim();
-        match fence {
-            Some((marks, begin)) => {
-                let closes =
-                    bare.len() >= marks.len() && bare.bytes().all(|byte| byte == marks.as_bytes()[0]);
-                if closes {
-                    found = Some((begin, start));
-                    fence = None;
-                }
+        if let Some((marks, begin)) = fence {
+            let closes = bare.len() >= marks.len() && bare.bytes().all(|byte| byte == marks.as_bytes()[0]);
+            if closes {
+                found = Some((begin, start));
+                fence = None;
             }
-            None => {
-                let length = bare.bytes().take_while(|byte| *byte == b'`').count();
-                if length >= 3 {
-                    let info = bare[length..].trim();
-                    if found.is_some() || !info.eq_ignore_ascii_case("json") {
-                        return None;
-                    }
-                    fence = Some((&bare[..length], at));
-                } else if !bare.is_empty() && !bare.starts_with('#') {
-                    return None;
-                }
+            continue;
+        }
+        let length = bare.bytes().take_while(|byte| *byte == b'`').count();
+        if length >= 3 {
+            let info = bare[length..].trim();
+            if found.is_some() || !info.eq_ignore_ascii_case("json") {
+                return None;
             }
+            fence = Some((&bare[..length], at));
+        } else if !bare.is_empty() && !bare.starts_with('#') {
+            return None;
         }
     }
     if fence.is_some() {

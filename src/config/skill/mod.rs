@@ -101,8 +101,7 @@ impl Skill {
     /// How the shape of an answer is asked for: what the model's settings say, as far as the skill has it.
     pub fn structured_output(&self, asked: Option<StructuredOutput>) -> StructuredOutput {
         match (self.format, asked, &self.schema) {
-            (OutputFormat::Markdown, ..) => StructuredOutput::None,
-            (_, Some(StructuredOutput::None), _) => StructuredOutput::None,
+            (OutputFormat::Markdown, ..) | (_, Some(StructuredOutput::None), _) => StructuredOutput::None,
             (_, Some(StructuredOutput::JsonSchemaStrict), Some(_)) => StructuredOutput::JsonSchemaStrict,
             (_, None | Some(StructuredOutput::JsonSchema), Some(_)) => StructuredOutput::JsonSchema,
             // No schema to send, or none wanted; a server that must answer with an object cannot answer with an array.

@@ -49,7 +49,7 @@ const REFUSED: [&str; 10] = [
 ];
 const MOST_MODELS: usize = 100;
 const MOST_TOKENS: u64 = 10_000_000;
-const LONGEST: Duration = Duration::from_secs(24 * 3600);
+const LONGEST: Duration = Duration::from_hours(24);
 
 impl Models {
     /// Where the file lies in the skill library.
@@ -185,13 +185,13 @@ fn read_timeout(fields: &mut crate::config::Fields<'_>, problems: &mut Problems)
                 return None;
             }
         },
-        (None, Some(node)) => match node.as_f64().map(Duration::try_from_secs_f64) {
-            Some(Ok(duration)) => (node, duration),
-            _ => {
+        (None, Some(node)) => {
+            let Some(Ok(duration)) = node.as_f64().map(Duration::try_from_secs_f64) else {
                 problems.error(&node.span, "`timeout_s`: expected a number of seconds");
                 return None;
-            }
-        },
+            };
+            (node, duration)
+        }
     };
     if duration.is_zero() || duration > LONGEST {
         problems.error(&node.span, "a call may take more than nothing and up to 24 hours");

@@ -153,9 +153,51 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_where_it_is() {
-        insta::assert_snapshot!(error("# X\n\n## Prompts\n"), @"");
-        insta::assert_snapshot!(error("---\nname: x\nversion: 1.0\n---\n## Prompt\n\n"), @"");
-        insta::assert_snapshot!(error("---\nname: x\n---\n## Prompt\nDo it.\n"), @"");
-        insta::assert_snapshot!(error("---\nname: [x\n---\n## Prompt\nDo it.\n"), @"");
+        insta::assert_snapshot!(error("# X\n\n## Prompts\n"), @"
+        there is no front matter
+          --> components/x/prompt.md:1:1
+           |
+         1 | # X
+           | ^
+
+        hint: a prompt begins with a line `---`, keys such as `version: 1.0.0`, and a line `---`
+
+        error: there is no line `## Prompt`
+          --> components/x/prompt.md:3:1
+           |
+         3 | ## Prompts
+           | ^
+
+        hint: the model gets what stands after the line `## Prompt`
+        ");
+        insta::assert_snapshot!(error("---\nname: x\nversion: 1.0\n---\n## Prompt\n\n"), @"
+        `version`: expected three numbers, as in `1.4.0`
+          --> components/x/prompt.md:3:10
+           |
+         3 | version: 1.0
+           |          ^^^
+
+        error: nothing stands after `## Prompt`
+          --> components/x/prompt.md:6:1
+           |
+         6 | 
+           | ^
+        ");
+        insta::assert_snapshot!(error("---\nname: x\n---\n## Prompt\nDo it.\n"), @"
+        `version` is missing in the front matter
+          --> components/x/prompt.md:1:1
+           |
+         1 | ---
+           | ^^^
+
+        hint: write `version: 1.0.0`
+        ");
+        insta::assert_snapshot!(error("---\nname: [x\n---\n## Prompt\nDo it.\n"), @"
+        invalid YAML: while parsing a flow sequence, expected ',' or ']'
+          --> components/x/prompt.md:2:8
+           |
+         2 | name: [x
+           |        ^
+        ");
     }
 }

@@ -142,13 +142,8 @@ fn word(rule: &FieldRule) -> &'static str {
 
 fn field_type(node: &Node) -> Result<FieldRule, String> {
     let found = node.as_str().and_then(|word| FieldType::WORDS.iter().find(|(known, _)| *known == word));
-    match found {
-        Some((_, kind)) => Ok(FieldRule::Type(*kind)),
-        None => {
-            let words = FieldType::WORDS.map(|(word, _)| format!("`{word}`")).join(", ");
-            Err(format!("expected one of {words}"))
-        }
-    }
+    let words = || FieldType::WORDS.map(|(word, _)| format!("`{word}`")).join(", ");
+    found.map(|(_, kind)| FieldRule::Type(*kind)).ok_or_else(|| format!("expected one of {}", words()))
 }
 
 fn tolerance(node: &Node) -> Result<FieldRule, String> {
@@ -225,11 +220,69 @@ mod tests {
     fn mistakes_are_told_together() {
         insta::assert_snapshot!(
             rules("ignor: [x]\nset: [a, 7]\ntypes: { b: currency }\ntolerance: { c: -1, d: 5 percent }\nkey: { e: [] }\n").unwrap_err(),
-            @""
+            @"
+        `set`: expected a path, found a number
+          --> evals/scoring.yaml:2:10
+           |
+         2 | set: [a, 7]
+           |          ^
+
+        error: `types`: expected one of `text`, `exact`, `number`, `money`, `percent`, `date`, `date_mdy`, `date_dmy`, `boolean`
+          --> evals/scoring.yaml:3:13
+           |
+         3 | types: { b: currency }
+           |             ^^^^^^^^
+
+        error: `tolerance`: expected a number such as `0.5`, or a share such as `1%`
+          --> evals/scoring.yaml:4:17
+           |
+         4 | tolerance: { c: -1, d: 5 percent }
+           |                 ^^
+
+        error: `tolerance`: expected a number such as `0.5`, or a share such as `1%`
+          --> evals/scoring.yaml:4:24
+           |
+         4 | tolerance: { c: -1, d: 5 percent }
+           |                        ^^^^^^^^^
+
+        error: `key`: expected the fields that tell items apart, as in `[code, part]`
+          --> evals/scoring.yaml:5:11
+           |
+         5 | key: { e: [] }
+           |           ^
+
+        error: unknown key `ignor`; legal are `ignore`, `types`, `tolerance`, `contains`, `in_input`, `set`, `key`, `order`
+          --> evals/scoring.yaml:1:1
+           |
+         1 | ignor: [x]
+           | ^^^^^
+
+        hint: did you mean `ignore`?
+        "
         );
         insta::assert_snapshot!(
             rules("ignore: [a, 'a[0]']\nset: [a]\ntypes: { d: date }\ntolerance: { d: 1 }\n").unwrap_err(),
-            @""
+            @r"
+        `a[0]` is no path
+          --> evals/scoring.yaml:1:13
+           |
+         1 | ignore: [a, 'a[0]']
+           |             ^^^^^^
+
+        hint: a path is written as `award.title`, `people[].name`, `[].code`, `*.notes` or `**.rationale`; `$` is the whole answer, `\.` a dot in a key
+
+        error: `a` has `ignore` already, which does not go with `set`
+          --> evals/scoring.yaml:2:7
+           |
+         2 | set: [a]
+           |       ^
+
+        error: `d` has `types` already, which does not go with `tolerance`
+          --> evals/scoring.yaml:4:14
+           |
+         4 | tolerance: { d: 1 }
+           |              ^
+        "
         );
     }
 }

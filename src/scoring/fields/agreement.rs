@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use serde_json::Value;
 
 use super::compare::{key_form, present, whole_form};
-use super::matcher::{List, Matcher};
+use super::matcher::{List, Matcher, Words};
 use super::reading::{form, is_nothing};
 
 /// The fields of one case, and on how many all replicates agree.
@@ -29,9 +29,9 @@ pub(super) fn agreement(expected: &Value, answers: &[Option<Value>], rules: &Mat
     let mut expect = |field: u64, _: Option<u64>| {
         fields.entry(field).or_insert(Probe { first: 0, seen: 0, is_same: true });
     };
-    leaves(expected, rules, DefaultHasher::new(), &mut expect);
+    leaves(expected, rules, &DefaultHasher::new(), &mut expect);
     for answer in answers.iter().flatten() {
-        leaves(answer, rules, DefaultHasher::new(), &mut |field, value| {
+        leaves(answer, rules, &DefaultHasher::new(), &mut |field, value| {
             let Some(value) = value else { return };
             let probe = fields.entry(field).or_insert(Probe { first: value, seen: 0, is_same: true });
             if probe.seen == 0 {
@@ -48,7 +48,7 @@ pub(super) fn agreement(expected: &Value, answers: &[Option<Value>], rules: &Mat
 }
 
 /// Each field of an answer by the digest of its path, with the digest of what it means; nothing where it is empty.
-fn leaves(value: &Value, rules: &Matcher<'_>, path: DefaultHasher, tell: &mut impl FnMut(u64, Option<u64>)) {
+fn leaves(value: &Value, rules: &Matcher<'_>, path: &DefaultHasher, tell: &mut impl FnMut(u64, Option<u64>)) {
     let here = rules.here();
     if here.is_ignored {
         return;
@@ -61,7 +61,7 @@ fn leaves(value: &Value, rules: &Matcher<'_>, path: DefaultHasher, tell: &mut im
     match value {
         Value::Object(map) if !map.is_empty() => {
             for (key, value) in map {
-                leaves(value, &rules.key(key), below(key), tell);
+                leaves(value, &rules.key(key), &below(key), tell);
             }
         }
         Value::Array(items) if !items.is_empty() => {
@@ -69,14 +69,16 @@ fn leaves(value: &Value, rules: &Matcher<'_>, path: DefaultHasher, tell: &mut im
             let mut seen: HashMap<String, usize> = HashMap::new();
             for (place, value) in items.iter().enumerate() {
                 match here.list {
-                    List::Order if !here.contains => leaves(value, &item, below(&place.to_string()), tell),
-                    List::Key(fields) if !here.contains => {
-                        let key = numbered(&mut seen, key_form(value, fields, &item));
-                        leaves(value, &item, below(&key), tell);
+                    List::Order if here.words != Words::Contains => {
+                        leaves(value, &item, &below(&place.to_string()), tell);
+                    }
+                    List::Key(fields) if here.words != Words::Contains => {
+                        let key = numbered(&mut seen, &key_form(value, fields, &item));
+                        leaves(value, &item, &below(&key), tell);
                     }
                     // The items of a set are there or not.
                     _ if present(value, &item) > 0 => {
-                        let key = numbered(&mut seen, whole_form(value, &item));
+                        let key = numbered(&mut seen, &whole_form(value, &item));
                         tell(below(&key).finish(), Some(1));
                     }
                     _ => {}
@@ -96,8 +98,8 @@ fn leaves(value: &Value, rules: &Matcher<'_>, path: DefaultHasher, tell: &mut im
 }
 
 /// The key, with a number where it has been there before.
-fn numbered(seen: &mut HashMap<String, usize>, key: String) -> String {
-    let number = seen.entry(key.clone()).and_modify(|number| *number += 1).or_insert(1);
+fn numbered(seen: &mut HashMap<String, usize>, key: &str) -> String {
+    let number = seen.entry(key.to_owned()).and_modify(|number| *number += 1).or_insert(1);
     format!("{number}:{key}")
 }
 

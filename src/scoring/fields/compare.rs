@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::matcher::{Here, List, Matcher};
+use super::matcher::{Here, List, Matcher, Words};
 use super::pairing;
 use super::reading::{form, is_nothing, number_in, other_currency, plain_text, same};
 use crate::model::{Accuracy, Tolerance, folded};
@@ -72,7 +72,7 @@ pub(super) fn present(value: &Value, rules: &Matcher<'_>) -> u64 {
         Value::Object(map) => map.iter().map(|(key, value)| present(value, &rules.key(key))).sum(),
         Value::Array(items) => {
             let item = rules.item();
-            let is_set = matches!(here.list, List::Set) || here.contains;
+            let is_set = matches!(here.list, List::Set) || here.words == Words::Contains;
             let one = |value| if is_set { present(value, &item).min(1) } else { present(value, &item) };
             items.iter().map(one).sum()
         }
@@ -110,7 +110,7 @@ impl Walk<'_> {
             Value::Array(items) if !items.is_empty() => match found {
                 Some(Value::Array(found)) => self.list(items, found, rules, here),
                 other => {
-                    let is_set = matches!(here.list, List::Set) || here.contains;
+                    let is_set = matches!(here.list, List::Set) || here.words == Words::Contains;
                     let item = rules.item();
                     for value in items {
                         if is_set {
@@ -128,7 +128,7 @@ impl Walk<'_> {
 
     /// A plain value, or an empty list or mapping.
     fn plain(&mut self, expected: &Value, found: Option<&Value>, rules: &Matcher<'_>, here: Here<'_>) {
-        if here.contains && expected.is_array() {
+        if here.words == Words::Contains && expected.is_array() {
             // Nothing must be in it, and anything may.
             return;
         }
@@ -152,7 +152,7 @@ impl Walk<'_> {
     fn list(&mut self, expected: &[Value], found: &[Value], rules: &Matcher<'_>, here: Here<'_>) {
         let item = rules.item();
         match here.list {
-            _ if here.contains => self.set(expected, found, &item, false),
+            _ if here.words == Words::Contains => self.set(expected, found, &item, false),
             List::Set => self.set(expected, found, &item, true),
             List::Order => {
                 for (place, value) in expected.iter().enumerate() {
@@ -209,11 +209,10 @@ fn is_right(expected: &Value, found: &Value, here: Here<'_>, input: &str) -> boo
     if found.is_object() || found.is_array() {
         return false;
     }
-    if here.in_input {
-        return input.contains(&folded(&plain_text(found)));
-    }
-    if here.contains {
-        return folded(&plain_text(found)).contains(&folded(&plain_text(expected)));
+    match here.words {
+        Words::Same => {}
+        Words::Contains => return folded(&plain_text(found)).contains(&folded(&plain_text(expected))),
+        Words::InInput => return input.contains(&folded(&plain_text(found))),
     }
     if let Some(tolerance) = here.tolerance
         && let (Some(wanted), Some(got)) = (number_in(expected, here.kind), number_in(found, here.kind))

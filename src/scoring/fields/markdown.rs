@@ -21,7 +21,7 @@ struct Section {
     text: Vec<String>,
     labels: Map<String, Value>,
     items: Map<String, Value>,
-    sections: Vec<(String, Section)>,
+    sections: Vec<(String, Self)>,
 }
 
 impl Section {

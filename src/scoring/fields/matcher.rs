@@ -17,9 +17,20 @@ pub(super) struct Here<'r> {
     pub(super) is_ruled: bool,
     pub(super) kind: Option<FieldType>,
     pub(super) tolerance: Option<Tolerance>,
-    pub(super) contains: bool,
-    pub(super) in_input: bool,
+    pub(super) words: Words,
     pub(super) list: List<'r>,
+}
+
+/// When words are right.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Words {
+    /// They mean the same.
+    #[default]
+    Same,
+    /// The expected ones are in them.
+    Contains,
+    /// They are in the input.
+    InInput,
 }
 
 /// How a list is compared.
@@ -98,8 +109,8 @@ impl<'r> Matcher<'r> {
                 FieldRule::Ignore => here.is_ignored = true,
                 FieldRule::Type(kind) => here.kind = here.kind.or(Some(*kind)),
                 FieldRule::Tolerance(tolerance) => here.tolerance = here.tolerance.or(Some(*tolerance)),
-                FieldRule::Contains => here.contains = true,
-                FieldRule::InInput => here.in_input = true,
+                FieldRule::Contains => here.words = here.words.max(Words::Contains),
+                FieldRule::InInput => here.words = Words::InInput,
                 FieldRule::Set => list = list.or(Some(List::Set)),
                 FieldRule::Key(fields) => list = list.or(Some(List::Key(fields))),
                 FieldRule::Order => list = list.or(Some(List::Order)),
@@ -138,11 +149,10 @@ mod tests {
             (&["deep", "1", "[]", "end"], true),
             (&["deep"], false),
         ] {
-            let step = |matcher: Matcher, key: &&str| match *key {
+            let at = keys.iter().fold(top.clone(), |matcher, key| match *key {
                 "[]" => matcher.item(),
                 key => matcher.key(key),
-            };
-            let at = keys.iter().fold(top.clone(), |matcher, key| step(matcher, key));
+            });
             assert_eq!(at.here().is_ignored, ignored, "{keys:?}");
         }
     }

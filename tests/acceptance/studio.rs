@@ -363,7 +363,8 @@ fn the_charts_show_the_values_of_the_file() {
         let at = highest.1 + (highest.0 - value) * scale;
         assert!((at - y).abs() < 0.2, "{value} stands at {y}, not at {at}");
     }
-    let columns: std::collections::BTreeSet<u64> = places.iter().map(|(_, _, x)| x.round() as u64).collect();
+    let columns: std::collections::BTreeSet<String> =
+        places.iter().map(|(_, _, x)| format!("{x:.0}")).collect();
     assert_eq!(columns.len(), 7);
     let newest =
         browser.script("return document.querySelector('#over-time table tbody th code').textContent");

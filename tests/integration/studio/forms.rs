@@ -3,6 +3,9 @@
 use super::scene::{Scene, wait_for};
 use super::visitor::Visitor;
 
+/// Headers, or the fields of a form.
+type Pairs<'p> = &'p [(&'p str, &'p str)];
+
 const SYNC: &str = "/studio/benchmarks/refunds/sync";
 
 #[test]
@@ -14,7 +17,7 @@ fn a_form_of_another_session_or_site_is_refused_and_does_nothing() {
     let (visitor, other) = (studio.visitor(), studio.visitor());
     let (ours, theirs) = (visitor.csrf(), other.csrf());
     let own = format!("http://{}", studio.address);
-    let refused: [(&[(&str, &str)], &[(&str, &str)]); 9] = [
+    let refused: [(Pairs<'_>, Pairs<'_>); 9] = [
         (&[], &[]),
         (&[], &[("csrf", "")]),
         (&[], &[("csrf", &theirs)]),

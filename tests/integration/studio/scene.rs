@@ -99,7 +99,13 @@ impl Scene {
             for (number, model) in models.iter().enumerate() {
                 for (step, commit) in commits.iter().enumerate() {
                     let right = 200 + (place * 17 + number * 29 + step * 3) % 160;
-                    entries.push(entry(skill, &format!("1.{step}.0"), commit, model, right as u64));
+                    entries.push(entry(
+                        skill,
+                        &format!("1.{step}.0"),
+                        commit,
+                        model,
+                        u32::try_from(right).unwrap(),
+                    ));
                 }
             }
         }
@@ -152,7 +158,7 @@ impl Studio {
         let stderr = Arc::new(Mutex::new(String::new()));
         loop {
             let Some(Ok(line)) = lines.next() else { panic!("it did not start: {}", stderr.lock().unwrap()) };
-            stderr.lock().unwrap().push_str(&format!("{line}\n"));
+            keep(&stderr, &line);
             let Some((_, address)) = line.strip_prefix("listening on ").and_then(|url| url.split_once("://"))
             else {
                 continue;
@@ -160,7 +166,7 @@ impl Studio {
             let (address, more) = (address.to_owned(), Arc::clone(&stderr));
             std::thread::spawn(move || {
                 for line in lines.map_while(Result::ok) {
-                    more.lock().unwrap().push_str(&format!("{line}\n"));
+                    keep(&more, &line);
                 }
             });
             return Self { child, address, stderr };
@@ -195,6 +201,10 @@ impl Drop for Studio {
     }
 }
 
+fn keep(text: &Mutex<String>, line: &str) {
+    text.lock().unwrap().extend([line, "\n"]);
+}
+
 /// `tokens`, for the owner alone.
 pub(crate) fn write_tokens(workspace: &Workspace, text: &str) {
     use std::os::unix::fs::PermissionsExt as _;
@@ -214,8 +224,9 @@ pub(crate) fn job(number: usize, skill: &str, state: &Value) -> Value {
 }
 
 /// An entry whose figures belong together: so many of 360 fields are right.
-pub(crate) fn entry(skill: &str, version: &str, commit: &str, model: &str, right: u64) -> Value {
-    let share = |part: u64, whole: u64| (part as f64 / whole as f64 * 10_000.0).round_ties_even() / 10_000.0;
+pub(crate) fn entry(skill: &str, version: &str, commit: &str, model: &str, right: u32) -> Value {
+    let share =
+        |part: u32, whole: u32| (f64::from(part) / f64::from(whole) * 10_000.0).round_ties_even() / 10_000.0;
     let around =
         |share: f64| [((share - 0.04) * 1e4).round() / 1e4, ((share + 0.03).min(1.0) * 1e4).round() / 1e4];
     let (accuracy, alike) = (share(right, 360), share(342, 360));

@@ -12,8 +12,8 @@ use super::fire::{Outcome, Shot, order};
 use super::range::{Range, recent};
 use super::service::{CurrentJob, Job, Service};
 use crate::github::{ApiError, Client, OpenPull};
-use crate::model::{Failure, Replicates, printable};
 use crate::leaderboard::Leaderboard;
+use crate::model::{Failure, Replicates, printable};
 
 /// What the branches of results begin with.
 const BRANCHES: &str = "eval-results/";
@@ -112,7 +112,8 @@ impl Known {
         match Leaderboard::parse(&bytes, Path::new(Leaderboard::PATH)) {
             Ok(board) => {
                 for place in open.into_iter().filter(|place| has_entry(&board, &bumps[*place])) {
-                    self.outcomes.insert(place, Outcome::Proposed { pull_request: printable(&pull.html_url) });
+                    self.outcomes
+                        .insert(place, Outcome::Proposed { pull_request: printable(&pull.html_url) });
                 }
             }
             Err(error) => self.warnings.push(format!(

@@ -97,9 +97,25 @@ impl Service {
         stage.workspace.write("key.pem", key);
         let api = stage.github.urls().api_url.clone();
         let mut command = stage.workspace.command(&[
-            "serve", "--listen", "127.0.0.1:0", "--tls-cert", "cert.pem", "--tls-key", "key.pem", "--state", "state",
-            "--library", "library", "--datasets", "datasets", "--targets", "targets.yaml", "--token-file", "token.txt",
-            "--github-api-url", &api,
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--tls-cert",
+            "cert.pem",
+            "--tls-key",
+            "key.pem",
+            "--state",
+            "state",
+            "--library",
+            "library",
+            "--datasets",
+            "datasets",
+            "--targets",
+            "targets.yaml",
+            "--token-file",
+            "token.txt",
+            "--github-api-url",
+            &api,
         ]);
         command.env("RUN_EVALS_SERVE_TOKEN", SERVE_TOKEN).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -141,7 +157,8 @@ impl Service {
         let client = reqwest::Client::builder().tls_certs_only([certificate]).no_proxy().build().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let text = runtime.block_on(async {
-            let answer = client.get(format!("{}/jobs", self.url)).bearer_auth(SERVE_TOKEN).send().await.unwrap();
+            let answer =
+                client.get(format!("{}/jobs", self.url)).bearer_auth(SERVE_TOKEN).send().await.unwrap();
             answer.text().await.unwrap()
         });
         let list: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
@@ -236,13 +253,19 @@ fn run_push(stage: &Stage, executor: &Path, before: &str, after: &str, service: 
 
 /// As a person does with GitHub's button; the run, once it is over.
 fn dispatch(stage: &Stage, file: &str, inputs: &Value) -> RunView {
-    stage.token("github_pat_person", crate::support::github::TokenKind::Personal, &[("actions", "write"), ("contents", "read")]);
+    stage.token(
+        "github_pat_person",
+        crate::support::github::TokenKind::Personal,
+        &[("actions", "write"), ("contents", "read")],
+    );
     let url = format!("{}/repos/{LIBRARY}/actions/workflows/{file}/dispatches", stage.github.urls().api_url);
     let known = stage.github.runs().len();
     let body = json!({ "ref": "main", "inputs": inputs }).to_string();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let request = reqwest::Client::new().post(url).bearer_auth("github_pat_person").header("user-agent", "acceptance");
-    let answer = runtime.block_on(request.header("content-type", "application/json").body(body).send()).unwrap();
+    let request =
+        reqwest::Client::new().post(url).bearer_auth("github_pat_person").header("user-agent", "acceptance");
+    let answer =
+        runtime.block_on(request.header("content-type", "application/json").body(body).send()).unwrap();
     assert_eq!(answer.status(), 204);
     let started = Instant::now();
     loop {

@@ -89,7 +89,10 @@ fn the_defaults_are_those_of_the_command_line() {
 #[test]
 fn the_mode_lists_every_command() {
     let told = description(&inputs()["mode"]);
-    assert_eq!(told, "The command: eval, dispatch, collect, run, report, bundle, evaluate, trigger or sweep.");
+    assert_eq!(
+        told,
+        "The command: eval, dispatch, collect, run, report, bundle, evaluate, trigger or sweep."
+    );
     let mut root = Cli::command();
     root.build();
     let commands: Vec<_> =

@@ -84,8 +84,19 @@ fn what_a_push_raised_is_evaluated_once() {
     let line = text.lines().find(|line| line.starts_with("version:")).unwrap();
     stage.github.put_file(LIBRARY, &prompt, text.replace(line, "version: 99.1.0"));
     let bump = stage.commit("main");
-    let push =
-        ["trigger", "--repo", LIBRARY, "--before", &before, "--after", &bump, "--replicates", "1", "--format", "json"];
+    let push = [
+        "trigger",
+        "--repo",
+        LIBRARY,
+        "--before",
+        &before,
+        "--after",
+        &bump,
+        "--replicates",
+        "1",
+        "--format",
+        "json",
+    ];
     let fired = outcome(&run(&stage, &serve, &push).expect(0));
     assert_eq!((&fired["skill"], &fired["git_sha"]), (&Value::from(SKILL), &Value::from(bump.as_str())));
     assert!(fired["job_id"].as_str().unwrap().starts_with("job-"), "{fired:#}");

@@ -1,7 +1,8 @@
 //! Evaluations asked for, once each, and what became of them.
 
+use super::advice::{hint, silence};
 use super::bumps::Bump;
-use super::service::{Answer, CurrentJob, Order, Service, hint, silence};
+use super::service::{Answer, CurrentJob, Order, Service};
 use crate::model::{Exit, Replicates, SemVersion, ShaPrefix, SkillName};
 
 /// An evaluation that was asked for, or that need not be.

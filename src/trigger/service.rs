@@ -7,6 +7,8 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Certificate, Client, Method, Url};
 use serde::{Deserialize, Serialize};
 
+use super::address::parse_url;
+use super::advice::{UNREACHABLE, hint};
 use crate::model::{Exit, Failure, Redactor, Replicates, Secret, ShaPrefix, SkillName, printable};
 
 const USER_AGENT: &str = concat!("run-evals/", env!("CARGO_PKG_VERSION"));
@@ -309,62 +311,6 @@ impl Service {
     }
 }
 
-const UNREACHABLE: &str = "check the address, the network and the proxy variables; a certificate of your own CA is trusted with `--ca-file` or the \
-                           variable `RUN_EVALS_SERVE_CA`";
-
-/// The way out of a refusal.
-pub(super) fn hint(status: u16) -> Option<&'static str> {
-    Some(match status {
-        401 => {
-            "the token is none of the service's: compare `RUN_EVALS_SERVE_TOKEN` with what it was started with"
-        }
-        403 => "the service takes requests from certain addresses only: add that of this machine to its list",
-        404 => {
-            "the default branch of the library has no such component, or the address is not that of the service"
-        }
-        200..=299 | 400 | 413 => "the address may not be that of a `run-evals serve` of this version",
-        422 => "the commit must be on the default branch of the library",
-        429 => "too many attempts with a wrong token: wait, and correct it",
-        503 => "the service could not bring its clones up to date: its log says why",
-        500.. => "the service, or the proxy before it, has trouble: its log says why",
-        300..=399 => "redirects are not followed: name the address that the service itself has",
-        _ => return None,
-    })
-}
-
-/// The way out of silence.
-pub(super) fn silence(sent: bool) -> &'static str {
-    if sent { "the service may have begun all the same: its list of jobs says so" } else { UNREACHABLE }
-}
-
-fn parse_url(text: &str) -> Result<Url, Failure> {
-    const HINT: &str = "such as `https://evaluator.example.org`";
-    let wrong = |why: &str| Failure::new(Exit::Usage, format!("the address of the service {why}")).hint(HINT);
-    let url = Url::parse(text.trim()).map_err(|_| wrong("is not a URL"))?;
-    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return Err(wrong("is not an `https` URL"));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong(
-            "must not have credentials: the token comes as the variable `RUN_EVALS_SERVE_TOKEN`",
-        ));
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err(wrong("must not have a query or a fragment"));
-    }
-    if url.scheme() == "http" && !is_loopback(&url) {
-        return Err(wrong("must be `https`: over `http` everybody on the way could read the token"));
-    }
-    Ok(url)
-}
-
-/// Whether the address is one of this very machine, by its number or as `localhost`.
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
 /// The innermost error: the outer ones only say that a request was sent.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
@@ -377,37 +323,6 @@ fn innermost(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn refused(url: &str) -> String {
-        parse_url(url).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn the_token_travels_only_where_nobody_reads_it() {
-        for good in [
-            "https://e.example.org",
-            "https://e.example.org/evals/",
-            "http://127.0.0.1:8080",
-            "http://[::1]:1",
-            "http://localhost:9",
-        ] {
-            assert!(parse_url(good).is_ok(), "{good}");
-        }
-        insta::assert_snapshot!(refused("http://e.example.org"), @"the address of the service must be `https`: over `http` everybody on the way could read the token");
-        for plain in [
-            "http://10.0.0.1",
-            "http://localhost.example.org",
-            "http://127.0.0.1.nip.io",
-            "http://0.0.0.0",
-            "http://[::]",
-        ] {
-            assert!(refused(plain).contains("must be `https`"), "{plain}");
-        }
-        insta::assert_snapshot!(refused("https://u:p@e.example.org"), @"the address of the service must not have credentials: the token comes as the variable `RUN_EVALS_SERVE_TOKEN`");
-        insta::assert_snapshot!(refused("https://e.example.org/?x=1"), @"the address of the service must not have a query or a fragment");
-        insta::assert_snapshot!(refused("ftp://e.example.org"), @"the address of the service is not an `https` URL");
-        insta::assert_snapshot!(refused("evaluator"), @"the address of the service is not a URL");
-    }
 
     #[test]
     fn a_job_is_known_by_skill_and_commit() {

@@ -91,7 +91,7 @@ fn studio(args: &ServeArgs, env: &Env) -> Option<StudioOptions> {
 fn work(args: &ServeArgs, cwd: &Path, env: &Env) -> anyhow::Result<Work> {
     let library = args.skills.library.clone().ok_or_else(|| {
         Failure::new(Exit::Usage, "nothing to serve: no library of skills")
-            .hint("name a clone of it: `--library DIR`; `--studio` serves the page alone")
+            .hint("name a clone of it: `--library DIR`; `--studio` serves the page alone, `--traces DIR` a trace gateway")
     })?;
     if let Some(repo) = args.results.repo.as_deref().filter(|repo| !is_repository(repo)) {
         return Err(Failure::new(Exit::Usage, format!("`{}` is no repository", printable(repo)))

@@ -45,6 +45,16 @@ pub(super) fn keep_entries(place: &Place, id: &BatchId, entries: &[Entry]) -> an
     Ok(path)
 }
 
+/// Keeps the name of the branch, before it is pushed: whoever publishes again after a crash finds what is there.
+pub(super) fn remember_branch(place: &Place, id: &BatchId, branch: &str) -> anyhow::Result<()> {
+    write(&file(place, id, "branch"), branch.as_bytes())
+}
+
+/// The branch that an earlier try has pushed, or was about to.
+pub(super) fn recall_branch(place: &Place, id: &BatchId) -> Option<String> {
+    std::fs::read_to_string(file(place, id, "branch")).ok().filter(|branch| !branch.is_empty())
+}
+
 /// Whether an order is that of an earlier run, so that it may go on.
 pub(super) fn is_same(asked: &Order, earlier: &Order) -> bool {
     let commit = |pinned: &Pinned| pinned.prompt_commit.clone();

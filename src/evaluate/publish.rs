@@ -8,6 +8,7 @@ use super::clones::{Origin, open};
 use super::evaluated::Evaluated;
 use super::failure::Failure;
 use super::place::Place;
+use super::plan;
 use crate::git::{Committed, NewFile, Pushed, Remote};
 use crate::github::{Client, NewPull};
 use crate::leaderboard::Leaderboard;
@@ -72,7 +73,14 @@ async fn attempt(
     let repo = repository(evaluated, github, options)?;
     let info = github.repository(&repo).await.map_err(model::Failure::from)?;
     let token = github.git_token(&repo).await.map_err(model::Failure::from)?;
-    let branch = commit_and_push(place, evaluated, options, &info.clone_url, token).await?;
+    let earlier = plan::recall_branch(place, &evaluated.id);
+    if let Some(branch) = &earlier
+        && let Some(pull) = github.find_pull(&repo, branch).await.map_err(model::Failure::from)?
+    {
+        let (branch, pull_request_url) = (earlier, Some(pull.html_url));
+        return Ok(Published { branch, pull_request_url, warnings: Vec::new() });
+    }
+    let branch = commit_and_push(place, evaluated, options, &info.clone_url, token, earlier).await?;
     let Some((branch, base)) = branch else { return Ok(Published::default()) };
 
     let mut published = Published { branch: Some(branch.clone()), ..Published::default() };
@@ -137,12 +145,13 @@ async fn commit_and_push(
     options: &PublishOptions,
     url: &str,
     token: Secret,
+    mut earlier: Option<String>,
 ) -> Result<Option<(String, String)>, Failure> {
-    let (source, url, evaluated, identity) =
-        (place.library.clone(), url.to_owned(), evaluated.clone(), options.identity.clone());
+    let (place, url, evaluated, identity) =
+        (place.clone(), url.to_owned(), evaluated.clone(), options.identity.clone());
     let work = tokio::task::spawn_blocking(move || {
         let origin = Origin::new(&url, Some(token.clone()));
-        let library = open(&source, origin).map_err(model::Failure::from)?;
+        let library = open(&place.library, origin).map_err(model::Failure::from)?;
         let leaderboard = read_leaderboard(&library).map_err(model::Failure::from)?;
         let bytes = evaluated.inserted(leaderboard.clone()).to_bytes();
         if bytes == leaderboard.to_bytes() {
@@ -152,7 +161,8 @@ async fn commit_and_push(
         let message = format!("{}\n\n{}\n", pull_request_title(&evaluated), commit_body(&evaluated));
         let mut tries = 0;
         loop {
-            let branch = branch_name(&evaluated);
+            let branch = earlier.clone().unwrap_or_else(|| branch_name(&evaluated));
+            plan::remember_branch(&place, &evaluated.id, &branch)?;
             let mut content: &[u8] = &bytes;
             let content: &mut dyn Read = &mut content;
             let mut files =
@@ -169,6 +179,10 @@ async fn commit_and_push(
             tries += 1;
             match pushed {
                 Ok(Pushed::Done) => return Ok(Some((branch, library.branch.clone()))),
+                // It was pushed before a crash: the same entries, which lack their pull request.
+                Ok(Pushed::Moved(_)) if earlier.take().is_some() => {
+                    return Ok(Some((branch, library.branch.clone())));
+                }
                 Ok(Pushed::Moved(_)) if tries < TRIES => {
                     std::thread::sleep(std::time::Duration::from_millis(1100));
                 }

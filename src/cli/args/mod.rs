@@ -115,14 +115,14 @@ pub enum Command {
     Report(ReportCommandArgs),
     /// Compile a suite and all it refers to into a directory that runs anywhere
     Bundle(BundleArgs),
-    /// Bring benchmarks that come from git up to date
-    Sync(SyncArgs),
     /// Evaluate a skill of a skill library: call, score, and put the entries on its leaderboard
     Evaluate(Box<EvaluateArgs>),
     /// Ask the service to evaluate a skill, or all whose version rose in a push
     Trigger(TriggerArgs),
     /// Ask the service again for the evaluations that are missing
     Sweep(SweepArgs),
+    /// Bring benchmarks that come from git up to date
+    Sync(SyncArgs),
     /// Rollouts of Eval Protocol: the worker, and the client
     #[command(subcommand)]
     Rollout(RolloutCommand),

@@ -216,6 +216,31 @@ fn nothing_is_lost_when_nothing_can_be_pushed() {
 }
 
 #[test]
+fn what_was_cut_off_while_it_was_published_goes_on_with_the_same_branch() {
+    let stage = Stage::new();
+    let llm = stage.gateway(&[]);
+    stage.github.fault(What::Answer {
+        route: "POST /repos/{owner}/{repo}/pulls".to_owned(),
+        after: false,
+        answer: Wrong::Status {
+            status: 403,
+            body: "{}".to_owned(),
+            headers: std::collections::BTreeMap::new(),
+        },
+    });
+    let again = ["--replicates", "1", "--open-pr", "--batch-id", "b1", "-q"];
+    stage.evaluate(&again).expect(1);
+    let asked = llm.counter("ok");
+    // The branch is there: what is missing is the pull request.
+    stage.evaluate(&again).expect(0);
+    // Everything is there.
+    let third = stage.evaluate(&again).expect(0);
+    let (pushes, pulls) = (stage.github.pushes(), stage.github.pulls());
+    assert_eq!((pushes.len(), pulls.len(), llm.counter("ok")), (1, 1, asked), "{}", third.stderr);
+    assert_eq!(pushes[0].reference, format!("refs/heads/{}", pulls[0].head));
+}
+
+#[test]
 fn an_answer_that_was_lost_opens_no_second_pull_request() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);

@@ -152,7 +152,7 @@ fn a_policy_that_cannot_be_read() {
       |    |
       |  1 | allowed_sender: [alice]
       |    | ^^^^^^^^^^^^^^
-      | hint: did you mean `allowed_senders`? legal in a policy: `allowed_targets`, `allowed_models`, `max_requests`, `max_budget_usd`, `allowed_senders`
+      | hint: did you mean `allowed_senders`? legal in a policy: `allowed_targets`, `allowed_models`, `max_requests`, `max_budget_usd`, `allowed_senders`, `rollout`
       | ##[error]Docker run failed with exit code 3
     to call what is missing: `run-evals dispatch --resume b1`
     ");

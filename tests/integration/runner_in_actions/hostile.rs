@@ -107,7 +107,7 @@ fn the_owner_decides_on_targets_models_senders_and_money() {
      1 | max_request: 1
        | ^^^^^^^^^^^
 
-    hint: did you mean `max_requests`? legal in a policy: `allowed_targets`, `allowed_models`, `max_requests`, `max_budget_usd`, `allowed_senders`
+    hint: did you mean `max_requests`? legal in a policy: `allowed_targets`, `allowed_models`, `max_requests`, `max_budget_usd`, `allowed_senders`, `rollout`
     ");
     // What another branch says counts for nothing.
     stage.github.put_file_on(REPO, "mine", ".run-evals.yml", "{}\n");

@@ -105,7 +105,9 @@ fn is_well(service: &Service, workspace: &crate::support::Workspace) {
 #[test]
 fn any_method_path_header_and_body() {
     let (workspace, description) = (bare_workspace(), Description::read());
-    let service = Service::bare(&workspace, &[]);
+    // With the page, whose paths the description of the API leaves out, and without it.
+    let (service, page_workspace) = (Service::bare(&workspace, &["--no-studio"]), bare_workspace());
+    let with_page = Service::bare(&page_workspace, &[]);
     let token = bearer(OURS);
     let strategy = (method(), path(), prop::collection::vec(header(), 0..4), body());
     run(CASES, &strategy, |(method, path, headers, body)| {
@@ -114,9 +116,14 @@ fn any_method_path_header_and_body() {
         // Two tokens are none; that way would only teach patience.
         let mut seen = std::collections::BTreeSet::new();
         all.retain(|(name, _)| seen.insert(name.to_ascii_lowercase()));
-        let answer = http::send(&service.address, &http::request(&method, &path, &all, &body));
-        let answer = answer.ok_or_else(|| TestCaseError::fail("no answer"))?;
-        prop_assert!(answer.status < 500 || answer.status == 503, "{answer:?}");
+        let request = http::request(&method, &path, &all, &body);
+        let ask = |service: &Service| {
+            http::send(&service.address, &request).ok_or_else(|| TestCaseError::fail("no answer"))
+        };
+        let (answer, page) = (ask(&service)?, ask(&with_page)?);
+        for answer in [&answer, &page] {
+            prop_assert!(answer.status < 500 || answer.status == 503, "{answer:?}");
+        }
         if !answer.body.is_empty() && answer.header("content-type").is_some() {
             let problems = description.problems(&method, &path, &answer);
             prop_assert!(problems.is_empty(), "{problems:?}: {answer:?}");
@@ -124,6 +131,7 @@ fn any_method_path_header_and_body() {
         Ok(())
     });
     is_well(&service, &workspace);
+    is_well(&with_page, &page_workspace);
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn what_it_needs_is_asked_for_before_the_port_opens() {
     ---
     error: nothing to serve: no library of skills
 
-    hint: name a clone of it: `--library DIR`
+    hint: name a clone of it: `--library DIR`; `--studio` serves the page alone, `--traces DIR` a trace gateway
     "#);
 }
 

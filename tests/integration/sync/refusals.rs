@@ -249,7 +249,11 @@ fn a_git_that_is_at_work_in_the_clone() {
     bench.write(".git/index.lock", "");
     bench.synced(&[]);
     bench.commit("README.md", "two\n");
-    insta::assert_snapshot!(bench.refused(&["--reset"]), @"");
+    insta::assert_snapshot!(bench.refused(&["--reset"]), @r"
+    error: one: another git is at work in `[dir]/clones/one`, or was killed there
+
+    hint: wait until it has ended; where there is none, rm [dir]/clones/one/.git/index.lock
+    ");
     std::fs::remove_file(bench.clone().join(".git/index.lock")).unwrap();
     bench.synced(&[]);
 }
@@ -259,7 +263,11 @@ fn a_mount_point_is_refused_before_anybody_is_asked() {
     let bench = Bench::new();
     let registry = "benchmarks:\n  - {id: one, path: /proc, source: {url: /nowhere/at/all}}\n";
     bench.workspace.write(".agentv/benchmarks.yaml", registry);
-    insta::assert_snapshot!(bench.told(&bench.sync(&[]).expect(1)), @"");
+    insta::assert_snapshot!(bench.told(&bench.sync(&[]).expect(1)), @r"
+    error: one: `/proc` is a mount point, which cannot be replaced in one step
+
+    hint: mount the directory above it, and let `path` be a directory in it
+    ");
 }
 
 #[test]

@@ -8,9 +8,11 @@ use crate::config::Env;
 use crate::git::Reach;
 use crate::model::{Secret, printable};
 
+/// The token of a step, which is one of the server that the workflow runs on.
+const STEP_TOKEN: &str = "INPUT_TOKEN";
 /// Tokens for github.com and `*.ghe.com`, and for an Enterprise Server.
-const TOKENS: [&str; 3] = ["INPUT_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"];
-const ENTERPRISE_TOKENS: [&str; 3] = ["INPUT_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"];
+const TOKENS: [&str; 2] = ["GH_TOKEN", "GITHUB_TOKEN"];
+const ENTERPRISE_TOKENS: [&str; 2] = ["GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"];
 
 /// What kind of address it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +68,8 @@ pub(super) fn same(one: &str, other: &str) -> bool {
 
 /// How the repository is reached, with the token where that is GitHub's, and the token itself.
 pub(super) fn reach(url: &str, allow_local: bool, env: &Env) -> (Reach, Option<Secret>) {
-    let reach = Reach::new(url, allow_local);
+    // A repository of another machine has no business with those of this one, its submodules neither.
+    let reach = Reach::new(url, allow_local && is_local(url));
     match token(url, env) {
         Some((origin, token)) => (reach.with_token(&origin, token.clone()), Some(token)),
         None => (reach, None),
@@ -85,14 +88,15 @@ fn token(url: &str, env: &Env) -> Option<(String, Secret)> {
     let is_github = parsed.scheme() == "https"
         && parsed.port().is_none()
         && (host == "github.com" || host.ends_with(".ghe.com"));
-    let server = env.get("GITHUB_SERVER_URL").and_then(|server| Url::parse(server).ok());
+    let server = Url::parse(env.get("GITHUB_SERVER_URL").unwrap_or("https://github.com")).ok();
     let is_server = server.is_some_and(|server| server.origin().ascii_serialization() == origin);
     let names = match (is_github, is_server) {
         (true, _) => TOKENS,
         (false, true) => ENTERPRISE_TOKENS,
         (false, false) => return None,
     };
-    let token = names.iter().find_map(|name| env.get(name)).map(str::trim)?;
+    let names = is_server.then_some(STEP_TOKEN).into_iter().chain(names);
+    let token = names.into_iter().find_map(|name| env.get(name)).map(str::trim)?;
     let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
     is_token.then(|| (format!("{origin}/"), Secret::new(token)))
 }
@@ -146,4 +150,29 @@ pub(super) fn masked(text: &str) -> String {
     }
     out.push_str(rest);
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_steps_token_goes_to_the_server_of_its_workflow_alone() {
+        let got = |url: &str, server: Option<&str>| {
+            let mut all = Env::from([("INPUT_TOKEN", "of-the-step")]);
+            if let Some(server) = server {
+                all.set_where_unset(["GITHUB_SERVER_URL".to_owned()], server);
+            }
+            token(url, &all).map(|(origin, token)| (origin, token.expose().to_owned()))
+        };
+        let step = |origin: &str| Some((origin.to_owned(), "of-the-step".to_owned()));
+        let ghes = Some("https://ghes.example.com");
+        assert_eq!(got("https://github.com/o/r", None), step("https://github.com/"));
+        assert_eq!(got("https://github.com/o/r", Some("https://github.com")), step("https://github.com/"));
+        assert_eq!(got("https://ghes.example.com/o/r", ghes), step("https://ghes.example.com/"));
+        for url in ["https://github.com/o/r", "https://our.ghe.com/o/r", "https://ghes.example.com:444/o/r"] {
+            assert_eq!(got(url, ghes), None, "{url}");
+        }
+        assert_eq!(got("https://our.ghe.com/o/r", None), None);
+    }
 }

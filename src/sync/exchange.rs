@@ -1,13 +1,13 @@
 //! The one moment in which a benchmark changes, and what comes after it.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
+use super::inventory::Inventory;
 use super::stage::{Note, Workshop, place};
 use super::view::View;
 
@@ -59,7 +59,7 @@ pub(super) fn mend(clone: &Path) -> anyhow::Result<Vec<PathBuf>> {
 pub(super) fn retire(workshop: &Workshop, note: &Note, clone: &Path) -> anyhow::Result<Option<PathBuf>> {
     let old = workshop.tree();
     let is_clean = match View::open(&old) {
-        Ok(view) => rescue(&view, &old, note, clone).unwrap_or(false),
+        Ok(view) => rescue(&view, workshop.inventory(), &old, note, clone).unwrap_or(false),
         // Kept, because nobody can say what is in it.
         Err(_) => false,
     };
@@ -78,26 +78,18 @@ pub(super) fn retire(workshop: &Workshop, note: &Note, clone: &Path) -> anyhow::
 }
 
 /// Moves new files over. Whether nothing is left that only the old directory has.
-fn rescue(view: &View, old: &Path, note: &Note, clone: &Path) -> anyhow::Result<bool> {
-    if note.reset {
-        return Ok(true);
-    }
-    let mut is_clean = note.head.as_ref().is_none_or(|head| *head == view.head) && view.changed()?.is_empty();
-    for file in view.untracked()? {
-        let (from, to) = (old.join(&file), clone.join(&file));
-        match (fs::symlink_metadata(&from), fs::symlink_metadata(&to)) {
-            (Ok(one), Ok(other)) if one.ino() == other.ino() || one.is_dir() && other.is_dir() => {}
-            (Ok(_), Err(_)) => {
-                if let Some(parent) = to.parent() {
-                    fs::create_dir_all(parent)?;
-                }
-                is_clean &= renameat_with(CWD, &from, CWD, &to, RenameFlags::NOREPLACE).is_ok();
-            }
-            (Ok(_), Ok(_)) => is_clean = false,
-            (Err(_), _) => {}
-        }
-    }
-    Ok(is_clean)
+fn rescue(
+    view: &View,
+    inventory: Option<Inventory>,
+    old: &Path,
+    note: &Note,
+    clone: &Path,
+) -> anyhow::Result<bool> {
+    let Some(inventory) = inventory else { return Ok(false) };
+    let is_at_head = note.head.as_ref().is_none_or(|head| *head == view.head);
+    // A reset has saved the changes that the inventory knows, so that its index may not be another one.
+    let is_unchanged = note.reset || view.changed()?.is_empty();
+    Ok(inventory.rescue(old, clone, note.reset)? && is_at_head && is_unchanged)
 }
 
 fn is_empty(dir: &Path) -> bool {

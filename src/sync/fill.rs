@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use super::failure::{Failure, Kind, quoted};
+use super::modules::{Modules, Others};
 use super::record::Record;
 use super::registry::Benchmark;
 use super::step::Step;
@@ -74,6 +75,7 @@ impl Filling<'_> {
         let is_partial = from.is_none_or(|view| view.is_partial);
         let is_shallow = from.is_none_or(|view| view.is_shallow);
         config::write(&git_dir, self.url, format, is_partial)?;
+        let modules = Modules::disarm(&place)?;
         let packs_before = packs(&git_dir);
         self.fetch(&place, is_shallow, is_partial)?;
         let is_dirty = self.options.reset
@@ -89,6 +91,7 @@ impl Filling<'_> {
         if packs(&git_dir).len() > MOST_PACKS {
             place.run("gc", &["--quiet"])?;
         }
+        modules.hand_over()?;
         config::hand_over(&git_dir, before, self.url, self.upstream, with_lfs)?;
         let branch = self.upstream.branch().map(ToOwned::to_owned);
         Record { reference: self.reference.map(ToOwned::to_owned), branch, commit: commit.clone() }
@@ -193,7 +196,9 @@ impl Filling<'_> {
         if tree.join(".gitmodules").is_file() {
             if self.options.submodules || place.git_dir().join("modules").is_dir() {
                 let args = ["update", "--init", "--recursive", "--depth", "1"];
+                let others = Others::list(place)?;
                 place.transfer(self.reach, "submodule", &args, None, &|_| {})?;
+                others.check(place)?;
             } else {
                 filled
                     .notes

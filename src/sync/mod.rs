@@ -2,8 +2,8 @@
 //!
 //! `registry` reads `benchmarks.yaml` (with `entry`) and AgentV's own `projects:` (`agentv`); `address` says which URLs are allowed and
 //! where the token may go. `update` is one sync: it takes the `lock`, looks at the clone (`view`), asks the other side (`upstream`),
-//! and where that is a fast-forward it makes a replica beside the clone (`stage`), updates that (`fill`, with a `config` of our own; `save` keeps what `--reset` gives up) and exchanges
-//! the two in one step (`exchange`). Whatever else it finds it refuses (`failure`), with the command that resolves it. `record` is
+//! and where that is a fast-forward it makes a replica beside the clone (`stage`), updates that (`fill`, with a `config` of our own, for submodules too: `modules`; `save` keeps what `--reset` gives up) and exchanges
+//! the two in one step (`exchange`; `inventory` finds what came into the clone meanwhile). Whatever else it finds it refuses (`failure`), with the command that resolves it. `record` is
 //! what a clone knows of its last sync, `state` what the registry's directory does; `status` tells it all.
 
 mod address;
@@ -13,7 +13,9 @@ mod entry;
 mod exchange;
 mod failure;
 mod fill;
+mod inventory;
 mod lock;
+mod modules;
 mod record;
 mod registry;
 mod save;

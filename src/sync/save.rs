@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use anyhow::Context as _;
 
+use super::failure::{Failure, Kind};
 use super::view::View;
 use crate::git::Place;
 
@@ -16,6 +17,14 @@ pub(super) fn save(
     is_dirty: bool,
 ) -> anyhow::Result<Option<String>> {
     let in_the_way = in_the_way(place, view, commit)?;
+    if let Some(dir) = in_the_way.iter().find(|name| place.work_tree().join(name).join(".git").exists()) {
+        // Git would save its commit at most, and not its files.
+        let reason = format!(
+            "`{}` is a repository of its own, and the new commit has files there",
+            crate::model::printable(dir)
+        );
+        return Err(Failure::new(Kind::LocalChanges, reason).fix("move it out of the benchmark").into());
+    }
     if !in_the_way.is_empty() {
         let files: Vec<&str> = in_the_way.iter().map(String::as_str).collect();
         place.run("add", &[&["--force", "--"], &files[..]].concat())?;
@@ -31,23 +40,34 @@ pub(super) fn save(
         empty if empty.is_empty() => return Ok(None),
         saved => saved,
     };
-    let name = format!("refs/before-reset/{}", jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S"));
-    place.run("update-ref", &[&name, &saved])?;
+    let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
+    let name = format!("refs/before-reset/{now}-{:08x}", fastrand::u32(..));
+    // The empty value: only where nothing has that name yet.
+    place.run("update-ref", &[&name, &saved, ""])?;
     Ok(Some(name))
 }
 
 /// New files, ignored ones too, that the commit would write over.
 pub(super) fn in_the_way(place: &Place, view: &View, commit: &str) -> anyhow::Result<Vec<String>> {
-    let tree = place.run("ls-tree", &["-r", "-z", "--name-only", "--end-of-options", commit])?;
+    let tree = place.run("ls-tree", &["-r", "-z", "--end-of-options", commit])?;
     let tree = String::from_utf8_lossy(&tree).into_owned();
-    let files: HashSet<&str> = tree.split('\0').filter(|name| !name.is_empty()).collect();
+    let entries = || tree.split('\0').filter_map(|line| line.split_once('\t'));
+    let files: HashSet<&str> = entries().map(|(_, name)| name).collect();
     let folders: HashSet<&str> = files.iter().flat_map(|name| ancestors(name)).collect();
     let untracked = view.untracked()?;
     let names = untracked.iter().map(|path| path.to_string_lossy().trim_end_matches('/').to_owned());
     let collides = |name: &str| {
         files.contains(name) || folders.contains(name) || ancestors(name).any(|folder| files.contains(folder))
     };
-    Ok(names.filter(|name| collides(name)).collect())
+    // A submodule that gives way to files has files of its own, which git does not list.
+    let modules: HashSet<&str> =
+        entries().filter(|(what, _)| what.starts_with("160000 ")).map(|(_, name)| name).collect();
+    let listed = view.place.ask("ls-files", &["--stage", "-z"])?;
+    let links = listed.split('\0').filter(|line| line.starts_with("160000 "));
+    let links = links.filter_map(|line| line.split_once('\t')).map(|(_, name)| name.to_owned());
+    let is_full = |name: &str| place.work_tree().join(name).join(".git").exists();
+    let links = links.filter(|name| !modules.contains(name.as_str()) && is_full(name));
+    Ok(names.chain(links).filter(|name| collides(name)).collect())
 }
 
 /// The folders that a file lies in.

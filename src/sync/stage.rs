@@ -11,12 +11,15 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use super::failure::{Failure, Kind};
+use super::inventory::Inventory;
 use super::view::copy;
 
 /// The file of a workshop that says what it is.
 const NOTE: &str = "run-evals.json";
 /// The replica in it.
 const TREE: &str = "tree";
+/// What lay in the clone when the replica was made.
+const INVENTORY: &str = "inventory";
 
 /// A workshop beside a clone.
 #[derive(Debug)]
@@ -57,7 +60,7 @@ impl Workshop {
         let prefix = prefix(&name);
         let is_ours = |name: &str| {
             let rest = name.strip_prefix(&prefix);
-            rest.is_some_and(|rest| rest.len() == 8 && rest.bytes().all(|byte| byte.is_ascii_hexdigit()))
+            rest.is_some_and(|rest| rest.len() == 8 && is_hex(rest))
         };
         let mut found = Vec::new();
         for entry in
@@ -81,6 +84,16 @@ impl Workshop {
         serde_json::from_slice(&fs::read(self.dir.join(NOTE)).ok()?).ok()
     }
 
+    /// What lay in the clone; nothing where the replica was never finished.
+    pub(super) fn inventory(&self) -> Option<Inventory> {
+        Inventory::read(&self.dir.join(INVENTORY))
+    }
+
+    /// Makes the replica of a clone.
+    pub(super) fn replicate(&self, clone: &Path) -> anyhow::Result<()> {
+        replicate(clone, &self.tree())?.write(&self.dir.join(INVENTORY))
+    }
+
     /// Whether the replica was exchanged for the clone.
     pub(super) fn is_exchanged(&self, note: &Note) -> bool {
         fs::metadata(self.tree()).is_ok_and(|tree| tree.ino() != note.replica)
@@ -92,25 +105,31 @@ impl Workshop {
     }
 }
 
-/// Makes a replica of a clone in an empty directory.
-pub(super) fn replicate(clone: &Path, to: &Path) -> anyhow::Result<()> {
+/// Makes a replica of a clone in an empty directory, and tells what the clone had.
+fn replicate(clone: &Path, to: &Path) -> anyhow::Result<Inventory> {
     fs::set_permissions(to, fs::Permissions::from_mode(fs::metadata(clone)?.mode() & 0o7777 | 0o700))?;
     own_alike(to, &fs::metadata(clone)?);
     let mut dirs = Vec::new();
+    let mut inventory = Inventory::default();
     for entry in walkdir::WalkDir::new(clone).min_depth(1) {
         let entry = entry.with_context(|| format!("cannot read all of `{}`", clone.display()))?;
         let inner = entry.path().strip_prefix(clone).context("a path in the clone")?;
         let target = to.join(inner);
+        let meta = match fs::symlink_metadata(entry.path()) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            meta => meta.with_context(|| format!("cannot look at `{}`", entry.path().display()))?,
+        };
+        inventory.add(inner, &meta);
         let inside_git = inner.strip_prefix(".git").ok();
         if entry.file_type().is_dir() {
             fs::create_dir(&target).with_context(|| format!("cannot make `{}`", target.display()))?;
-            own_alike(&target, &entry.metadata()?);
-            dirs.push((target, entry.metadata()?.mode() & 0o7777));
+            own_alike(&target, &meta);
+            dirs.push((target, meta.mode() & 0o7777));
         } else if inside_git.is_some_and(|name| !is_object(name)) {
             // A lock that somebody left behind would stay for ever.
             if entry.path().extension().is_none_or(|end| end != "lock") {
                 copy_or_link(entry.path(), &target, entry.path_is_symlink())?;
-                own_alike(&target, &entry.metadata()?);
+                own_alike(&target, &meta);
             }
         } else {
             link(entry.path(), &target)?;
@@ -122,11 +141,11 @@ pub(super) fn replicate(clone: &Path, to: &Path) -> anyhow::Result<()> {
             fs::set_permissions(&dir, fs::Permissions::from_mode(mode))?;
         }
     }
-    Ok(())
+    Ok(inventory)
 }
 
 /// Whether a file of a git directory is one that is never written again.
-fn is_object(name: &Path) -> bool {
+pub(super) fn is_object(name: &Path) -> bool {
     let mut parts = name.components().map(std::path::Component::as_os_str);
     match parts.next() {
         Some(first) if first == "objects" || first == "lfs" => {
@@ -135,13 +154,20 @@ fn is_object(name: &Path) -> bool {
         Some(first) if first == "modules" => {
             let parts: Vec<_> = parts.collect();
             let at = parts.iter().position(|part| *part == "objects");
+            let is_folder = |name: &std::ffi::OsStr| {
+                name == "pack" || name.len() == 2 && name.to_str().is_some_and(is_hex)
+            };
             at.is_some_and(|at| {
-                parts.get(at + 1).is_some_and(|next| *next != "info")
+                parts.get(at + 1).is_some_and(|next| is_folder(next))
                     && !parts.iter().any(|part| *part == "logs")
             })
         }
         _ => false,
     }
+}
+
+fn is_hex(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Gives a copy to whom the original belongs; only root can, and only root needs to.

@@ -1,6 +1,7 @@
 //! One sync of one benchmark.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -9,12 +10,12 @@ use serde::Serialize;
 
 use super::address;
 use super::exchange::{exchange, mend, retire};
-use super::failure::{Failure, Kind, quoted};
+use super::failure::{Failure, Kind, mount_point, quoted};
 use super::fill::{Filled, Filling, Moved, uses_lfs};
 use super::lock::lock;
 use super::record::Record;
 use super::registry::{Benchmark, Source};
-use super::stage::{Workshop, place, replicate};
+use super::stage::{Workshop, place};
 use super::state::{LastError, State};
 use super::step::Step;
 use super::upstream::{Relation, Upstream};
@@ -159,6 +160,10 @@ fn sync(
     let path = real(&benchmark.path)?;
     let (parent, _) = place(&path)?;
     fs::create_dir_all(&parent).with_context(|| format!("cannot make `{}`", parent.display()))?;
+    let device = |path: &Path| fs::symlink_metadata(path).ok().map(|meta| meta.dev());
+    if device(&path).is_some_and(|own| Some(own) != device(&parent)) {
+        return Err(mount_point(benchmark).into());
+    }
     let _lock = lock(&lock_file(&path)?, || progress(Step::Waiting))?;
     let mut notes: Vec<String> = mend(&path)?.iter().map(|kept| kept_note(kept)).collect();
     let sync = Sync { benchmark, source, options, reach, progress, path: &path };
@@ -229,7 +234,8 @@ impl Sync<'_> {
             );
             let was = back.map_or_else(|| short(&record.commit).to_owned(), |branch| format!("`{branch}`"));
             let reason = format!("`{shown}` has {is} checked out, and the last sync left {was} there");
-            let fix = back.map_or(reset, |branch| format!("git -C {at} switch {branch}"));
+            let fix =
+                back.map_or(reset, |branch| format!("git -C {at} switch {}", quoted(Path::new(branch))));
             return refuse(Kind::CheckedOut, reason, fix);
         }
         let changed = view.changed()?;
@@ -318,6 +324,7 @@ impl Sync<'_> {
 
     /// Makes the next state beside the clone and puts it in its place.
     fn put(&self, from: Option<&View>, upstream: &Upstream) -> anyhow::Result<Synced> {
+        self.check_lock()?;
         let workshop = Workshop::open(self.path, from.map(|view| view.head.as_str()), self.options.reset)?;
         let made = self.make(&workshop, from, upstream);
         let filled = match made {
@@ -349,10 +356,22 @@ impl Sync<'_> {
         })
     }
 
+    /// Refuses while somebody's git works on the index.
+    fn check_lock(&self) -> anyhow::Result<()> {
+        let file = self.path.join(".git/index.lock");
+        if fs::symlink_metadata(&file).is_err() {
+            return Ok(());
+        }
+        let reason =
+            format!("another git is at work in `{}`, or was killed there", self.benchmark.path.display());
+        let fix = format!("wait until it has ended; where there is none, rm {}", quoted(&file));
+        Err(Failure::new(Kind::Place, reason).fix(fix).into())
+    }
+
     fn make(&self, workshop: &Workshop, from: Option<&View>, upstream: &Upstream) -> anyhow::Result<Filled> {
         let tree = workshop.tree();
         if from.is_some() {
-            replicate(self.path, &tree)?;
+            workshop.replicate(self.path)?;
         }
         let filling = Filling {
             benchmark: self.benchmark,
@@ -375,7 +394,7 @@ impl Sync<'_> {
 }
 
 fn kept_note(kept: &Path) -> String {
-    format!("files were changed while it was synced; they are kept in `{}`", kept.display())
+    format!("the clone was changed while it was synced; it is kept as it was in `{}`", kept.display())
 }
 
 pub(super) fn short(commit: &str) -> &str {

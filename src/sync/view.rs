@@ -68,10 +68,12 @@ pub(super) fn look(benchmark: &Benchmark, path: &Path) -> anyhow::Result<Found> 
     let mut entries = fs::read_dir(path).with_context(|| format!("cannot look into `{shown}`"))?;
     let git_dir = path.join(".git");
     match fs::symlink_metadata(&git_dir) {
-        Ok(meta) if meta.is_dir() => {}
+        // With that file, git would go by the configuration of another repository.
+        Ok(meta) if meta.is_dir() && fs::symlink_metadata(git_dir.join("commondir")).is_err() => {}
         Ok(_) => {
-            let reason =
-                format!("`{shown}` is a work tree whose repository lies elsewhere (`.git` is no directory)");
+            let reason = format!(
+                "`{shown}` is a work tree whose repository lies elsewhere (`.git` is no directory of its own)"
+            );
             return Err(Failure::new(Kind::Place, reason).fix(aside()).into());
         }
         Err(_) if entries.next().is_none() => return Ok(Found::Nothing),

@@ -55,8 +55,6 @@ fn a_fast_forward_keeps_files_stashes_branches_and_settings_of_the_user() {
     bench.write("notes.txt", "mine\n");
     std::fs::create_dir(clone.join("empty")).unwrap();
     std::os::unix::fs::symlink("/nowhere", clone.join("dangling")).unwrap();
-    // A lock that a killed git left behind is in nobody's way.
-    bench.write(".git/index.lock", "");
     let inode = |name: &str| std::os::unix::fs::MetadataExt::ino(&clone.join(name).metadata().unwrap());
     let (notes, unchanged) = (inode("notes.txt"), inode("cases/a.yaml"));
     std::fs::remove_file(bench.upstream().join("cases/b.yaml")).unwrap();

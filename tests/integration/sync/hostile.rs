@@ -1,6 +1,9 @@
 //! Registries, clones and repositories that mean harm.
 
+use super::late::with_submodule;
 use super::{Bench, git};
+use crate::support::Workspace;
+use crate::support::github::{MockGithub, NewRepo};
 
 #[test]
 fn nothing_that_a_clone_configures_is_run() {
@@ -125,4 +128,66 @@ fn addresses_that_run_something_or_carry_a_password_are_refused() {
         bench.synced(&[]);
         std::fs::remove_dir_all(bench.clone()).unwrap();
     }
+}
+
+#[test]
+fn nothing_that_a_submodules_configuration_names_is_run() {
+    let bench = with_submodule();
+    let (clone, pwned) = (bench.clone(), bench.workspace.path("pwned"));
+    let module = clone.join("parts/sub");
+    let evil = format!("touch {}; cat", pwned.display());
+    let keys = [
+        "core.fsmonitor",
+        "core.sshCommand",
+        "filter.evil.clean",
+        "filter.evil.smudge",
+        "remote.origin.uploadpack",
+        "credential.helper",
+        "alias.checkout",
+    ];
+    for key in keys {
+        git(&module, &["config", key, &evil]);
+    }
+    bench.write(".git/modules/parts/sub/info/attributes", "* filter=evil\n");
+    let sub = bench.workspace.path("sub");
+    let step = |number: u32| {
+        std::fs::write(sub.join("README.md"), format!("sub {number}\n")).unwrap();
+        git(&sub, &["commit", "-q", "-a", "-m", "more"]);
+        git(&bench.upstream().join("parts/sub"), &["pull", "-q"]);
+        bench.commit("README.md", &format!("{number}\n"));
+    };
+    step(1);
+    assert_eq!(bench.synced(&[])["change"], "updated");
+    step(2);
+    bench.write("cases/a.yaml", "mine\n");
+    assert_eq!(bench.synced(&["--reset", "--submodules"])["change"], "updated");
+    assert_eq!(std::fs::read_to_string(module.join("README.md")).unwrap(), "sub 2\n");
+    assert!(!pwned.exists(), "something was run");
+    // It is the user's configuration all the same, and stays.
+    let config = std::fs::read_to_string(clone.join(".git/modules/parts/sub/config")).unwrap();
+    assert!(config.contains("filter \"evil\"") && config.contains("worktree"), "{config}");
+    // A repository that lies elsewhere has a configuration elsewhere.
+    std::fs::rename(clone.join(".git/modules/parts/sub"), bench.workspace.path("elsewhere")).unwrap();
+    bench.write("parts/sub/.git", &format!("gitdir: {}\n", bench.workspace.path("elsewhere").display()));
+    step(3);
+    insta::assert_snapshot!(bench.refused(&[]), @r"
+    error: one: `parts/sub` is a submodule, or lies in one, and its repository is not in `.git/modules`
+
+    hint: `git submodule absorbgitdirs` moves it there
+    ");
+    assert!(!pwned.exists(), "something was run");
+}
+
+#[test]
+fn a_submodule_of_another_machines_repository_does_not_reach_into_this_one() {
+    let local = with_submodule();
+    let github = MockGithub::start();
+    github.repo(&NewRepo { full_name: "o/bench".into(), ..NewRepo::default() });
+    github.put_file("o/bench", "README.md", "one\n");
+    github.git("o/bench", &["fetch", "-q", local.upstream().to_str().unwrap(), "+main:refs/heads/main"]);
+    let bench = Bench { workspace: Workspace::new() };
+    bench.register(&format!("url: {}/o/bench.git, ref: main", github.urls().server_url));
+    let told = bench.sync(&["--submodules"]).expect(1).stderr;
+    assert!(told.contains("transport 'file' not allowed"), "{told}");
+    assert!(!bench.clone().exists());
 }

@@ -5,6 +5,7 @@ mod changes;
 mod crash;
 mod extras;
 mod hostile;
+mod late;
 mod refusals;
 mod registry;
 mod status;
@@ -12,7 +13,8 @@ mod step;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::support::{Output, Workspace};
 
@@ -75,6 +77,52 @@ impl Bench {
 
     pub(super) fn sync(&self, more: &[&str]) -> Output {
         self.workspace.run(&[&["sync", "one", "--allow-local"], more].concat())
+    }
+
+    /// Syncs, with something done while the replica exists and the exchange is still to come: git waits for it.
+    pub(super) fn meanwhile(&self, more: &[&str], act: impl FnOnce()) -> Output {
+        use std::os::unix::fs::PermissionsExt as _;
+        let (bin, frozen, go) =
+            (self.workspace.path("bin"), self.workspace.path("frozen"), self.workspace.path("go"));
+        for file in [&frozen, &go] {
+            let _ = std::fs::remove_file(file);
+        }
+        let path = std::env::var_os("PATH").unwrap();
+        let real =
+            std::env::split_paths(&path).map(|dir| dir.join("git")).find(|path| path.is_file()).unwrap();
+        let script = format!(
+            "#!/bin/sh\ncase \" $* \" in *' read-tree '*)\n: > '{}'\nwhile ! test -e '{}'; do sleep 0.01; done;;\nesac\nexec '{}' \"$@\"\n",
+            frozen.display(),
+            go.display(),
+            real.display()
+        );
+        self.workspace.write("bin/git", script);
+        std::fs::set_permissions(bin.join("git"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let paths = std::iter::once(bin).chain(std::env::split_paths(&path));
+        let mut command = self.workspace.command(&[&["sync", "one", "--allow-local"], more].concat());
+        command.env("PATH", std::env::join_paths(paths).unwrap());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        while !frozen.exists() {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it wrote any file");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        act();
+        std::fs::write(&go, "").unwrap();
+        let output = child.wait_with_output().unwrap();
+        Output {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// The directory that was kept beside the clone, if one was.
+    pub(super) fn kept(&self) -> Option<PathBuf> {
+        let entries = std::fs::read_dir(self.workspace.path("clones")).unwrap().map(|entry| entry.unwrap());
+        entries
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("one.before-sync-"))
+            .map(|entry| entry.path())
+            .next()
     }
 
     /// Syncs, which must work, and gives what `--format json` says of it.

@@ -241,3 +241,51 @@ fn no_benchmark_and_an_unknown_one() {
     ");
     assert!(!bench.workspace.path("clones").exists());
 }
+
+#[test]
+fn a_git_that_is_at_work_in_the_clone() {
+    let bench = Bench::new();
+    bench.synced(&[]);
+    bench.write(".git/index.lock", "");
+    bench.synced(&[]);
+    bench.commit("README.md", "two\n");
+    insta::assert_snapshot!(bench.refused(&["--reset"]), @r"
+    error: one: another git is at work in `[dir]/clones/one`, or was killed there
+
+    hint: wait until it has ended; where there is none, rm [dir]/clones/one/.git/index.lock
+    ");
+    std::fs::remove_file(bench.clone().join(".git/index.lock")).unwrap();
+    bench.synced(&[]);
+}
+
+#[test]
+fn a_mount_point_is_refused_before_anybody_is_asked() {
+    let bench = Bench::new();
+    let registry = "benchmarks:\n  - {id: one, path: /proc, source: {url: /nowhere/at/all}}\n";
+    bench.workspace.write(".agentv/benchmarks.yaml", registry);
+    insta::assert_snapshot!(bench.told(&bench.sync(&[]).expect(1)), @r"
+    error: one: `/proc` is a mount point, which cannot be replaced in one step
+
+    hint: mount the directory above it, and let `path` be a directory in it
+    ");
+}
+
+#[test]
+fn the_name_of_a_branch_is_quoted_in_what_to_type() {
+    let bench = Bench::new();
+    let name = "m;touch${IFS}here";
+    git(&bench.upstream(), &["checkout", "-q", "-b", name]);
+    bench.register(&format!("url: {}", bench.upstream().display()));
+    bench.synced(&[]);
+    git(&bench.clone(), &["checkout", "-q", "-b", "mine"]);
+    let told = bench.refused(&[]);
+    assert!(told.ends_with("hint: git -C [dir]/clones/one switch 'm;touch${IFS}here'"), "{told}");
+}
+
+#[test]
+fn a_clone_that_is_part_of_another_repository() {
+    let bench = Bench::new();
+    bench.synced(&[]);
+    bench.write(".git/commondir", "../../../upstream/.git\n");
+    assert!(bench.refused(&["--reset"]).contains("is a work tree whose repository lies elsewhere"));
+}

@@ -1,0 +1,133 @@
+//! What lay in a clone when its replica was made, so that whatever came later is found.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::stage::is_object;
+
+/// How a file was found. Its `ctime` is no part of it: a link more changes that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    mode: u32,
+    size: u64,
+    modified: i64,
+    nanoseconds: i64,
+}
+
+/// Every file and directory of a clone, git's own too.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Inventory(HashMap<PathBuf, Stamp>);
+
+impl Inventory {
+    /// Takes up a path. Before it is copied or linked, so that a change during that is one that came later.
+    pub(super) fn add(&mut self, inner: &Path, meta: &fs::Metadata) {
+        self.0.insert(inner.to_path_buf(), Stamp::of(inner, meta));
+    }
+
+    pub(super) fn write(&self, file: &Path) -> anyhow::Result<()> {
+        let cannot = || format!("cannot write `{}`", file.display());
+        let mut out = std::io::BufWriter::new(fs::File::create(file).with_context(cannot)?);
+        for (path, stamp) in &self.0 {
+            let Stamp { inode, mode, size, modified, nanoseconds } = stamp;
+            write!(out, "{inode} {mode} {size} {modified} {nanoseconds} ").with_context(cannot)?;
+            out.write_all(path.as_os_str().as_bytes()).with_context(cannot)?;
+            out.write_all(b"\0").with_context(cannot)?;
+        }
+        out.flush().with_context(cannot)
+    }
+
+    /// Reads one; nothing where it is not whole.
+    pub(super) fn read(file: &Path) -> Option<Self> {
+        let bytes = fs::read(file).ok()?;
+        let lines = bytes.strip_suffix(b"\0")?.split(|byte| *byte == 0);
+        lines.map(line).collect::<Option<HashMap<_, _>>>().map(Self)
+    }
+
+    /// Moves what came later from the old directory into the clone. Whether nothing is left that only the old directory has; its index
+    /// is somebody else's to judge where `with_index` says so.
+    pub(super) fn rescue(&self, old: &Path, clone: &Path, with_index: bool) -> anyhow::Result<bool> {
+        let mut is_clean = true;
+        let mut walk = walkdir::WalkDir::new(old).min_depth(1).into_iter();
+        while let Some(entry) = walk.next() {
+            let entry = entry?;
+            let meta = fs::symlink_metadata(entry.path())?;
+            let inner = entry.path().strip_prefix(old)?;
+            let (known, to) = (self.0.get(inner), clone.join(inner));
+            let there = fs::symlink_metadata(&to).ok();
+            let is_same =
+                there.as_ref().is_some_and(|there| (there.dev(), there.ino()) == (meta.dev(), meta.ino()));
+            if is_same || known == Some(&Stamp::of(inner, &meta)) {
+                continue;
+            }
+            let inside_git = inner.components().any(|part| part.as_os_str() == ".git");
+            if meta.is_dir()
+                && (inside_git || known.is_some() || there.as_ref().is_some_and(fs::Metadata::is_dir))
+            {
+                // What is in it counts.
+                continue;
+            }
+            if inside_git && inner != Path::new(".git") {
+                is_clean &= !with_index && inner == Path::new(".git/index");
+            } else if known.is_some() || there.is_some() {
+                is_clean = false;
+            } else {
+                is_clean &= make_way(clone, inner)?
+                    && renameat_with(CWD, entry.path(), CWD, &to, RenameFlags::NOREPLACE).is_ok();
+                if meta.is_dir() {
+                    walk.skip_current_dir();
+                }
+            }
+        }
+        Ok(is_clean)
+    }
+}
+
+impl Stamp {
+    fn of(inner: &Path, meta: &fs::Metadata) -> Self {
+        // Of a directory what is in it counts, and git touches objects that it would have written.
+        let is_object = inner.strip_prefix(".git").is_ok_and(is_object);
+        let (size, modified, nanoseconds) = match (meta.is_dir(), is_object) {
+            (true, _) => (0, 0, 0),
+            (false, true) => (meta.len(), 0, 0),
+            (false, false) => (meta.len(), meta.mtime(), meta.mtime_nsec()),
+        };
+        Self { inode: meta.ino(), mode: meta.mode(), size, modified, nanoseconds }
+    }
+}
+
+/// `inode mode size modified nanoseconds path`.
+fn line(line: &[u8]) -> Option<(PathBuf, Stamp)> {
+    let mut parts = line.splitn(6, |byte| *byte == b' ');
+    let mut text = || std::str::from_utf8(parts.next()?).ok();
+    let stamp = Stamp {
+        inode: text()?.parse().ok()?,
+        mode: text()?.parse().ok()?,
+        size: text()?.parse().ok()?,
+        modified: text()?.parse().ok()?,
+        nanoseconds: text()?.parse().ok()?,
+    };
+    Some((PathBuf::from(OsStr::from_bytes(parts.next()?)), stamp))
+}
+
+/// Makes the directories that a path lies in. Not where one of them is a link, which could lead anywhere.
+fn make_way(clone: &Path, inner: &Path) -> anyhow::Result<bool> {
+    let mut dir = clone.to_path_buf();
+    for part in inner.parent().into_iter().flat_map(Path::components) {
+        dir.push(part);
+        match fs::symlink_metadata(&dir) {
+            Ok(meta) if meta.is_dir() => {}
+            Ok(_) => return Ok(false),
+            Err(_) => fs::create_dir(&dir)?,
+        }
+    }
+    Ok(true)
+}

@@ -178,7 +178,10 @@ mod tests {
             [message("user", parts)]
         };
         let seen = trace(json!(image("data:one")), answer);
-        assert_eq!(recorded(&[seen.clone()], body(&image("data:one")).as_ref()).as_deref(), Some("a"));
+        assert_eq!(
+            recorded(std::slice::from_ref(&seen), body(&image("data:one")).as_ref()).as_deref(),
+            Some("a")
+        );
         assert_eq!(recorded(&[seen], body(&image("data:two")).as_ref()), None);
     }
 }

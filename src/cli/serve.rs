@@ -25,14 +25,16 @@ pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> 
             LogTo::Files { dir, keep_days: args.keep.keep_logs }
         }
     };
-    let secrets: Vec<Secret> = env.get(TOKENS_VARIABLE).into_iter().map(Secret::new).collect();
-    let gateway = super::rollout::gateway(&args, &secrets, (&cwd, &env), display)?;
+    let gateway = super::rollout::gateway(&args, (&cwd, &env), display)?;
     // The page or a gateway alone is something to serve as well.
     let work = match &args.skills.library {
         None if gateway.is_some() || args.page.studio => None,
         _ => Some(work(&args, &cwd, &env)?),
     };
     let studio = studio(&args, &env);
+    let trace_files = args.traces.traces_token_file;
+    // A gateway alone needs none but its own.
+    let may_be_none = !trace_files.is_empty() && work.is_none() && studio.is_none();
     let listen = args.listen;
     let options = Options {
         gateway,
@@ -43,9 +45,17 @@ pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> 
             most_connections: listen.max_connections as usize,
         },
         tokens: TokenSource {
+            option: "--auth-token-file",
             files: args.access.auth_token_file,
             variable: env.get(TOKENS_VARIABLE).map(Secret::new),
+            may_be_none,
         },
+        trace_tokens: (!trace_files.is_empty()).then_some(TokenSource {
+            option: "--traces-token-file",
+            files: trace_files,
+            variable: None,
+            may_be_none: false,
+        }),
         allow_from: args.access.allow_from,
         log: LogOptions { to: log.clone(), verbose },
         state: args.keep.state,
@@ -62,6 +72,9 @@ pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> 
 fn greeting(url: &str, app: &serve::App, log: &LogTo) -> String {
     let counted = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     let mut text = format!("listening on {url}\n  access: {}", counted(app.tokens.count(), "token"));
+    if let Some(tokens) = &app.trace_tokens {
+        text = format!("{text}, {} for traces alone", tokens.count());
+    }
     match app.allowed.count() {
         Some(count) => text = format!("{text}, from {}", counted(count, "network")),
         None => text.push_str(", from anywhere"),
@@ -78,7 +91,14 @@ fn greeting(url: &str, app: &serve::App, log: &LogTo) -> String {
 fn studio(args: &ServeArgs, env: &Env) -> Option<StudioOptions> {
     let page = &args.page;
     let of_library = || args.skills.library.as_ref().map(|library| library.join(Leaderboard::PATH));
-    (!page.no_studio).then(|| StudioOptions {
+    // Whoever starts a gateway alone has asked for no page.
+    let is_asked_for = page.studio
+        || args.skills.library.is_some()
+        || page.registry.is_some()
+        || page.leaderboard.is_some()
+        || page.allow_local
+        || !page.runs.is_empty();
+    (is_asked_for && !page.no_studio).then(|| StudioOptions {
         registry: page.registry.clone(),
         allow_local: page.allow_local,
         leaderboard: page.leaderboard.clone().or_else(of_library),

@@ -95,6 +95,39 @@ impl Policy {
         }
     }
 
+    /// Refuses a model of a rollout.
+    pub fn check_rollout_model(&self, model: &str) -> Result<(), Failure> {
+        match &self.allowed_models {
+            Some(allowed) if !matches_any(allowed, model) => {
+                let message = format!("the model `{}` may not be used by rollouts", printable(model));
+                Err(refused(message, "allowed_models", allowed))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses rollouts of more calls than are allowed, and all where there is a budget: what a call behind a tracing endpoint
+    /// costs is not known here, and a limit that nobody keeps would be none.
+    pub fn check_rollouts(&self, calls: u64) -> Result<(), Failure> {
+        if self.max_budget_usd.is_some() {
+            let message = "`max_budget_usd` of the policy cannot be kept for rollouts: what their calls cost is not known here";
+            let hint = format!(
+                "limit them by `max_requests` and `allowed_models`, and take `max_budget_usd` out of `{}`, or keep rollouts in a repository of their own",
+                Self::PATH
+            );
+            return Err(Failure::config(message).hint(hint));
+        }
+        if let Some(most) = self.max_requests.filter(|most| calls > *most) {
+            let message = format!("the rollouts of this run make {calls} calls, and {most} are allowed");
+            let hint = format!(
+                "send fewer in one run, or raise `max_requests` in `{}` of the runner repository",
+                Self::PATH
+            );
+            return Err(Failure::config(message).hint(hint));
+        }
+        Ok(())
+    }
+
     /// Whether a rollout may call this URL with a key of the repository: `false` where the owner lists no URLs, an error where this
     /// is none of them.
     pub fn check_model_base_url(&self, url: &Url) -> Result<bool, Failure> {

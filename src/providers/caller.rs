@@ -56,6 +56,14 @@ enum Outgoing {
     Mock(Question),
 }
 
+impl Call {
+    /// What is sent, where it is JSON.
+    pub fn json(&self) -> Option<serde_json::Value> {
+        let Outgoing::Http(request) = &self.0 else { return None };
+        serde_json::from_slice(request.body()?.as_bytes()?).ok()
+    }
+}
+
 #[cfg(test)]
 impl Call {
     /// What is sent.

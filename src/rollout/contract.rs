@@ -116,6 +116,13 @@ impl Event {
         Ok(params)
     }
 
+    /// The models that the n-th rollout names, wherever in its parameters.
+    pub fn models(&self, index: usize) -> Result<Vec<String>, Failure> {
+        let mut models = Vec::new();
+        find_models(&Value::Object(self.completion_params(index)?), &mut models);
+        Ok(models)
+    }
+
     fn text(&self, name: &str) -> Result<&str, Failure> {
         match self.inputs.get(name) {
             Some(Value::String(text)) if !text.trim().is_empty() => Ok(text),
@@ -130,6 +137,24 @@ impl Event {
             Ok(Value::Object(map)) => Ok(map),
             Ok(_) => Err(invalid(name, "it is no JSON object")),
             Err(error) => Err(invalid(name, &format!("invalid JSON: {error}"))),
+        }
+    }
+}
+
+/// A command may look for the model in `extra_body`, or for others to fall back to.
+fn find_models(value: &Value, models: &mut Vec<String>) {
+    for (name, value) in value.as_object().into_iter().flatten() {
+        match (name.as_str(), value) {
+            ("model", Value::Null) => {}
+            ("model", Value::String(model)) => models.push(model.clone()),
+            ("model", other) => models.push(other.to_string()),
+            ("models", Value::Array(more)) => {
+                models.extend(
+                    more.iter().map(|model| model.as_str().map_or_else(|| model.to_string(), str::to_owned)),
+                );
+            }
+            ("extra_body", more) => find_models(more, models),
+            _ => {}
         }
     }
 }

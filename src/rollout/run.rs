@@ -31,6 +31,18 @@ pub enum Worker {
     Command(Agent, Option<Dataset>),
 }
 
+impl Worker {
+    /// How many calls of a model these rollouts are, at least: an answer a turn, and one for a command or a row that makes no
+    /// sense.
+    pub fn calls(&self, rollouts: &[Ids]) -> u64 {
+        let turns = |ids: &Ids| match self {
+            Self::Model(set) => set.find(&ids.row_id).and_then(Row::turns).map_or(1, |turns| turns.len()),
+            Self::Command(..) => 1,
+        };
+        rollouts.iter().map(|ids| turns(ids) as u64).sum()
+    }
+}
+
 /// What a run is told beside its dispatch.
 pub struct RunOptions {
     /// Who answers.
@@ -149,8 +161,14 @@ impl Run {
         let endpoint = &self.options.endpoint;
         // An endpoint that cannot say whether this rollout is done could let it be paid for twice.
         match endpoint.status(&ids.rollout_id).await {
-            Ok(Some(status)) if status.is_finished() => return Ok(Worked::Before),
-            Ok(_) | Err(Trouble::NoRoute) => {}
+            // Anybody can say so; what was recorded proves it.
+            Ok(Some(status)) if status.is_finished() => {
+                if self.is_recorded(ids).await? {
+                    return Ok(Worked::Before);
+                }
+            }
+            Ok(_) => {}
+            Err(Trouble::NoRoute) => self.check_traces(ids).await?,
             Err(trouble) => return Err(trouble.status()),
         }
         let given = self.event.completion_params(index).map_err(|failure| refused(&failure))?;
@@ -163,6 +181,18 @@ impl Run {
         match &self.options.worker {
             Worker::Model(_) => self.ask_model(ids, row, &given).await,
             Worker::Command(agent, _) => self.run_command(agent, ids, row, &given).await,
+        }
+    }
+
+    /// An endpoint without a status may do, if it shows what it has recorded.
+    async fn check_traces(&self, ids: &Ids) -> Result<(), Status> {
+        match self.options.endpoint.traces(&ids.rollout_id).await {
+            Ok(_) => Ok(()),
+            Err(Trouble::NoRoute) => {
+                let message = "the endpoint shows neither the status nor the traces of a rollout: it is no tracing endpoint, and nothing was called";
+                Err(Status::new(Code::NotFound, message))
+            }
+            Err(trouble) => Err(trouble.status()),
         }
     }
 
@@ -239,22 +269,25 @@ impl Run {
             variables.push(("EP_ROW_FILE", file.path().display().to_string()));
         }
         agent.run(&variables, &self.redactor, &*self.options.tell).await?;
-        self.check_recorded(ids).await?;
-        Ok(Worked::Now("the command is done".to_owned()))
+        // A command that ends well and called nobody has done nothing that anyone could see.
+        if self.is_recorded(ids).await? {
+            return Ok(Worked::Now("the command is done".to_owned()));
+        }
+        let message = "the command ended well, but the tracing endpoint has recorded no call of it";
+        Err(Status::new(Code::NotFound, message))
     }
 
-    /// A command that ends well and called nobody has done nothing that anyone could see.
-    async fn check_recorded(&self, ids: &Ids) -> Result<(), Status> {
+    /// Whether the endpoint has recorded a call; it may take a while to show one. One that shows none at all is believed.
+    async fn is_recorded(&self, ids: &Ids) -> Result<bool, Status> {
         let until = tokio::time::Instant::now() + TRACES_APPEAR;
         loop {
             match self.options.endpoint.traces(&ids.rollout_id).await {
                 Ok(traces) if traces.is_empty() => {}
-                Ok(_) | Err(Trouble::NoRoute) => return Ok(()),
+                Ok(_) | Err(Trouble::NoRoute) => return Ok(true),
                 Err(trouble) => return Err(trouble.status()),
             }
             if tokio::time::Instant::now() >= until {
-                let message = "the command ended well, but the tracing endpoint has recorded no call of it";
-                return Err(Status::new(Code::NotFound, message));
+                return Ok(false);
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
         }

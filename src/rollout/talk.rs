@@ -11,10 +11,10 @@ use super::endpoint::Trace;
 use super::row::Row;
 use super::status::{Code, Status};
 use crate::model::{
-    Block, Content, Endpoint, ErrorKind, FinishReason, Limits, Message, Metadata, Params, Provider, Request,
+    Content, Endpoint, ErrorKind, FinishReason, Limits, Message, Metadata, Params, Provider, Request,
     RetryPolicy, Role, RunnerTarget, Secret,
 };
-use crate::providers::{CallError, Caller, Retry};
+use crate::providers::{Call, CallError, Caller, Retry};
 
 /// How long the endpoint may refuse a call for its rate.
 const MOST_REFUSED: Duration = Duration::from_mins(10);
@@ -44,18 +44,19 @@ pub(super) async fn talk(
     let mut talked = Talked { turns: 0, called: 0 };
     for turn in turns {
         messages.extend(turn);
-        let text = if let Some(text) = recorded(earlier, &messages) {
+        let request = Request {
+            id: format!("turn-{}", talked.turns + 1),
+            messages: messages.clone(),
+            params: Params::default(),
+            files: row.files.clone(),
+            metadata: Metadata::default(),
+        };
+        let call = caller.encode(&request, files).map_err(|error| Status::of_call(&error))?;
+        let text = if let Some(text) = recorded(earlier, call.json().as_ref()) {
             text
         } else {
             talked.called += 1;
-            let request = Request {
-                id: format!("turn-{}", talked.turns + 1),
-                messages: messages.clone(),
-                params: Params::default(),
-                files: row.files.clone(),
-                metadata: Metadata::default(),
-            };
-            ask(&caller, &request, files).await.map_err(|error| Status::of_call(&error))?
+            ask(&caller, &call).await.map_err(|error| Status::of_call(&error))?
         };
         talked.turns += 1;
         messages.push(Message { role: Role::Assistant, content: Content::Text(text) });
@@ -64,13 +65,12 @@ pub(super) async fn talk(
 }
 
 /// The answer, after as many attempts as it takes.
-async fn ask(caller: &Caller, request: &Request, files: &Path) -> Result<String, CallError> {
-    let call = caller.encode(request, files)?;
+async fn ask(caller: &Caller, call: &Call) -> Result<String, CallError> {
     let policy = RetryPolicy::default();
     let (mut attempt, mut failures, began) = (0, 0, Instant::now());
     loop {
         attempt += 1;
-        let error = match caller.send(&call, attempt).await {
+        let error = match caller.send(call, attempt).await {
             Ok(reply) if reply.text.is_empty() && reply.finish_reason == FinishReason::ToolCalls => {
                 return Err(CallError { retry: Retry::No, ..tool_call() });
             }
@@ -98,8 +98,9 @@ fn tool_call() -> CallError {
     }
 }
 
-/// The answer that was recorded to these very messages.
-fn recorded(earlier: &[Trace], messages: &[Message]) -> Option<String> {
+/// The answer that was recorded to the very messages of this body, files and images included.
+fn recorded(earlier: &[Trace], sent: Option<&Value>) -> Option<String> {
+    let messages = sent?["messages"].as_array()?;
     let same = |trace: &&Trace| {
         trace.messages.len() == messages.len()
             && trace.messages.iter().zip(messages).all(|(theirs, ours)| is_same(theirs, ours))
@@ -108,24 +109,9 @@ fn recorded(earlier: &[Trace], messages: &[Message]) -> Option<String> {
     trace.answer["content"].as_str().map(str::to_owned)
 }
 
-fn is_same(theirs: &Value, ours: &Message) -> bool {
-    let role = match ours.role {
-        Role::System => "system",
-        Role::User => "user",
-        Role::Assistant => "assistant",
-    };
-    let text = |content: &Content| match content {
-        Content::Text(text) => Some(text.clone()),
-        Content::Blocks(blocks) => blocks
-            .iter()
-            .map(|block| match block {
-                Block::Text { text } => Some(text.as_str()),
-                Block::File { .. } | Block::Image { .. } => None,
-            })
-            .collect::<Option<Vec<_>>>()
-            .map(|parts| parts.concat()),
-    };
-    let said = match &theirs["content"] {
+fn is_same(theirs: &Value, ours: &Value) -> bool {
+    // An endpoint may write the same text in one piece or in several.
+    let text = |message: &Value| match &message["content"] {
         Value::String(text) => Some(text.clone()),
         Value::Array(parts) => parts
             .iter()
@@ -134,7 +120,9 @@ fn is_same(theirs: &Value, ours: &Message) -> bool {
             .map(|parts| parts.concat()),
         _ => None,
     };
-    theirs["role"] == role && said.is_some() && said == text(&ours.content)
+    let (said, asked) = (text(theirs), text(ours));
+    let is_same = if asked.is_some() { said == asked } else { theirs["content"] == ours["content"] };
+    theirs["role"] == ours["role"] && is_same
 }
 
 fn target(base_url: String, api_key: Option<Secret>, params: &Params, timeout: Duration) -> RunnerTarget {
@@ -165,8 +153,9 @@ mod tests {
 
     #[test]
     fn only_the_very_same_conversation_counts_as_asked() {
-        let message = |role, text: &str| Message { role, content: Content::Text(text.into()) };
-        let asked = [message(Role::System, "s"), message(Role::User, "u")];
+        let message = |role: &str, content: Value| json!({"role": role, "content": content});
+        let body = |messages: &[Value]| Some(json!({"model": "m", "messages": messages}));
+        let asked = [message("system", json!("s")), message("user", json!("u"))];
         let trace = |messages: Value, answer: Value| Trace {
             messages: messages.as_array().unwrap().clone(),
             answer,
@@ -174,11 +163,25 @@ mod tests {
         };
         let same = json!([{"role": "system", "content": "s"}, {"role": "user", "content": [{"type": "text", "text": "u"}]}]);
         let answer = json!({"role": "assistant", "content": "a"});
-        assert_eq!(recorded(&[trace(same.clone(), answer.clone())], &asked).as_deref(), Some("a"));
-        assert_eq!(recorded(&[trace(same.clone(), json!({"content": null}))], &asked), None);
-        let longer = [&asked[..], &[message(Role::Assistant, "a"), message(Role::User, "v")]].concat();
-        assert_eq!(recorded(&[trace(same, answer.clone())], &longer), None);
+        assert_eq!(
+            recorded(&[trace(same.clone(), answer.clone())], body(&asked).as_ref()).as_deref(),
+            Some("a")
+        );
+        assert_eq!(recorded(&[trace(same.clone(), json!({"content": null}))], body(&asked).as_ref()), None);
+        let longer = [&asked[..], &[message("assistant", json!("a")), message("user", json!("v"))]].concat();
+        assert_eq!(recorded(&[trace(same, answer.clone())], body(&longer).as_ref()), None);
         let other = json!([{"role": "system", "content": "s"}, {"role": "user", "content": "U"}]);
-        assert_eq!(recorded(&[trace(other, answer)], &asked), None);
+        assert_eq!(recorded(&[trace(other, answer.clone())], body(&asked).as_ref()), None);
+        let image = |data: &str| {
+            let parts =
+                json!([{"type": "image_url", "image_url": {"url": data}}, {"type": "text", "text": "u"}]);
+            [message("user", parts)]
+        };
+        let seen = trace(json!(image("data:one")), answer);
+        assert_eq!(
+            recorded(std::slice::from_ref(&seen), body(&image("data:one")).as_ref()).as_deref(),
+            Some("a")
+        );
+        assert_eq!(recorded(&[seen], body(&image("data:two")).as_ref()), None);
     }
 }

@@ -15,6 +15,8 @@ use crate::rollout::gateway::Gateway;
 pub struct App {
     /// The tokens that are valid now.
     pub tokens: Tokens,
+    /// Further ones, which open the trace gateway and nothing else.
+    pub trace_tokens: Option<Tokens>,
     /// What failed attempts cost.
     pub slow_down: SlowDown,
     /// Who may connect at all.

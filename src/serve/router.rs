@@ -41,10 +41,10 @@ fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         .layer(from_fn(headers))
 }
 
-/// The trace gateway: everything of it needs a token.
+/// The trace gateway: everything of it needs a token, of the service or for traces.
 fn traces(app: &Arc<App>) -> Router<Arc<App>> {
     let Some(gateway) = &app.gateway else { return Router::new() };
-    Arc::clone(gateway).router().layer(from_fn_with_state(Arc::clone(app), auth::require))
+    Arc::clone(gateway).router().layer(from_fn_with_state(Arc::clone(app), auth::require_for_traces))
 }
 
 async fn nothing_here(uri: Uri) -> Refusal {

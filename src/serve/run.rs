@@ -30,6 +30,8 @@ pub struct Options {
     pub listen: ListenOptions,
     /// The tokens.
     pub tokens: TokenSource,
+    /// Tokens for the trace gateway alone.
+    pub trace_tokens: Option<TokenSource>,
     /// The file with the networks that may connect.
     pub allow_from: Option<PathBuf>,
     /// The log.
@@ -52,16 +54,25 @@ pub struct Options {
 
 /// Serves until SIGTERM or SIGINT; `started` is told the address once the port is open.
 pub async fn serve(options: Options, started: impl FnOnce(&str, &App)) -> anyhow::Result<()> {
-    let tokens = Tokens::load(options.tokens)?;
+    let (tokens, mut shown) = Tokens::load(options.tokens)?;
+    let trace_tokens = match options.trace_tokens.map(Tokens::load).transpose()? {
+        Some((tokens, more)) => {
+            shown.extend(more);
+            Some(tokens)
+        }
+        None => None,
+    };
     let allowed = AllowList::load(options.allow_from)?;
     let listener = Listener::bind(&options.listen)?;
     log::start(&options.log)?;
     if let Some(gateway) = options.gateway.clone() {
+        gateway.hide(shown);
         tokio::spawn(gateway.keep_tidy());
     }
     let app = Arc::new(App {
         gateway: options.gateway,
         tokens,
+        trace_tokens,
         slow_down: SlowDown::default(),
         allowed,
         behind_proxy: options.listen.behind_proxy,

@@ -11,9 +11,16 @@ use super::listen::Tls;
 pub(super) async fn reload_on_hangup(app: Arc<App>, tls: Option<Arc<Tls>>) -> anyhow::Result<()> {
     let mut hangups = signal(SignalKind::hangup())?;
     while hangups.recv().await.is_some() {
-        match app.tokens.reload() {
-            Ok(tokens) => tracing::info!(tokens, "tokens read"),
-            Err(failure) => tracing::error!("the old tokens stay valid: {failure}"),
+        for tokens in [Some(&app.tokens), app.trace_tokens.as_ref()].into_iter().flatten() {
+            match tokens.reload() {
+                Ok(read) => {
+                    tracing::info!(tokens = read.len(), "tokens read");
+                    if let Some(gateway) = &app.gateway {
+                        gateway.hide(read);
+                    }
+                }
+                Err(failure) => tracing::error!("the old tokens stay valid: {failure}"),
+            }
         }
         match app.allowed.reload() {
             Ok(()) => {}

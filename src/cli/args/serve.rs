@@ -154,6 +154,9 @@ pub struct TraceArgs {
     /// A target that calls are passed on to, with its own key; the first one where a call names none
     #[arg(long, value_name = "NAME", requires = "traces")]
     pub trace_upstream: Vec<String>,
+    /// A file with tokens that open the trace gateway and nothing else, one a line; read again at SIGHUP
+    #[arg(long, value_name = "FILE", requires = "traces")]
+    pub traces_token_file: Vec<PathBuf>,
     /// Delete traces after so many days
     #[arg(long, value_name = "DAYS", default_value = "30", value_parser = clap::value_parser!(u32).range(1..=3650), requires = "traces")]
     pub keep_traces: u32,

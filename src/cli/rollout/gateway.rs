@@ -8,7 +8,6 @@ use crate::cli::args::ServeArgs;
 use crate::cli::display::Display;
 use crate::cli::inputs;
 use crate::config::Env;
-use crate::model::Secret;
 use crate::rollout::gateway::Gateway;
 
 const DAY: Duration = Duration::from_hours(24);
@@ -16,7 +15,6 @@ const DAY: Duration = Duration::from_hours(24);
 /// The gateway that the command line asks for, if it does.
 pub(in crate::cli) fn gateway(
     args: &ServeArgs,
-    secrets: &[Secret],
     (cwd, env): (&Path, &Env),
     display: &Display,
 ) -> anyhow::Result<Option<Arc<Gateway>>> {
@@ -26,7 +24,7 @@ pub(in crate::cli) fn gateway(
     let upstreams = args.trace_upstream.iter().map(|name| inputs::runner_target(&targets, name, env));
     let upstreams = upstreams.collect::<anyhow::Result<Vec<_>>>()?;
     let names: Vec<String> = upstreams.iter().map(|target| format!("`{}`", target.name)).collect();
-    let gateway = Gateway::open(dir, DAY * args.keep_traces, upstreams, secrets)?;
+    let gateway = Gateway::open(dir, DAY * args.keep_traces, upstreams)?;
     display.note(&format!(
         "traces: {} (kept {} days), upstream {}",
         dir.display(),

@@ -22,6 +22,10 @@ pub(super) const KEY: &str = "ROLLOUT_API_KEY";
 const USUAL_CONCURRENCY: usize = 16;
 /// What a command does not get to see.
 const HIDDEN: [&str; 4] = [KEY, "GITHUB_TOKEN", "GH_TOKEN", "ACTIONS_RUNTIME_TOKEN"];
+/// What a command gets from this program alone, as far as there is any: a key of the step's own under such a name would go to
+/// whatever host the dispatch names.
+const OURS: [&str; 4] =
+    ["OPENAI_API_KEY", "OPENAI_BASE_URL", "FIREWORKS_API_KEY", "FW_TRACING_GATEWAY_BASE_URL"];
 
 pub(super) async fn run(args: RolloutRunArgs, display: &Display) -> anyhow::Result<Exit> {
     let env = inputs::process_environment();
@@ -42,6 +46,9 @@ pub(super) async fn run(args: RolloutRunArgs, display: &Display) -> anyhow::Resu
     let address = event.address()?;
     check_path(&address, &rollouts)?;
     let is_listed = policy.check_model_base_url(&address.base)?;
+    if args.command.is_some() && given.is_none() {
+        check_listed(is_listed, &address, "a command does not call")?;
+    }
     let key = choose_key(given, env.get(KEY).map(Secret::new), is_listed, &address, display)?;
     let endpoint = Endpoint::new(address.base, key)?;
 
@@ -57,6 +64,13 @@ pub(super) async fn run(args: RolloutRunArgs, display: &Display) -> anyhow::Resu
             return Err(error);
         }
     };
+    if let Err(failure) = check_limits(&policy, &event, &rollouts, &worker) {
+        let status = Status::new(Code::PermissionDenied, failure.to_string());
+        for ids in &rollouts {
+            let _ = endpoint.report(ids, &status, json!({})).await;
+        }
+        return Err(failure.into());
+    }
     let options = RunOptions {
         worker,
         endpoint,
@@ -138,6 +152,31 @@ fn check_command(args: &RolloutRunArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The owner's limits hold for rollouts as they do for batches, before anything is called.
+fn check_limits(policy: &Policy, event: &Event, rollouts: &[Ids], worker: &Worker) -> Result<(), Failure> {
+    policy.check_rollouts(worker.calls(rollouts))?;
+    for index in 0..rollouts.len() {
+        // What makes no sense is told for its row alone, and calls nothing.
+        let models = event.models(index).unwrap_or_default();
+        models.iter().try_for_each(|model| policy.check_rollout_model(model))?;
+    }
+    Ok(())
+}
+
+/// Refuses a host that the owner does not list.
+fn check_listed(is_listed: bool, address: &Address, what: &str) -> Result<(), Failure> {
+    if is_listed {
+        return Ok(());
+    }
+    let host = printable(address.base.host_str().unwrap_or_default());
+    let message = format!("{what} `{host}`: no `model_base_url` is allowed for rollouts");
+    let hint = format!(
+        "add `rollout: {{ model_base_urls: [https://…] }}` to `{}` on the default branch of this repository",
+        Policy::PATH
+    );
+    Err(Failure::config(message).hint(hint))
+}
+
 /// A client that has put the ids into the URL means the same rollout there.
 fn check_path(address: &Address, rollouts: &[Ids]) -> Result<(), Failure> {
     let Some(path) = &address.path else { return Ok(()) };
@@ -168,15 +207,9 @@ fn choose_key(
             ));
             Ok(Some(key))
         }
-        (None, Some(key)) if is_listed => Ok(Some(key)),
-        (None, Some(_)) => {
-            let message =
-                format!("`{KEY}` is not sent to `{host}`: no `model_base_url` is allowed for rollouts");
-            let hint = format!(
-                "add `rollout: {{ model_base_urls: [https://…] }}` to `{}` on the default branch of this repository",
-                Policy::PATH
-            );
-            Err(Failure::config(message).hint(hint))
+        (None, Some(key)) => {
+            check_listed(is_listed, address, &format!("`{KEY}` is not sent to"))?;
+            Ok(Some(key))
         }
         (None, None) => {
             display
@@ -203,7 +236,10 @@ fn worker(args: &RolloutRunArgs, env: &Env, files: &Path, display: &Display) -> 
     match (&args.command, dataset) {
         (Some(command), dataset) => {
             // What was given to this program, and not to the agent.
-            let is_own = |name: &&str| name.starts_with("INPUT_") || HIDDEN.contains(name);
+            let is_own = |name: &&str| {
+                let is_ours = name.starts_with("EP_") || OURS.contains(name);
+                name.starts_with("INPUT_") || HIDDEN.contains(name) || is_ours
+            };
             let agent = Agent {
                 command: command.clone(),
                 cwd,

@@ -32,6 +32,8 @@ pub(super) struct Group {
     pub(super) page: Option<String>,
     /// What was last seen of it.
     pub(super) run: Option<Run>,
+    /// Whether GitHub has listed its runs after the grace was over, and this one was not there.
+    pub(super) is_missing: bool,
     /// How often these rows were dispatched.
     pub(super) attempt: u32,
     /// Whether the rows have been tried before, so that an old status means nothing.
@@ -56,6 +58,7 @@ impl Group {
             run_id: None,
             page: None,
             run: None,
+            is_missing: false,
             attempt,
             is_repeated,
         }

@@ -23,7 +23,8 @@ pub(super) enum Patience {
 impl Watch<'_> {
     /// Ends the rows whose runs are over, or never appeared.
     pub(super) async fn settle(&mut self) -> anyhow::Result<()> {
-        let is_lost = |group: &Group| group.run_id.is_none() && group.since.elapsed() > self.options.grace;
+        // Time alone proves nothing: a run may be there that nobody has looked for.
+        let is_lost = |group: &Group| group.run_id.is_none() && group.is_missing;
         let over = |group: &&Group| group.run.as_ref().is_some_and(Run::is_over) || is_lost(group);
         let over: Vec<Group> = self.open.iter().filter(over).cloned().collect();
         for group in over {
@@ -120,17 +121,18 @@ impl Watch<'_> {
         let late: Vec<Group> =
             self.open.iter().filter(|group| group.since.elapsed() > timeout).cloned().collect();
         for group in late {
-            if let Some(id) = group.run_id
-                && let Err(error) = self.client.cancel_run(&self.options.target.repo, id).await
-            {
-                (self.options.tell)(&format!(
-                    "{} could not be cancelled: {}",
-                    group.title(),
-                    error.into_failure()
-                ));
-            }
-            let message =
-                format!("it was not finished within {} s, and its run was cancelled", timeout.as_secs());
+            let what = match group.run_id {
+                None => "no run of it was found",
+                Some(id) => match self.client.cancel_run(&self.options.target.repo, id).await {
+                    Ok(()) => "its run was cancelled",
+                    Err(error) => {
+                        let why = error.into_failure();
+                        (self.options.tell)(&format!("{} could not be cancelled: {why}", group.title()));
+                        "its run could not be cancelled"
+                    }
+                },
+            };
+            let message = format!("it was not finished within {} s, and {what}", timeout.as_secs());
             self.fail(&group, &Status::new(Code::DeadlineExceeded, message))?;
         }
         Ok(())

@@ -308,12 +308,15 @@ impl<'a> Watch<'a> {
             return Ok(());
         }
         let target = &self.options.target;
+        let (asked, again) = (Instant::now(), target.poll_interval.unwrap_or(LIST_EVERY));
         let runs = self.client.find_runs(&target.repo, &target.workflow, "rollout:", oldest).await;
         let runs = match runs {
             Ok(runs) => runs,
             Err(error) if error.is_passing() => {
+                // No answer says nothing about any run.
                 tracing::debug!("{error}");
-                Vec::new()
+                self.next_list = Instant::now() + again;
+                return Ok(());
             }
             Err(error) => return Err(error.into_failure().into()),
         };
@@ -331,10 +334,12 @@ impl<'a> Watch<'a> {
                 if let Ok(Polled::Changed(run, _)) = self.client.run(&target.repo, id, None).await {
                     group.run = Some(run);
                 }
+            } else if group.run_id.is_none() && asked > group.since + self.options.grace {
+                group.is_missing = true;
             }
         }
         found.iter().try_for_each(|group| self.note(group))?;
-        self.next_list = Instant::now() + target.poll_interval.unwrap_or(LIST_EVERY);
+        self.next_list = Instant::now() + again;
         Ok(())
     }
 }

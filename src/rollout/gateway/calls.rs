@@ -16,15 +16,15 @@ use tokio::sync::watch;
 
 use super::upstream::Answer;
 use super::{Gateway, Refused, stream};
-use crate::model::{Digest, Redactor, Secret};
+use crate::model::{Digest, Secret};
 use crate::rollout::ids::Ids;
 
 /// How long an answer that reached nobody is kept, and how many of them.
 const KEEP_UNHEARD: Duration = Duration::from_mins(10);
 const MOST_UNHEARD: usize = 64;
 
-/// A question: the rollout, and the digest of what is asked.
-pub(super) type Question = (String, Digest);
+/// A question: the rollout, the upstream, and the digest of what is asked.
+pub(super) type Question = (String, String, Digest);
 
 type Outcome = Result<Answer, Refused>;
 
@@ -53,7 +53,7 @@ pub(super) async fn pass_on(
     let wants = Wants::take_from(&mut asked);
     // What identifies a question is what is sent on.
     let sent = serde_json::to_vec(&asked).map_err(|error| Refused::new(400, error.to_string()))?;
-    let question = (ids.rollout_id.clone(), Digest::of(&sent));
+    let question = (ids.rollout_id.clone(), upstream.name().to_owned(), Digest::of(&sent));
     let mut outcome = match gateway.take_unheard(&question) {
         Some(outcome) => outcome,
         None => start(&gateway, ids, base_url, asked, sent, own_secret(&headers))?,
@@ -84,10 +84,11 @@ fn start(
         let began = Instant::now();
         let outcome = async {
             let upstream = gateway.upstreams.choose(base_url.as_deref())?;
+            let room = gateway.make_room(&ids.rollout_id, sent.len()).await;
+            room.map_err(|error| Refused::of_store(&error))?;
             let answer = gateway.upstreams.call(upstream, sent).await?;
             let trace = trace(&ids, upstream.name(), &asked, &answer, began);
-            let trace = gateway.redactor.redact_value(trace);
-            let trace = Redactor::new(&own_secret).redact_value(trace);
+            let trace = gateway.redact(trace, own_secret.as_ref());
             gateway.append(&ids.rollout_id, trace).await.map_err(|error| Refused::of_store(&error))?;
             Ok(answer)
         };
@@ -131,7 +132,7 @@ fn trace(ids: &Ids, upstream: &str, asked: &Value, answer: &Answer, began: Insta
 }
 
 /// What the client itself showed as its credentials: as secret as any key.
-fn own_secret(headers: &HeaderMap) -> Option<Secret> {
+pub(super) fn own_secret(headers: &HeaderMap) -> Option<Secret> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let value = value.split_once(' ').map_or(value, |(_, credentials)| credentials);
     Some(Secret::new(value))

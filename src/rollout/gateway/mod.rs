@@ -12,7 +12,7 @@ mod upstream;
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -40,7 +40,8 @@ const FORGET_EVERY: Duration = Duration::from_hours(1);
 pub struct Gateway {
     store: Store,
     upstreams: Upstreams,
-    redactor: Redactor,
+    /// What no trace may contain, and how it is taken out.
+    hidden: RwLock<(Vec<Secret>, Redactor)>,
     calls: Arc<Semaphore>,
     /// Answers that were paid for and reached nobody.
     unheard: Mutex<HashMap<calls::Question, Unheard>>,
@@ -48,18 +49,32 @@ pub struct Gateway {
 
 impl Gateway {
     /// A gateway that keeps its traces in a directory for so long, and calls these targets. No trace contains one of their
-    /// keys, nor one of the further secrets.
-    pub fn open(
-        dir: &Path,
-        keep: Duration,
-        upstreams: Vec<RunnerTarget>,
-        secrets: &[Secret],
-    ) -> anyhow::Result<Arc<Self>> {
+    /// keys.
+    pub fn open(dir: &Path, keep: Duration, upstreams: Vec<RunnerTarget>) -> anyhow::Result<Arc<Self>> {
         let upstreams = Upstreams::new(upstreams)?;
-        let redactor = Redactor::new(upstreams.secrets().chain(secrets));
+        let secrets: Vec<Secret> = upstreams.secrets().cloned().collect();
+        let redactor = Redactor::new(&secrets);
         let store = Store::open(dir, keep)?;
         let calls = Arc::new(Semaphore::new(MOST_CALLS));
-        Ok(Arc::new(Self { store, upstreams, redactor, calls, unheard: Mutex::default() }))
+        let hidden = RwLock::new((secrets, redactor));
+        Ok(Arc::new(Self { store, upstreams, hidden, calls, unheard: Mutex::default() }))
+    }
+
+    /// Lets no trace contain these either. What was once a secret stays one.
+    pub fn hide(&self, secrets: Vec<Secret>) {
+        let mut hidden = self.hidden.write().unwrap_or_else(PoisonError::into_inner);
+        for secret in secrets {
+            if !hidden.0.iter().any(|known| known.expose() == secret.expose()) {
+                hidden.0.push(secret);
+            }
+        }
+        hidden.1 = Redactor::new(&hidden.0);
+    }
+
+    /// The value without anything secret, be it known or what the caller itself has shown.
+    fn redact(&self, value: serde_json::Value, own: Option<&Secret>) -> serde_json::Value {
+        let value = self.hidden.read().unwrap_or_else(PoisonError::into_inner).1.redact_value(value);
+        Redactor::new(own).redact_value(value)
     }
 
     /// The routes; those with `/v1` are the same.
@@ -87,6 +102,12 @@ impl Gateway {
                 tracing::warn!("old traces stay: {error:#}");
             }
         }
+    }
+
+    /// Makes sure that a rollout has a file with room for so many bytes: what cannot be recorded is not paid for.
+    async fn make_room(self: &Arc<Self>, rollout_id: &str, bytes: usize) -> anyhow::Result<()> {
+        let (gateway, rollout_id) = (Arc::clone(self), rollout_id.to_owned());
+        tokio::task::spawn_blocking(move || gateway.store.make_room(&rollout_id, bytes as u64)).await?
     }
 
     /// Adds a line to a rollout, without secrets, away from the thread that serves.

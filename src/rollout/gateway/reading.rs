@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
+use axum::http::HeaderMap;
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::calls::own_secret;
 use super::{Gateway, Refused};
 use crate::rollout::ids::check;
 
@@ -60,7 +62,7 @@ pub(super) async fn status(State(gateway): State<Arc<Gateway>>, RawQuery(query):
 }
 
 /// `POST /logs`.
-pub(super) async fn add_log(State(gateway): State<Arc<Gateway>>, body: Bytes) -> Answer {
+pub(super) async fn add_log(State(gateway): State<Arc<Gateway>>, headers: HeaderMap, body: Bytes) -> Answer {
     if body.len() > LARGEST_LOG {
         return Err(Refused::new(413, format!("a log entry has at most {} KiB", LARGEST_LOG >> 10)));
     }
@@ -79,7 +81,7 @@ pub(super) async fn add_log(State(gateway): State<Arc<Gateway>>, body: Bytes) ->
     for rollout_id in &rollouts {
         check("rollout_id", rollout_id).map_err(|problem| Refused::new(400, problem))?;
     }
-    let line = gateway.redactor.redact_value(json!({
+    let line = json!({
         "kind": "log",
         "timestamp": Timestamp::now().to_string(),
         "severity": entry["extras"]["level"].as_str().unwrap_or("INFO"),
@@ -88,7 +90,8 @@ pub(super) async fn add_log(State(gateway): State<Arc<Gateway>>, body: Bytes) ->
         "tags": tags,
         "status": entry["status"],
         "extras": entry["extras"],
-    }));
+    });
+    let line = gateway.redact(line, own_secret(&headers).as_ref());
     for rollout_id in rollouts {
         let mut line = line.clone();
         // After the redaction: it is what the line is found by.

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -15,8 +16,10 @@ use serde_json::Value;
 
 use crate::model::{Digest, Exit, Failure};
 
-/// A rollout that has more than this is no rollout.
-const LARGEST_FILE: u64 = 256 << 20;
+/// A rollout that has more than this is no rollout: nothing more is begun for it.
+const LARGEST_FILE: u64 = 32 << 20;
+/// What was paid for is still recorded beyond that, as far as a client reads it.
+const LARGEST_RECORDED: u64 = 60 << 20;
 const DAY: u64 = 24 * 60 * 60;
 
 /// The store.
@@ -37,7 +40,7 @@ pub(super) struct Full;
 impl Store {
     /// Opens the store, which is made if need be, and forgets what is too old.
     pub(super) fn open(dir: &Path, keep: Duration) -> anyhow::Result<Self> {
-        fs::create_dir_all(dir).map_err(|error| {
+        make_dir(dir).map_err(|error| {
             Failure::new(Exit::Failure, format!("cannot make the directory `{}`: {error}", dir.display()))
                 .hint("name another one with `--traces`")
         })?;
@@ -59,23 +62,39 @@ impl Store {
         Ok(())
     }
 
-    /// Adds a line to a rollout; it is on the disk when this returns.
-    pub(super) fn append(&self, rollout_id: &str, line: &Value) -> anyhow::Result<()> {
-        let mut text = serde_json::to_vec(line)?;
-        text.push(b'\n');
+    /// Refuses a rollout that has no room for so many bytes, or whose file cannot be written.
+    pub(super) fn make_room(&self, rollout_id: &str, bytes: u64) -> anyhow::Result<()> {
         let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (file, path) = self.open_file(rollout_id)?;
+        let length = file.metadata().with_context(|| format!("cannot read `{}`", path.display()))?.len();
+        if length + bytes > LARGEST_FILE { Err(Full.into()) } else { Ok(()) }
+    }
+
+    /// The file of a rollout, which is made if need be.
+    fn open_file(&self, rollout_id: &str) -> anyhow::Result<(File, PathBuf)> {
         let path = if let Some(path) = self.find(rollout_id)? {
             path
         } else {
             let day = self.dir.join(today().to_string());
-            fs::create_dir_all(&day).context("cannot make a directory for traces")?;
+            make_dir(&day).context("cannot make a directory for traces")?;
             day.join(file_name(rollout_id))
         };
+        let file = OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(&path);
+        let file = file.with_context(|| format!("cannot write to `{}`", path.display()))?;
+        Ok((file, path))
+    }
+
+    /// Adds a line to a rollout; it is on the disk when this returns. A trace was paid for, and may need more room than a
+    /// rollout is given otherwise.
+    pub(super) fn append(&self, rollout_id: &str, line: &Value) -> anyhow::Result<()> {
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        let most = if line["kind"] == "trace" { LARGEST_RECORDED } else { LARGEST_FILE };
+        let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut file, path) = self.open_file(rollout_id)?;
         let cannot = || format!("cannot write to `{}`", path.display());
-        let mut file =
-            OpenOptions::new().create(true).append(true).read(true).open(&path).with_context(cannot)?;
         let length = file.metadata().with_context(cannot)?.len();
-        if length + text.len() as u64 > LARGEST_FILE {
+        if length + text.len() as u64 > most {
             return Err(Full.into());
         }
         if length > 0 {
@@ -128,6 +147,11 @@ impl Store {
         };
         Ok(entries.flatten().filter_map(day).collect())
     }
+}
+
+/// A directory that nobody else can look into: traces are what people asked.
+fn make_dir(dir: &Path) -> std::io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
 /// An id is somebody else's text, and no name for a file.

@@ -15,7 +15,7 @@ use super::Refused;
 use crate::model::{Endpoint, Exit, Failure, Provider, RunnerTarget, Secret, printable};
 
 /// The largest answer that is passed on.
-const LARGEST_ANSWER: usize = 32 << 20;
+const LARGEST_ANSWER: usize = 16 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const USER_AGENT: &str = concat!("run-evals/", env!("CARGO_PKG_VERSION"));
 /// What a client may want to know beside the body.

@@ -32,6 +32,27 @@ pub async fn require(
     if let Err(refusal) = admit(&app, peer, token.as_deref()).await {
         return refusal.into_response();
     }
+    answer(peer, request, next).await
+}
+
+/// The layer before the trace gateway: the tokens that are for it alone open it as well.
+pub async fn require_for_traces(
+    State(app): State<Arc<App>>,
+    Peer(peer): Peer,
+    request: Request,
+    next: Next,
+) -> Response {
+    let token = bearer(request.headers()).map(ToOwned::to_owned);
+    let is_for_traces =
+        app.trace_tokens.as_ref().zip(token.as_deref()).is_some_and(|(tokens, token)| tokens.holds(token));
+    if !is_for_traces && let Err(refusal) = admit(&app, peer, token.as_deref()).await {
+        return refusal.into_response();
+    }
+    answer(peer, request, next).await
+}
+
+/// Answers, and writes that down.
+async fn answer(peer: IpAddr, request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), log::short(request.uri().path()));
     let started = std::time::Instant::now();
     let response = next.run(request).await;
@@ -40,10 +61,11 @@ pub async fn require(
     response
 }
 
-/// Lets a holder of a valid token pass at once; anybody else waits for the refusal, longer each time.
-pub async fn admit(app: &App, peer: IpAddr, token: Option<&str>) -> Result<(), Refusal> {
-    if token.is_some_and(|token| app.tokens.holds(token)) {
-        return Ok(());
+/// Lets a holder of a valid token pass at once, with the key that signs their sessions; anybody else waits for the refusal,
+/// longer each time.
+pub async fn admit(app: &App, peer: IpAddr, token: Option<&str>) -> Result<[u8; 32], Refusal> {
+    if let Some(key) = token.and_then(|token| app.tokens.session_key(token)) {
+        return Ok(key);
     }
     Err(app.slow_down.failed(peer, token.is_some()).await)
 }

@@ -18,12 +18,16 @@ const MOST: usize = 8;
 const HOW: &str = "make one with `openssl rand -hex 32`";
 
 /// Where tokens come from.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct TokenSource {
+    /// The option that names the files.
+    pub option: &'static str,
     /// Files with one token a line; lines that start with `#` are comments.
     pub files: Vec<PathBuf>,
     /// The variable's value: tokens with white space between them. Only asked if there is no file.
     pub variable: Option<Secret>,
+    /// Whether there may be none at all, because others open what is served.
+    pub may_be_none: bool,
 }
 
 /// The digests of the tokens that are valid now.
@@ -33,18 +37,18 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Reads the tokens.
-    pub fn load(source: TokenSource) -> Result<Self, Failure> {
-        let digests = RwLock::new(read(&source)?);
-        Ok(Self { source, digests })
+    /// Reads the tokens, and hands them out this once: what is kept of them are digests.
+    pub fn load(source: TokenSource) -> Result<(Self, Vec<Secret>), Failure> {
+        let tokens = read(&source)?;
+        let digests = RwLock::new(tokens.iter().map(digest).collect());
+        Ok((Self { source, digests }, tokens))
     }
 
-    /// Reads them again, and says how many there are; if that fails, those that were valid stay so.
-    pub fn reload(&self) -> Result<usize, Failure> {
+    /// Reads them again, and hands them out; if that fails, those that were valid stay so.
+    pub fn reload(&self) -> Result<Vec<Secret>, Failure> {
         let fresh = read(&self.source)?;
-        let count = fresh.len();
-        *self.digests.write().unwrap_or_else(PoisonError::into_inner) = fresh;
-        Ok(count)
+        *self.digests.write().unwrap_or_else(PoisonError::into_inner) = fresh.iter().map(digest).collect();
+        Ok(fresh)
     }
 
     /// How many are valid.
@@ -54,19 +58,30 @@ impl Tokens {
 
     /// Whether this is one of them. It takes the same time whichever it is, and however much of it is right.
     pub fn holds(&self, token: &str) -> bool {
+        self.session_key(token).is_some()
+    }
+
+    /// The key to sign sessions with that belongs to this token, if it is one of them; in the same time, whichever it is.
+    pub fn session_key(&self, token: &str) -> Option<[u8; 32]> {
         let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let digests = self.digests.read().unwrap_or_else(PoisonError::into_inner);
         let found = digests.iter().fold(Choice::from(0), |found, known| found | known.ct_eq(&digest));
-        found.into()
+        bool::from(found).then(|| key_of(&digest))
     }
 
-    /// A key for each token, to sign sessions with: whoever holds such a session loses it with the token.
+    /// The key of each token that is valid now: whoever holds a session loses it with the token that began it.
     pub fn session_keys(&self) -> Vec<[u8; 32]> {
         let digests = self.digests.read().unwrap_or_else(PoisonError::into_inner);
-        let key =
-            |digest: &[u8; 32]| Sha256::new_with_prefix(b"session\0").chain_update(digest).finalize().into();
-        digests.iter().map(key).collect()
+        digests.iter().map(key_of).collect()
     }
+}
+
+fn digest(token: &Secret) -> [u8; 32] {
+    Sha256::digest(token.expose().as_bytes()).into()
+}
+
+fn key_of(digest: &[u8; 32]) -> [u8; 32] {
+    Sha256::new_with_prefix(b"session\0").chain_update(digest).finalize().into()
 }
 
 impl std::fmt::Debug for Tokens {
@@ -75,41 +90,40 @@ impl std::fmt::Debug for Tokens {
     }
 }
 
-fn read(source: &TokenSource) -> Result<Vec<[u8; 32]>, Failure> {
-    let mut digests = Vec::new();
+fn read(source: &TokenSource) -> Result<Vec<Secret>, Failure> {
+    let mut all = Vec::new();
     for path in &source.files {
         let place = format!("`{}`", path.display());
-        let text = read_file(path, &place)?;
+        let text = read_file(path, &place, source.option)?;
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-        let before = digests.len();
-        add(&mut digests, lines, &place)?;
-        if digests.len() == before {
+        let before = all.len();
+        add(&mut all, lines, &place)?;
+        if all.len() == before {
             return Err(Failure::config(format!("no token in {place}")).hint(HOW));
         }
     }
     if source.files.is_empty() {
         let place = format!("the variable `{TOKENS_VARIABLE}`");
         let Some(value) = &source.variable else {
+            if source.may_be_none {
+                return Ok(all);
+            }
             let how = format!("name a file with `--auth-token-file`, or set `{TOKENS_VARIABLE}`; {HOW}");
             return Err(Failure::config("no token that callers could show").hint(how));
         };
-        add(&mut digests, value.expose().split_ascii_whitespace(), &place)?;
-        if digests.is_empty() {
+        add(&mut all, value.expose().split_ascii_whitespace(), &place)?;
+        if all.is_empty() {
             return Err(Failure::config(format!("no token in {place}")).hint(HOW));
         }
     }
-    if digests.len() > MOST {
+    if all.len() > MOST {
         let hint = "two are enough to replace one by the other";
-        return Err(Failure::config(format!("{} tokens, at most {MOST} are taken", digests.len())).hint(hint));
+        return Err(Failure::config(format!("{} tokens, at most {MOST} are taken", all.len())).hint(hint));
     }
-    Ok(digests)
+    Ok(all)
 }
 
-fn add<'a>(
-    digests: &mut Vec<[u8; 32]>,
-    tokens: impl Iterator<Item = &'a str>,
-    place: &str,
-) -> Result<(), Failure> {
+fn add<'a>(all: &mut Vec<Secret>, tokens: impl Iterator<Item = &'a str>, place: &str) -> Result<(), Failure> {
     for (index, token) in tokens.enumerate() {
         let number = index + 1;
         if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -123,15 +137,15 @@ fn add<'a>(
             );
             return Err(Failure::config(text).hint(HOW));
         }
-        digests.push(Sha256::digest(token.as_bytes()).into());
+        all.push(Secret::new(token));
     }
     Ok(())
 }
 
-fn read_file(path: &Path, place: &str) -> Result<String, Failure> {
+fn read_file(path: &Path, place: &str, option: &str) -> Result<String, Failure> {
     let cannot = |error: std::io::Error| {
         Failure::config(format!("cannot read the tokens in {place}: {error}"))
-            .hint(format!("`--auth-token-file` names a file with one token a line; {HOW}"))
+            .hint(format!("`{option}` names a file with one token a line; {HOW}"))
     };
     let mode = std::fs::metadata(path).map_err(cannot)?.mode();
     // Credentials of systemd are readable for the group; for everybody, nothing secret is.

@@ -1,7 +1,7 @@
 //! The door: a token of the service opens it.
 
 use axum::extract::{Query, Request, State};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use http::header::SET_COOKIE;
 use http::{HeaderValue, StatusCode};
 use jiff::Timestamp;
@@ -42,17 +42,18 @@ pub(super) async fn sign_in(State(desk): State<Desk>, Peer(peer): Peer, request:
         Err(refused) => return refused,
     };
     let token = Secret::new(shown.token.trim());
-    if let Err(refusal) = auth::admit(&desk.app, peer, Some(token.expose())).await {
-        let reason = match &refusal {
-            Refusal::Unauthorized if token.expose().is_empty() => "Type a token.".to_owned(),
-            Refusal::Unauthorized => "This is no valid token.".to_owned(),
-            other => other.reason(),
-        };
-        return show(refusal.status(), &shown.next, Some(&reason));
-    }
-    let Some(cookie) = desk.studio.sessions.begin(&desk.app.tokens.session_keys(), Timestamp::now()) else {
-        return Refusal::Internal.into_response();
+    let key = match auth::admit(&desk.app, peer, Some(token.expose())).await {
+        Ok(key) => key,
+        Err(refusal) => {
+            let reason = match &refusal {
+                Refusal::Unauthorized if token.expose().is_empty() => "Type a token.".to_owned(),
+                Refusal::Unauthorized => "This is no valid token.".to_owned(),
+                other => other.reason(),
+            };
+            return show(refusal.status(), &shown.next, Some(&reason));
+        }
     };
+    let cookie = desk.studio.sessions.begin(&key, Timestamp::now());
     tracing::info!(%peer, "signed in");
     let to = if is_own_path(&shown.next) { shown.next.as_str() } else { HOME };
     with_cookie(&desk.app, Some(&cookie), redirect(to))

@@ -45,13 +45,12 @@ impl Sessions {
         Self { process: random(), ended: Mutex::default() }
     }
 
-    /// A new session, as the value of a cookie; nothing if there is no token at all.
-    pub(super) fn begin(&self, keys: &[[u8; 32]], now: Timestamp) -> Option<String> {
-        let key = keys.first()?;
+    /// A new session, as the value of a cookie, signed with the key of the token that was shown: it ends with that token.
+    pub(super) fn begin(&self, key: &[u8; 32], now: Timestamp) -> String {
         let expires = now.as_second() + LASTS.as_secs().cast_signed();
         let id = hex::encode(random::<16>());
         let mac = hex::encode(sign(&Key::new(HMAC_SHA256, key), &self.signed("session", &id, expires)));
-        Some(format!("{expires}.{id}.{mac}"))
+        format!("{expires}.{id}.{mac}")
     }
 
     /// The session of a cookie, if one of the keys has signed it, its time is not over, and nobody has signed out of it.
@@ -151,19 +150,24 @@ mod tests {
     #[test]
     fn a_session_lives_as_long_as_its_time_and_its_key() {
         let sessions = Sessions::new();
-        let cookie = sessions.begin(&KEYS, at(0)).unwrap();
+        let cookie = sessions.begin(&KEYS[0], at(0));
         assert!(sessions.of(&cookie, &KEYS, at(0)).is_some());
         assert!(sessions.of(&cookie, &[KEYS[1], KEYS[0]], at(43_199)).is_some(), "another token was added");
         assert_eq!(sessions.of(&cookie, &KEYS, at(43_200)), None, "its time is over");
         assert_eq!(sessions.of(&cookie, &KEYS[1..], at(0)), None, "its token is gone");
         assert_eq!(Sessions::new().of(&cookie, &KEYS, at(0)), None, "it is of another process");
-        assert_eq!(sessions.begin(&[], at(0)), None);
+        let second = sessions.begin(&KEYS[1], at(0));
+        assert!(
+            sessions.of(&second, &KEYS[1..], at(0)).is_some(),
+            "the first token has nothing to do with it"
+        );
+        assert_eq!(sessions.of(&second, &KEYS[..1], at(0)), None, "its token is gone");
     }
 
     #[test]
     fn nothing_of_a_cookie_can_be_changed() {
         let sessions = Sessions::new();
-        let cookie = sessions.begin(&KEYS, at(0)).unwrap();
+        let cookie = sessions.begin(&KEYS[0], at(0));
         for place in 0..cookie.len() {
             let mut forged = cookie.clone().into_bytes();
             forged[place] = if forged[place] == b'1' { b'2' } else { b'1' };
@@ -186,7 +190,7 @@ mod tests {
     #[test]
     fn who_has_signed_out_stays_so_and_is_forgotten_in_time() {
         let sessions = Sessions::new();
-        let [one, two] = [0, 1].map(|second| sessions.begin(&KEYS, at(second)).unwrap());
+        let [one, two] = [0, 1].map(|second| sessions.begin(&KEYS[0], at(second)));
         let [first, second] = [&one, &two].map(|cookie| sessions.of(cookie, &KEYS, at(1)).unwrap());
         assert_ne!(first.csrf, second.csrf);
         sessions.end(&first, at(1));

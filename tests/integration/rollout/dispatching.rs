@@ -99,6 +99,17 @@ fn a_server_that_does_not_name_the_run_is_asked_for_it() {
 }
 
 #[test]
+fn a_run_that_nobody_has_looked_for_is_not_lost() {
+    let stage = Stage::with_llm(&["--latency-ms", "3000"]);
+    stage.rows(1);
+    let targets = stage.client.read("targets.yaml").replace("poll_interval: 1s", "poll_interval: 5s");
+    stage.client.write("targets.yaml", targets);
+    stage.github.add_fault(&Fault { what: What::NoRunDetails, times: None, skip: 0 });
+    stage.dispatch(&["--grace", "0s"]).expect(0);
+    assert_eq!((stage.github.calls_of(DISPATCHES), stage.calls()), (1, 1));
+}
+
+#[test]
 fn a_429_while_listing_starts_nothing_twice() {
     let stage = Stage::with_llm(&["--latency-ms", "1500"]);
     let answer = Wrong::Status {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::stage::{GATEWAY_TOKEN, Gateway, MODEL_KEY, Stage};
+use super::stage::{GATEWAY_TOKEN, Gateway, MODEL_KEY, Stage, write_private};
 use crate::support::MockLlm;
 
 const PATH: &str = "/rollout_id/late-life-832674/invocation_id/i/experiment_id/e/run_id/r/row_id/7";
@@ -255,4 +255,93 @@ fn an_answer_that_reached_nobody_is_not_paid_for_twice() {
     assert_eq!(gateway.ask("POST", &format!("{PATH}/chat/completions"), Some(&question("slow"))).0, 200);
     assert_eq!(llm.counter("requests"), 2, "a sample that was delivered is not delivered again");
     assert_eq!(gateway.traces("late-life-832674").len(), 2);
+}
+
+/// The one file that a gateway has written.
+fn trace_file(gateway: &Gateway) -> std::path::PathBuf {
+    let files = walkdir::WalkDir::new(gateway.workspace.path("traces")).into_iter().map(Result::unwrap);
+    files.filter(|entry| entry.file_type().is_file()).map(walkdir::DirEntry::into_path).next().unwrap()
+}
+
+#[test]
+fn what_cannot_be_recorded_is_not_paid_for() {
+    let (llm, gateway) = start();
+    let call = |id: &str| {
+        let path = PATH.replace("late-life-832674", id);
+        gateway.ask("POST", &format!("{path}/chat/completions"), Some(&question("x")))
+    };
+    assert_eq!((call("full").0, llm.counter("requests")), (200, 1));
+    let file = std::fs::OpenOptions::new().write(true).open(trace_file(&gateway)).unwrap();
+    file.set_len(32 << 20).unwrap();
+    let (status, body) = call("full");
+    assert_eq!((status, llm.counter("requests")), (413, 1), "{body}");
+    assert!(body.contains("the rollout has more than 32 MiB of traces"), "{body}");
+
+    // No folder can be made where a file is; the day may change meanwhile.
+    std::fs::remove_dir_all(gateway.workspace.path("traces")).unwrap();
+    let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
+    for day in [today, today.tomorrow().unwrap()] {
+        gateway.workspace.write(&format!("traces/{day}"), "in the way");
+    }
+    let (status, body) = call("new");
+    assert_eq!((status, llm.counter("requests")), (500, 1), "{body}");
+}
+
+#[test]
+fn no_token_is_recorded_and_nobody_else_reads_the_traces() {
+    use std::os::unix::fs::PermissionsExt as _;
+    const TOKENS: [&str; 4] = [
+        "first-token-first-token-first-token",
+        "second-token-second-token-second-token",
+        "third-token-third-token-third-token",
+        "later-token-later-token-later-token",
+    ];
+    let [first, second, third, later] = TOKENS;
+    let llm = MockLlm::start(&["--require-key", MODEL_KEY]);
+    let files = [("tokens", &*format!("{first}\n{second}\n")), ("more", third)];
+    let options = ["--auth-token-file", "tokens", "--traces-token-file", "more"];
+    let gateway = Gateway::start_with_files(&llm, &files, &options);
+    let text = TOKENS.join(" and ");
+    let say = |text: &str| {
+        let body = question(text).to_string();
+        let path = format!("{PATH}/chat/completions");
+        assert_eq!(gateway.ask_as(Some(first), "POST", &path, Some(&body)).0, 200);
+        let entry = json!({"message": text, "tags": ["rollout_id:late-life-832674"]}).to_string();
+        assert_eq!(gateway.ask_as(Some(third), "POST", "/logs", Some(&entry)).0, 200);
+    };
+    say(&text.replace(later, "-"));
+    write_private(&gateway.workspace, "tokens", &format!("{first}\n{later}\n"));
+    gateway.hang_up();
+    let path = "/status?rollout_id=a";
+    Stage::until("the new token", || gateway.ask_as(Some(later), "GET", path, None).0 == 200);
+    say(&text);
+    let written = gateway.files();
+    assert!(written.contains("*** and *** and *** and ***"), "{written}");
+    for token in TOKENS {
+        assert!(!written.contains(token), "{token}: {written}");
+    }
+    let file = trace_file(&gateway);
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let day = file.parent().unwrap();
+    assert_eq!([mode(&file), mode(day), mode(day.parent().unwrap())], [0o600, 0o700, 0o700]);
+}
+
+#[test]
+fn a_token_for_traces_opens_the_gateway_alone() {
+    let (ours, theirs) = ("service-token-service-token-service", "traces-token-traces-token-traces-token");
+    let llm = MockLlm::start(&["--require-key", MODEL_KEY]);
+    let files = [("tokens", ours), ("more", theirs)];
+    let options = ["--auth-token-file", "tokens", "--traces-token-file", "more"];
+    let gateway = Gateway::start_with_files(&llm, &files, &options);
+    let status = |token: &str, path: &str| gateway.ask_as(Some(token), "GET", path, None).0;
+    assert_eq!((status(theirs, "/status?rollout_id=a"), status(ours, "/status?rollout_id=a")), (200, 200));
+    assert_eq!((status(theirs, "/jobs"), status(ours, "/jobs")), (401, 200));
+    // A gateway alone has no page, whoever asks.
+    for path in ["/studio", "/studio/login", "/"] {
+        assert_eq!(status(ours, path), 404, "{path}");
+    }
+    // It needs no other token either.
+    let gateway = Gateway::start_with_files(&llm, &files[1..], &options[2..]);
+    let status = |path: &str| gateway.ask_as(Some(theirs), "GET", path, None).0;
+    assert_eq!((status("/status?rollout_id=a"), status("/jobs")), (200, 401));
 }

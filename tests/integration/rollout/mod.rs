@@ -3,4 +3,5 @@
 mod contract;
 mod dispatching;
 mod gateway;
+mod limits;
 mod stage;

@@ -36,11 +36,28 @@ impl Gateway {
         let workspace =
             Workspace::new().env("RUN_EVALS_SERVE_TOKEN", GATEWAY_TOKEN).env("MODEL_KEY", MODEL_KEY);
         workspace.write_target(base_url, &format!("api_key: ${{{{ MODEL_KEY }}}}\n{more}"));
-        let (child, address) = Self::spawn(&workspace);
+        let (child, address) = Self::spawn(&workspace, &[]);
         Self { child, workspace, address }
     }
 
-    fn spawn(workspace: &Workspace) -> (Child, String) {
+    /// One whose tokens stand in files, with these further options.
+    pub(crate) fn start_with_files(llm: &MockLlm, files: &[(&str, &str)], more: &[&str]) -> Self {
+        let workspace = Workspace::new().env("MODEL_KEY", MODEL_KEY);
+        workspace.write_target(&llm.base_url(), "api_key: ${{ MODEL_KEY }}\n");
+        for (name, text) in files {
+            write_private(&workspace, name, text);
+        }
+        let (child, address) = Self::spawn(&workspace, more);
+        Self { child, workspace, address }
+    }
+
+    /// Lets it read its files again.
+    pub(crate) fn hang_up(&self) {
+        let id = nix::unistd::Pid::from_raw(self.child.id().cast_signed());
+        nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGHUP).unwrap();
+    }
+
+    fn spawn(workspace: &Workspace, more: &[&str]) -> (Child, String) {
         let args = [
             "serve",
             "--listen",
@@ -51,8 +68,12 @@ impl Gateway {
             "llm",
             "--log-stderr",
         ];
-        let mut child =
-            workspace.command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = workspace
+            .command(&[&args[..], more].concat())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut reader = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         let address = loop {
@@ -70,7 +91,7 @@ impl Gateway {
     pub(crate) fn crash_and_restart(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        (self.child, self.address) = Self::spawn(&self.workspace);
+        (self.child, self.address) = Self::spawn(&self.workspace, &[]);
     }
 
     /// By name, as the client of Eval Protocol wants it.
@@ -147,6 +168,13 @@ impl Drop for Gateway {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A file for its owner alone.
+pub(crate) fn write_private(workspace: &Workspace, name: &str, text: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    workspace.write(name, text);
+    std::fs::set_permissions(workspace.path(name), std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 fn dechunked(body: &str) -> String {

@@ -124,6 +124,45 @@ fn a_session_dies_with_its_token() {
     wait_for("the session is over", || visitor.get("/studio/jobs").status == 303);
 }
 
+/// Whichever token is taken away, its sessions go, and no others.
+#[test]
+fn a_session_has_nothing_to_do_with_other_tokens() {
+    let other = "0123456789abcdef0123456789abcdef";
+    for (gone, left) in [(TOKEN, other), (other, TOKEN)] {
+        let scene = Scene::new();
+        scene.write_tokens(&format!("{TOKEN}\n{other}\n"));
+        let studio = scene.start(&[]);
+        let visitors = [gone, left].map(|token| {
+            let mut visitor = studio.stranger();
+            visitor.sign_in(token).expect(303);
+            visitor.get("/studio/jobs").expect(200);
+            visitor
+        });
+        scene.write_tokens(left);
+        kill(Pid::from_raw(studio.id().cast_signed()), Signal::SIGHUP).unwrap();
+        let [out, still_in] = visitors;
+        wait_for("the token is gone", || studio.stranger().sign_in(gone).status == 401);
+        out.get("/studio/jobs").expect(303);
+        still_in.get("/studio/jobs").expect(200);
+    }
+}
+
+#[test]
+fn a_token_for_traces_opens_no_page() {
+    let scene = Scene::new();
+    let theirs = "0123456789abcdef0123456789abcdef";
+    scene.write_tokens(theirs);
+    std::fs::rename(scene.workspace.path("tokens"), scene.workspace.path("more")).unwrap();
+    scene.write_tokens(TOKEN);
+    scene.workspace.write_target("http://127.0.0.1:9/v1", "");
+    let more = ["--traces", "traces", "--trace-upstream", "llm", "--traces-token-file", "more"];
+    let studio = scene.start(&more);
+    studio.stranger().sign_in(theirs).expect(401);
+    let mut visitor = studio.stranger();
+    visitor.sign_in(TOKEN).expect(303);
+    visitor.get("/studio/jobs").expect(200);
+}
+
 fn start() -> (Scene, super::scene::Studio) {
     let scene = Scene::new();
     let studio = scene.start(&[]);

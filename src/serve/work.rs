@@ -64,6 +64,12 @@ impl CheckedOut {
     pub(super) fn pinned(&self) -> &Pinned {
         &self.checkout.pinned
     }
+
+    /// Whether a batch is there to go on with.
+    pub(super) fn finds(&self, batch: &JobId) -> bool {
+        let id = batch.as_str().parse::<BatchId>();
+        id.is_ok_and(|id| matches!(evaluate::recall(&self.place, &id), Ok(Some(_))))
+    }
 }
 
 impl Work {
@@ -92,12 +98,6 @@ impl Work {
                 })
             }
         }
-    }
-
-    /// Whether a batch is there to go on with.
-    pub(super) fn has_begun(&self, CheckedOut { place, .. }: &CheckedOut, batch: &JobId) -> bool {
-        let id = batch.as_str().parse::<BatchId>();
-        id.is_ok_and(|id| matches!(evaluate::recall(place, &id), Ok(Some(_))))
     }
 
     /// Deletes what jobs have left that are not kept any more.

@@ -111,7 +111,7 @@ async fn run(app: &App, work: &Work, mut job: Job, taken: Taken, reply: Option<R
         if is_new {
             // What an earlier order has paid for and nobody has got is not paid for again.
             let earlier = app.jobs.without_result(&job.order).map(|earlier| earlier.batch().clone());
-            job.continues = earlier.filter(|batch| work.has_begun(checked_out, batch));
+            job.continues = earlier.filter(|batch| checked_out.finds(batch));
         }
     }
     if is_new && let Err(error) = app.jobs.add(job.clone()) {

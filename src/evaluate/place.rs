@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::Env;
@@ -62,7 +62,12 @@ impl fmt::Debug for Place {
 impl Place {
     /// The exchange that holds the batches and the journals of evaluations.
     pub fn exchange(&self) -> PathBuf {
-        self.state.join("exchange.git")
+        Self::exchange_in(&self.state)
+    }
+
+    /// The same, of any state.
+    pub(super) fn exchange_in(state: &Path) -> PathBuf {
+        state.join("exchange.git")
     }
 
     pub(super) fn say(&self, text: &str) {

@@ -12,6 +12,7 @@ use super::backends::{self, Served};
 use super::check_out::Checkout;
 use super::evaluated::{CallCounts, Evaluated};
 use super::failure::Failure;
+use super::order::Pinned;
 use super::place::Place;
 use super::{plan, told};
 use crate::config::Skill;
@@ -157,6 +158,8 @@ impl Job<'_> {
         let mut rows = Vec::new();
         let collection = dispatcher::collect(self.exchange, self.batch, None, &mut rows)?;
         if collection.summary.totals.answered == 0 {
+            // A refusal that counts as final would be told again for ever, whatever is mended over there.
+            self.exchange.forget(self.batch)?;
             return Err(told::always_fails(self.served, &collection).into());
         }
         Ok((collection, rows))
@@ -242,7 +245,10 @@ fn response_format(skill: &Skill, asked: StructuredOutput) -> Option<ResponseFor
 /// Refuses an id under which something else was begun: its answers are not those that are asked for.
 fn check_resume(place: &Place, checkout: &Checkout, id: &BatchId) -> Result<(), model::Failure> {
     let Some(earlier) = plan::recall(place, id)? else { return Ok(()) };
-    let same = plan::is_same(&checkout.order, &earlier) && earlier.pinned.as_ref() == Some(&checkout.pinned);
+    // Other models are other batches, so that their commit does not matter.
+    let commits = |pinned: &Pinned| (pinned.prompt_commit.clone(), pinned.dataset_commit.clone());
+    let same = plan::is_same(&checkout.order, &earlier)
+        && earlier.pinned.as_ref().map(commits) == Some(commits(&checkout.pinned));
     if same {
         return Ok(());
     }

@@ -29,7 +29,7 @@ pub(super) fn stopped(reason: Stop, model: &str) -> Failure {
         Stop::Refused | Stop::Account => {
             let message = format!("`{}` could not be asked: {}", printable(model), reason.describe());
             model::Failure::new(Exit::Failure, message)
-                .hint("what was answered is kept: the same id goes on from there")
+                .hint("what was answered is kept: order it again (or name the same `--batch-id`), and only the rest is asked")
                 .into()
         }
     }
@@ -48,7 +48,8 @@ pub(super) fn always_fails(served: &Served, collection: &Collection) -> model::F
         collection.summary.requests
     );
     model::Failure::new(Exit::Failure, message).hint(
-        "nothing was published; the answers of the other models are kept, and the same id asks for the rest",
+        "nothing was published; the answers of the other models are kept: order it again (or name the same `--batch-id`), and only \
+         the rest is asked",
     )
 }
 

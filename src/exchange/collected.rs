@@ -70,7 +70,7 @@ impl LocalExchange {
         Ok(read)
     }
 
-    fn collected_file(&self, id: &BatchId) -> PathBuf {
+    pub(super) fn collected_file(&self, id: &BatchId) -> PathBuf {
         self.path().join(FOLDER).join(id.as_str())
     }
 }

@@ -147,7 +147,12 @@ impl LocalExchange {
     }
 
     fn journal_dir(&self, id: &BatchId) -> PathBuf {
-        self.path().join("journal").join(id.as_str())
+        self.journals().join(id.as_str())
+    }
+
+    /// The folder of all journals.
+    pub(super) fn journals(&self) -> PathBuf {
+        self.path().join("journal")
     }
 
     fn make_journal_dir(&self, id: &BatchId) -> anyhow::Result<PathBuf> {

@@ -3,10 +3,12 @@
 //! `local` is a bare git repository on disk with the same branches as a runner repository on GitHub: the hand-over branch
 //! `eval-batch/<id>` and the results branch `eval-results/<id>`, which `results` writes and reads. Beside them it holds the
 //! `journal` of each shard. `remote` brings both branches to and from the runner repository itself.
-//! `rows` is the format of the results files, `asked` the rule that tells which rows count, `collected` what was accepted.
+//! `rows` is the format of the results files, `asked` the rule that tells which rows count, `collected` what was accepted;
+//! `forget` deletes a batch with all of it.
 
 mod asked;
 mod collected;
+mod forget;
 mod journal;
 mod local;
 mod races;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 use super::auth::{AllowList, SlowDown, Tokens};
 use super::jobs::{Slot, Store};
@@ -19,6 +19,8 @@ pub struct App {
     pub trace_tokens: Option<Tokens>,
     /// What failed attempts cost.
     pub slow_down: SlowDown,
+    /// How often those have tried who may not connect.
+    pub strangers: SlowDown,
     /// Who may connect at all.
     pub allowed: AllowList,
     /// Whether a proxy stands before the port and says who asks.
@@ -35,6 +37,8 @@ pub struct App {
     pub(super) work: Option<Arc<Work>>,
     /// The place for the job that runs.
     pub(super) slot: Slot,
+    /// Whoever tells GitHub of a job.
+    pub(super) telling: Mutex<()>,
     /// True once everything is to stop.
     pub(super) stop: watch::Sender<bool>,
     /// How many threads are at work.

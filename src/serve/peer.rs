@@ -34,23 +34,32 @@ pub(super) async fn identify(
     next: Next,
 ) -> Response {
     let peer = peer_of(address.ip(), request.headers(), app.behind_proxy);
-    if !app.allowed.contains(peer) {
-        tracing::warn!(%peer, path = super::log::short(request.uri().path()), "refused: not on the list");
+    let refused = match peer {
+        Some(peer) if app.allowed.contains(peer) => None,
+        Some(peer) => Some((peer, "not on the list")),
+        None => Some((address.ip().to_canonical(), "the last hop of `X-Forwarded-For` is no address")),
+    };
+    if let Some((peer, why)) = refused {
+        if let Some(attempt) = app.strangers.turned_away(peer) {
+            let path = super::log::short(request.uri().path());
+            tracing::warn!(%peer, path, attempt, "refused: {why}");
+        }
         return Refusal::Forbidden.into_response();
     }
+    let Some(peer) = peer else { return Refusal::Forbidden.into_response() };
     request.extensions_mut().insert(Peer(peer));
     next.run(request).await
 }
 
-/// The last hop of `X-Forwarded-For` is what our own proxy saw; all before it is what anybody wrote.
-fn peer_of(connected: IpAddr, headers: &HeaderMap, behind_proxy: bool) -> IpAddr {
-    let told = || {
-        let last = headers.get_all(FORWARDED_FOR).iter().next_back()?.to_str().ok()?;
-        let hop = last.rsplit(',').next()?.trim();
-        let with_port = || hop.parse::<SocketAddr>().ok().map(|address| address.ip());
-        hop.parse().ok().or_else(with_port)
-    };
-    behind_proxy.then(told).flatten().unwrap_or(connected).to_canonical()
+/// The last hop of `X-Forwarded-For` is what our own proxy saw; all before it is what anybody wrote. Nothing if that hop
+/// cannot be read: the address of the proxy is on every list.
+fn peer_of(connected: IpAddr, headers: &HeaderMap, behind_proxy: bool) -> Option<IpAddr> {
+    let last = headers.get_all(FORWARDED_FOR).iter().next_back().filter(|_| behind_proxy);
+    let Some(last) = last else { return Some(connected.to_canonical()) };
+    let hop = last.to_str().ok()?.rsplit(',').next()?.trim();
+    let with_port = || hop.parse::<SocketAddr>().ok().map(|address| address.ip());
+    let address: IpAddr = hop.parse().ok().or_else(with_port)?;
+    Some(address.to_canonical())
 }
 
 #[cfg(test)]
@@ -62,7 +71,8 @@ mod tests {
         for value in values {
             headers.append(FORWARDED_FOR, value.parse().unwrap());
         }
-        peer_of("127.0.0.1".parse().unwrap(), &headers, behind_proxy).to_string()
+        let peer = peer_of("127.0.0.1".parse().unwrap(), &headers, behind_proxy);
+        peer.map_or_else(|| "nobody".to_owned(), |peer| peer.to_string())
     }
 
     #[test]
@@ -76,8 +86,10 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_of_a_proxy_leaves_the_address_of_the_connection() {
+    fn nonsense_of_a_proxy_is_nobody() {
         assert_eq!(peer(true, &[]), "127.0.0.1");
-        assert_eq!(peer(true, &["192.0.2.7, unknown"]), "127.0.0.1");
+        assert_eq!(peer(true, &["192.0.2.7, unknown"]), "nobody");
+        assert_eq!(peer(true, &["192.0.2.7", ""]), "nobody");
+        assert_eq!(peer(false, &["unknown"]), "127.0.0.1");
     }
 }

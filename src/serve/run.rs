@@ -74,6 +74,7 @@ pub async fn serve(options: Options, started: impl FnOnce(&str, &App)) -> anyhow
         tokens,
         trace_tokens,
         slow_down: SlowDown::default(),
+        strangers: SlowDown::default(),
         allowed,
         behind_proxy: options.listen.behind_proxy,
         is_https: options.listen.tls.is_some() || options.listen.behind_proxy,
@@ -81,6 +82,7 @@ pub async fn serve(options: Options, started: impl FnOnce(&str, &App)) -> anyhow
         studio: options.studio.map(|options| Arc::new(Studio::new(options))),
         work: options.work.map(Arc::new),
         slot: Slot::default(),
+        telling: tokio::sync::Mutex::default(),
         stop: watch::Sender::new(false),
         working: watch::Sender::new(0),
     });

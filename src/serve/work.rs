@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::answer::Refusal;
-use super::jobs::{JobId, JobState, Progress};
+use super::jobs::{JobId, JobState, Progress, Store};
 use crate::evaluate::{self, Checkout, CheckoutProblem, Evaluated, Pinned, Place, PublishOptions};
-use crate::model::{BatchId, Failure};
+use crate::model::{BatchId, Exit, Failure};
 
 pub(super) use crate::evaluate::Order;
 
@@ -47,6 +47,8 @@ pub(super) enum Refused {
 pub(super) enum Ended {
     /// It was told to stop, and can go on.
     Stopped,
+    /// What is kept under the name does not go with what is asked; nothing was called.
+    Unfit(String),
     /// For this reason.
     Failed(String),
 }
@@ -61,6 +63,12 @@ impl CheckedOut {
     /// The commits that were found.
     pub(super) fn pinned(&self) -> &Pinned {
         &self.checkout.pinned
+    }
+
+    /// Whether a batch is there to go on with.
+    pub(super) fn finds(&self, batch: &JobId) -> bool {
+        let id = batch.as_str().parse::<BatchId>();
+        id.is_ok_and(|id| matches!(evaluate::recall(&self.place, &id), Ok(Some(_))))
     }
 }
 
@@ -92,22 +100,26 @@ impl Work {
         }
     }
 
-    /// Calls the models, and publishes what came of it.
+    /// Deletes what jobs have left that are not kept any more.
+    pub(super) fn tidy(&self, jobs: &Store) -> anyhow::Result<()> {
+        evaluate::forget(&(self.place)()?.state, JobId::PREFIX, || jobs.batches())
+    }
+
+    /// Calls the models for what is not answered under this name, and publishes what came of it.
     pub(super) async fn evaluate(
         &self,
         CheckedOut { place, checkout }: &CheckedOut,
-        id: &JobId,
+        batch: &JobId,
         progress: impl Fn(Progress),
         stop: watch::Receiver<bool>,
     ) -> Result<JobState, Ended> {
-        let id: BatchId = id
+        let id: BatchId = batch
             .as_str()
             .parse()
             .map_err(|_| Ended::Failed("the name of the job is no name of a batch".to_owned()))?;
         let told =
             |evaluate::Progress { done, total }: evaluate::Progress| progress(Progress { done, total });
-        let evaluated =
-            evaluate::run(place, checkout, &id, told, stop).await.map_err(|failure| ended(&failure))?;
+        let evaluated = evaluate::run(place, checkout, &id, told, stop).await.map_err(not_run)?;
         let mut warnings = evaluated.warnings.clone();
         let mut pull_request = None;
         let mut branch = None;
@@ -116,6 +128,10 @@ impl Work {
                 let published = evaluate::publish(place, &evaluated, github, options)
                     .await
                     .map_err(|failure| ended(&failure))?;
+                if published.branch.is_some() && published.pull_request_url.is_none() {
+                    // Nobody would ever see it: a result is what somebody can merge.
+                    return Err(Ended::Failed(short(&published.warnings.join("\n"))));
+                }
                 warnings.extend(published.warnings);
                 if published.branch.is_none() {
                     warnings.push(
@@ -174,6 +190,13 @@ fn summary(evaluated: &Evaluated, branch: Option<&str>) -> Value {
         "branch": branch,
         "evaluated_at": Timestamp::now(),
     })
+}
+
+fn not_run(failure: evaluate::Failure) -> Ended {
+    match ended(&failure) {
+        Ended::Failed(reason) if Failure::from(failure).exit() == Exit::Config => Ended::Unfit(reason),
+        ended => ended,
+    }
 }
 
 fn ended(failure: &evaluate::Failure) -> Ended {

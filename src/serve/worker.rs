@@ -60,7 +60,8 @@ fn start(app: &Arc<App>, work: &Arc<Work>, job: Job, taken: Taken, reply: Option
         let span = tracing::info_span!("job", job = %id);
         let _entered = span.clone().entered();
         let on_thread = AssertUnwindSafe(|| on_thread(&app, &work, job, taken, reply, &span));
-        if catch_unwind(on_thread).is_err() {
+        // What goes wrong after the end of the job does not change how it ended.
+        if catch_unwind(on_thread).is_err() && app.jobs.get(&id).is_some_and(|job| job.state.is_open()) {
             app.jobs.set(&id, JobState::Failed { reason: OUR_FAULT.to_owned() });
         }
         drop(working);
@@ -80,7 +81,12 @@ fn on_thread(app: &App, work: &Work, job: Job, taken: Taken, reply: Option<Reply
         .build();
     match runtime {
         Ok(runtime) => {
-            runtime.block_on(run(app, work, job, taken, reply));
+            runtime.block_on(async {
+                run(app, work, job, taken, reply).await;
+                if let Err(error) = work.tidy(&app.jobs) {
+                    tracing::warn!("what old jobs have left could not be deleted: {error:#}");
+                }
+            });
             // A git that hangs must not keep the thread.
             runtime.shutdown_background();
         }
@@ -102,6 +108,11 @@ async fn run(app: &App, work: &Work, mut job: Job, taken: Taken, reply: Option<R
     };
     if let Some(checked_out) = &checked_out {
         job.order.pinned = Some(checked_out.pinned().clone());
+        if is_new {
+            // What an earlier order has paid for and nobody has got is not paid for again.
+            let earlier = app.jobs.without_result(&job.order).map(|earlier| earlier.batch().clone());
+            job.continues = earlier.filter(|batch| checked_out.finds(batch));
+        }
     }
     if is_new && let Err(error) = app.jobs.add(job.clone()) {
         tracing::error!("{error:#}");
@@ -113,7 +124,8 @@ async fn run(app: &App, work: &Work, mut job: Job, taken: Taken, reply: Option<R
         return;
     }
     let commit = job.prompt_commit().map(ToString::to_string);
-    tracing::info!(skill = %job.order.skill, replicates = job.order.replicates.get(), commit, resumed = !is_new, "job begun");
+    let continues = job.continues.as_ref().map(JobId::as_str);
+    tracing::info!(skill = %job.order.skill, replicates = job.order.replicates.get(), commit, continues, resumed = !is_new, "job begun");
     if let Some(reply) = reply {
         let _ = reply.send(Ok(job.job_id.clone()));
     }
@@ -150,7 +162,13 @@ async fn evaluate(app: &App, work: &Work, job: &Job, checked_out: &CheckedOut) -
     let id = &job.job_id;
     app.jobs.set(id, JobState::Running { progress: Progress { done: 0, total: 0 } });
     let told = |progress: Progress| app.jobs.progress(id, progress);
-    match work.evaluate(checked_out, id, told, app.stop.subscribe()).await {
+    let mut ended = work.evaluate(checked_out, job.batch(), told, app.stop.subscribe()).await;
+    if let (Err(work::Ended::Unfit(reason)), Some(earlier)) = (&ended, &job.continues) {
+        tracing::warn!(%earlier, "what an earlier job has left is of no use: {reason}");
+        app.jobs.begin_anew(id);
+        ended = work.evaluate(checked_out, id, told, app.stop.subscribe()).await;
+    }
+    match ended {
         Ok(state) => state,
         Err(work::Ended::Stopped) => {
             let progress = app.jobs.get(id).and_then(|job| match job.state {
@@ -159,7 +177,7 @@ async fn evaluate(app: &App, work: &Work, job: &Job, checked_out: &CheckedOut) -
             });
             JobState::Interrupted { progress }
         }
-        Err(work::Ended::Failed(reason)) => JobState::Failed { reason },
+        Err(work::Ended::Failed(reason) | work::Ended::Unfit(reason)) => JobState::Failed { reason },
     }
 }
 
@@ -174,6 +192,8 @@ async fn finish(app: &App, work: &Work, job: Job, taken: Taken, state: JobState)
         JobState::Failed { reason } => tracing::error!("job failed: {reason}"),
         state => tracing::warn!("job {}", state.word()),
     }
+    // GitHub hears of jobs in the order in which they end.
+    let _turn = app.telling.lock().await;
     app.jobs.set(&job.job_id, state.clone());
     drop(taken);
     if tokio::time::timeout(REPORT_WITHIN, failures::tell(work, &job, &state)).await.is_err() {

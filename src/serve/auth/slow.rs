@@ -45,8 +45,7 @@ impl SlowDown {
     pub async fn failed(&self, peer: IpAddr, had_token: bool) -> Refusal {
         let key = key(peer);
         let (count, waiting) = self.note(key, Instant::now());
-        // Somebody who tries a million times gets 10 lines, then one for each doubling.
-        if count <= 10 || count.is_power_of_two() {
+        if is_worth_a_line(count) {
             let what = if had_token { "wrong token" } else { "no token" };
             tracing::warn!(%peer, attempt = count, "refused: {what}");
         }
@@ -58,6 +57,14 @@ impl SlowDown {
         tokio::time::sleep(wait(count)).await;
         drop(guard);
         Refusal::Unauthorized
+    }
+
+    /// Notes somebody who is turned away at once; tells how often that was, where it is worth a line in the log.
+    pub fn turned_away(&self, peer: IpAddr) -> Option<u64> {
+        let key = key(peer);
+        let (count, _) = self.note(key, Instant::now());
+        drop(Waiting { slow_down: self, key });
+        is_worth_a_line(count).then_some(count)
     }
 
     fn note(&self, key: IpAddr, now: Instant) -> (u64, u32) {
@@ -97,6 +104,11 @@ impl Drop for Waiting<'_> {
             failures.waiting = failures.waiting.saturating_sub(1);
         }
     }
+}
+
+/// Somebody who tries a million times gets 10 lines, then one for each doubling.
+fn is_worth_a_line(count: u64) -> bool {
+    count <= 10 || count.is_power_of_two()
 }
 
 /// Doubles with each failure.

@@ -16,10 +16,13 @@ use crate::model::{BatchId, CommitSha};
 pub struct JobId(String);
 
 impl JobId {
+    /// What every name begins with.
+    pub(in crate::serve) const PREFIX: &str = "job-";
+
     /// A new one.
     pub(in crate::serve) fn new(now: Timestamp) -> Self {
         let second = now.strftime("%Y%m%dt%H%M%Sz");
-        Self(format!("job-{second}-{:08x}", fastrand::u32(..)))
+        Self(format!("{}{second}-{:08x}", Self::PREFIX, fastrand::u32(..)))
     }
 
     /// The name as text.
@@ -32,8 +35,8 @@ impl FromStr for JobId {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let legal =
-            text.strip_prefix("job-").is_some_and(|rest| !rest.is_empty()) && text.parse::<BatchId>().is_ok();
+        let legal = text.strip_prefix(Self::PREFIX).is_some_and(|rest| !rest.is_empty())
+            && text.parse::<BatchId>().is_ok();
         if legal { Ok(Self(text.to_owned())) } else { Err("no name of a job") }
     }
 }
@@ -65,6 +68,9 @@ pub struct Job {
     pub job_id: JobId,
     /// What was asked for, and the commits that were found.
     pub order: Order,
+    /// The earlier job whose answers it goes on with; nothing if it began with none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<JobId>,
     /// When it was accepted.
     pub started_at: Timestamp,
     /// When it ended, or was interrupted.
@@ -137,12 +143,28 @@ impl JobState {
 impl Job {
     /// A job that was just accepted.
     pub(in crate::serve) fn new(job_id: JobId, order: Order, started_at: Timestamp) -> Self {
-        Self { job_id, order, started_at, finished_at: None, state: JobState::Queued }
+        Self { job_id, order, continues: None, started_at, finished_at: None, state: JobState::Queued }
     }
 
     /// The commit of the skill, once it is known.
     pub fn prompt_commit(&self) -> Option<&CommitSha> {
         self.order.pinned.as_ref().map(|Pinned { prompt_commit, .. }| prompt_commit)
+    }
+
+    /// The name under which its answers are kept.
+    pub fn batch(&self) -> &JobId {
+        self.continues.as_ref().unwrap_or(&self.job_id)
+    }
+
+    /// Whether its calls are those of this order. Which models are asked is no part of it: each has a batch of its own.
+    pub(in crate::serve) fn has_calls_of(&self, order: &Order) -> bool {
+        let commits = |order: &Order| {
+            let Pinned { prompt_commit, dataset_commit, .. } = order.pinned.clone()?;
+            Some((prompt_commit, dataset_commit))
+        };
+        self.order.skill == order.skill
+            && self.order.replicates == order.replicates
+            && commits(order).is_some_and(|asked| commits(&self.order) == Some(asked))
     }
 
     /// The job as `GET /jobs/{id}` tells it.

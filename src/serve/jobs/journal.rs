@@ -54,12 +54,18 @@ impl Journal {
         Ok((Self { path, file, lines }, jobs))
     }
 
-    /// Writes a step, and sees it to the disk.
+    /// Writes a step, and sees it to the disk: the whole line, or nothing of it.
     pub(super) fn append(&mut self, job: &Job) -> anyhow::Result<()> {
         let mut line = serde_json::to_vec(job)?;
         line.push(b'\n');
+        let cannot = || format!("cannot write the journal of jobs `{}`", self.path.display());
+        let length = self.file.metadata().with_context(cannot)?.len();
         let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
-        written.with_context(|| format!("cannot write the journal of jobs `{}`", self.path.display()))?;
+        if written.is_err() {
+            // Half a line would take the next one with it.
+            self.file.set_len(length).with_context(cannot)?;
+        }
+        written.with_context(cannot)?;
         self.lines += 1;
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! All jobs that are known: in memory for those who ask, in the journal for after a crash.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::job::{Job, JobId, JobState, Progress};
 use super::journal::Journal;
+use crate::evaluate::Order;
 use crate::model::{Exit, Failure};
 
 /// A journal with more lines than this many times its jobs is written anew.
@@ -121,11 +122,40 @@ impl Store {
         self.changed();
     }
 
-    /// The jobs that were interrupted since then, the oldest first.
+    /// The jobs that were interrupted since then, the oldest first; none whose calls a later job has made its own.
     pub(in crate::serve) fn interrupted_since(&self, since: Timestamp) -> Vec<Job> {
-        let is_one =
-            |job: &&Job| matches!(job.state, JobState::Interrupted { .. }) && job.started_at >= since;
-        self.lock().jobs.values().filter(is_one).cloned().collect()
+        let inner = self.lock();
+        let is_last = |job: &Job| {
+            let later = |other: &Job| other.started_at > job.started_at && other.has_calls_of(&job.order);
+            !inner.jobs.values().any(later)
+        };
+        let is_one = |job: &&Job| {
+            matches!(job.state, JobState::Interrupted { .. }) && job.started_at >= since && is_last(job)
+        };
+        inner.jobs.values().filter(is_one).cloned().collect()
+    }
+
+    /// The last job with the calls of this order, if it came to no result.
+    pub(in crate::serve) fn without_result(&self, order: &Order) -> Option<Job> {
+        let inner = self.lock();
+        let last = inner.jobs.values().filter(|job| job.has_calls_of(order)).max_by_key(|job| job.started_at);
+        let no_result =
+            |job: &&Job| matches!(job.state, JobState::Failed { .. } | JobState::Interrupted { .. });
+        last.filter(no_result).cloned()
+    }
+
+    /// Lets a job go on with no answers of another.
+    pub(in crate::serve) fn begin_anew(&self, id: &JobId) {
+        let mut inner = self.lock();
+        let Some(job) = inner.jobs.get_mut(id) else { return };
+        job.continues = None;
+        let job = job.clone();
+        inner.write(&job);
+    }
+
+    /// The names under which answers are kept.
+    pub(in crate::serve) fn batches(&self) -> BTreeSet<String> {
+        self.lock().jobs.values().map(|job| job.batch().as_str().to_owned()).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -173,7 +203,6 @@ fn interrupt(job: &mut Job, now: Timestamp) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluate::Order;
     use crate::model::Replicates;
 
     fn job(number: u32) -> Job {

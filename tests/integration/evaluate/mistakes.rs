@@ -114,7 +114,7 @@ fn a_model_that_always_fails_is_the_end_of_it_and_the_rest_is_kept() {
     insta::assert_snapshot!(output.stderr, @r"
     error: `quill-latest` on target `mindrouter` answered none of 12 calls: server 500: backend is gone
 
-    hint: nothing was published; the answers of the other models are kept, and the same id asks for the rest
+    hint: nothing was published; the answers of the other models are kept: order it again (or name the same `--batch-id`), and only the rest is asked
     ");
     assert!(stage.github.pushes().is_empty());
     // The backend is back: only its answers are missing.

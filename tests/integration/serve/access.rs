@@ -130,6 +130,27 @@ fn behind_a_proxy_the_last_hop_is_who_asks() {
     workspace.write("networks", "192.0.2.0/24\n127.0.0.1\n");
     service.signal(Signal::SIGHUP);
     wait_for(|| service.ask("GET", "/health", &[], b"").status == 200);
+    assert_eq!(asked_by("nonsense"), 403, "the proxy is on the list, who asks is not known");
+    assert_eq!(asked_by("192.0.2.7, unix:"), 403);
+    assert_eq!(asked_by("192.0.2.7"), 200);
+    let told = "refused: the last hop of `X-Forwarded-For` is no address";
+    assert!(log(&workspace).iter().any(|line| line["message"] == told));
+}
+
+#[test]
+fn those_who_may_not_connect_do_not_fill_the_log() {
+    let workspace = bare_workspace();
+    workspace.write("networks", "192.0.2.0/24\n");
+    let service = Service::bare(&workspace, &["--allow-from", "networks"]);
+    for _ in 0..100 {
+        assert_eq!(service.ask("GET", "/health", &[], b"").status, 403);
+    }
+    let attempts: Vec<u64> = log(&workspace)
+        .iter()
+        .filter(|line| line["message"] == "refused: not on the list")
+        .map(|line| line["attempt"].as_u64().unwrap())
+        .collect();
+    assert_eq!(attempts, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 16, 32, 64]);
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn one_issue_a_skill_is_written_anew_closed_and_opened_again() {
 
     ```text
     `meadow/quill-large` on target `mindrouter` answered none of 12 calls: server 503: the server is overloaded, by chance
-    hint: nothing was published; the answers of the other models are kept, and the same id asks for the rest
+    hint: nothing was published; the answers of the other models are kept: order it again (or name the same `--batch-id`), and only the rest is asked
     ```
 
     Job `[job]`, replicates: 1, asked for at [time].

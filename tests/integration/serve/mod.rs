@@ -1,6 +1,7 @@
 //! `serve`, through its port: who may ask, what is answered, what becomes of jobs, and what others do to it meanwhile.
 
 mod access;
+mod again;
 mod busy;
 mod crash;
 mod failures;

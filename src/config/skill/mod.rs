@@ -7,6 +7,7 @@
 
 mod cases;
 mod catalog;
+mod expansion;
 mod library;
 mod message;
 mod models;

@@ -2,7 +2,7 @@
 //!
 //! An `order` names a skill, how often, and maybe a commit. `place` is where the clones, the targets and the state are.
 //! `check_out` brings the clones up to date (`clones`) and reads everything that is paid for later (`export` takes the files
-//! out of the commit). `backends` finds who serves each model. `run` has every case answered by the runner and
+//! out of the commit, `datasets` those that cases point at). `backends` finds who serves each model. `run` has every case answered by the runner and
 //! scores the answers (`evaluated`); `plan` is what makes a second run under the same id a resume. `publish` commits the leaderboard on a
 //! branch of its own and opens the pull request, whose text is `body`. `failure` is how any of it ends badly, and `told` what is said of a run.
 
@@ -10,6 +10,7 @@ mod backends;
 mod body;
 mod check_out;
 mod clones;
+mod datasets;
 mod evaluated;
 mod export;
 mod failure;
@@ -28,5 +29,5 @@ pub use failure::{CheckoutError, CheckoutProblem, Failure};
 pub use order::{Order, Pinned};
 pub use place::{Place, Source, Update};
 pub use plan::recall;
-pub use publish::{PublishOptions, Published, publish};
+pub use publish::{PublishOptions, Published, may_publish, publish};
 pub use run::{Progress, run};

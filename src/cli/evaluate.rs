@@ -1,6 +1,6 @@
 //! `evaluate`: a skill against the models of its library, here and now.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -11,7 +11,7 @@ use super::args::{EvaluateArgs, Format, GithubArgs, PublishArgs};
 use super::display::{self, Display};
 use super::output::write_file;
 use super::{github, inputs, signals};
-use crate::config::{Env, Roots, TargetsFile};
+use crate::config::{Env, Roots, TargetsFile, git_root, shown};
 use crate::evaluate::{
     self, Checkout, Evaluated, Order, Place, Progress, PublishOptions, Published, Source, Update,
     pull_request_body, render_text,
@@ -35,12 +35,18 @@ pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::R
         return Err(Failure::new(Exit::Usage, message).hint("`--repo` is named `<owner>/<name>`").into());
     }
     let cwd = std::env::current_dir().context("cannot find the working directory")?;
-    let env = inputs::environment(&cwd, &cwd)?;
+    let foreign = Foreign::of(&args);
+    let env = inputs::environment_but(&cwd, &cwd, |dir| foreign.has(dir))?;
     let client = client(&args.publish, &args.github, &env, display)?;
-    let place = place(&args, &cwd, &env, client.clone(), display)?;
+    let targets = targets(&args, &cwd, &foreign)?;
+    let place = place(&args, targets, &env, client.clone(), display)?;
     let (order, id) = order(&args, &place)?;
     let checkout = evaluate::check_out(&place, &order).await.map_err(Failure::from)?;
     check(&args.publish, &checkout, display)?;
+    if let (Some(client), true) = (&client, args.publish.open_pr) {
+        let options = publish_options(&args.publish, &env);
+        evaluate::may_publish(&checkout, client, &options).await.map_err(Failure::from)?;
+    }
     let id = match id {
         Some(id) => id,
         None => default_id(&checkout)?,
@@ -102,18 +108,60 @@ fn client(
     }
 }
 
+/// The work trees that are evaluated. Whoever wrote their commits must not say where keys are sent.
+struct Foreign(Vec<PathBuf>);
+
+impl Foreign {
+    fn of(args: &EvaluateArgs) -> Self {
+        let library = args.library.as_deref().unwrap_or(Path::new("."));
+        let trees = [Some(library), args.datasets.as_deref()].into_iter().flatten().map(|dir| {
+            let dir = real(dir);
+            git_root(&dir).map_or_else(|| dir.clone(), Path::to_path_buf)
+        });
+        Self(trees.collect())
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        let path = real(path);
+        self.0.iter().any(|tree| path.starts_with(tree))
+    }
+}
+
+/// A path without links, where it is there.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// The operator's targets: the file that was named, or the nearest one that no evaluated commit brought.
+fn targets(args: &EvaluateArgs, cwd: &Path, foreign: &Foreign) -> Result<PathBuf, Failure> {
+    if let Some(named) = &args.targets.targets {
+        return Ok(named.clone());
+    }
+    let found = TargetsFile::discover(&Roots::new(cwd, cwd)).ok_or_else(|| {
+        Failure::config("no targets file: neither `targets.yaml` nor `.agentv/targets.yaml`")
+            .hint("add one, or name another with `--targets FILE`: it says where models are and which key opens them")
+    })?;
+    // A link in the work tree is the commit's as well, wherever it leads.
+    if foreign.has(&found) || found.parent().is_some_and(|folder| foreign.has(folder)) {
+        let message = format!(
+            "`{}` lies in what is evaluated: with it the commit would say where keys are sent",
+            shown(&found, cwd).display()
+        );
+        return Err(Failure::config(message).hint(
+            "keep the targets file elsewhere and name it with `--targets FILE`; whoever names this one trusts all who can \
+             write to the branch that is checked out",
+        ));
+    }
+    Ok(found)
+}
+
 fn place(
     args: &EvaluateArgs,
-    cwd: &Path,
+    targets: PathBuf,
     env: &Env,
     github: Option<Client>,
     display: &Display,
 ) -> anyhow::Result<Place> {
-    let named = args.targets.targets.clone();
-    let targets = named.or_else(|| TargetsFile::discover(&Roots::new(cwd, cwd))).ok_or_else(|| {
-        Failure::config("no targets file: neither `targets.yaml` nor `.agentv/targets.yaml`")
-            .hint("add one, or name another with `--targets FILE`: it says where models are and which key opens them")
-    })?;
     let source = |dir: &Path| Source { dir: dir.to_path_buf(), update: Update::Leave };
     let display = display.clone();
     std::fs::create_dir_all(&args.state)
@@ -165,9 +213,9 @@ fn check(publish: &PublishArgs, checkout: &Checkout, display: &Display) -> Resul
     Ok(())
 }
 
-/// `<utc>-<8 hex>`: of the same skill at the same commit there may be several.
+/// `<utc>-<8 hex>`: of the same skill at the same commit there may be several, even in one second.
 fn default_id(checkout: &Checkout) -> anyhow::Result<BatchId> {
-    let what = format!("{} {} {}", checkout.skill.name, checkout.prompt_commit(), checkout.order.replicates);
+    let what = format!("{} {} {}", checkout.skill.name, checkout.prompt_commit(), fastrand::u128(..));
     let time = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
     Ok(format!("{time}-{}", &Digest::of(what.as_bytes()).to_string()[..8]).parse()?)
 }

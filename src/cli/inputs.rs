@@ -30,8 +30,17 @@ pub(super) fn process_environment() -> Env {
 
 /// The environment of the process, and the `.env` files from `near` up to the git root and in `cwd`.
 pub(super) fn environment(near: &Path, cwd: &Path) -> anyhow::Result<Env> {
+    environment_but(near, cwd, |_| false)
+}
+
+/// The same without the `.env` files of directories that others write to.
+pub(super) fn environment_but(
+    near: &Path,
+    cwd: &Path,
+    is_foreign: impl Fn(&Path) -> bool,
+) -> anyhow::Result<Env> {
     let mut env = process_environment();
-    for dir in Roots::new(near, cwd).iter() {
+    for dir in Roots::new(near, cwd).iter().filter(|dir| !is_foreign(dir)) {
         env.add_dotenv(dir).map_err(|error| {
             Failure::config(format!("cannot read `{}`: {error}", shown(&dir.join(".env"), cwd).display()))
         })?;

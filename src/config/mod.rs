@@ -28,8 +28,8 @@ pub use node::{Fields, Key, Node, NodeValue, did_you_mean};
 pub use policy::Policy;
 pub use roots::{Roots, git_root};
 pub use skill::{
-    Expected, ModelSettings, Models, OutputFormat, SchemaCheck, Skill, SkillCase, SkillError, skill_names,
-    skill_version,
+    Expected, ModelSettings, Models, OutputFormat, ReadData, Refused, SchemaCheck, Skill, SkillCase,
+    SkillError, skill_names, skill_version,
 };
 pub use source::{Source, Span, shown};
 pub use suite::{

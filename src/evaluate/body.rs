@@ -35,10 +35,19 @@ pub fn pull_request_body(evaluated: &Evaluated, run_url: Option<&str>) -> String
         &evaluated.leaderboard,
         &|commit| evaluated.rank(commit),
     ));
+    if out.len() > LONGEST_BODY {
+        let end = out[..out.floor_char_boundary(LONGEST_BODY)].rfind('\n').map_or(0, |end| end + 1);
+        out.truncate(end);
+        out.push_str("\nThe rest is too long for this page: it is in `leaderboard.json`.\n");
+    }
     let mut list = |title: &str, items: Vec<String>| {
         if !items.is_empty() && out.len() < LONGEST_BODY {
             let _ = write!(out, "\n{title}\n\n");
             for item in items.iter().take(100) {
+                if out.len() + item.len() > LONGEST_BODY {
+                    out.push_str("- and more\n");
+                    break;
+                }
                 let _ = writeln!(out, "- {item}");
             }
         }

@@ -1,17 +1,18 @@
 //! From an order to everything that the calls need, read once; nothing is paid before all of it is right.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tempfile::TempDir;
 
 use super::clones::{Opened, commit_sha, open, origin_of};
+use super::datasets::Datasets;
 use super::export::export;
 use super::failure::{CheckoutError, CheckoutProblem};
 use super::order::{Order, Pinned};
 use super::place::Place;
-use crate::config::{Models, Skill, SkillError};
-use crate::git::{ObjectId, check_out_apart};
+use crate::config::{Models, ReadData, Skill, SkillError};
+use crate::git::ObjectId;
 use crate::leaderboard::Leaderboard;
 use crate::model::CommitSha;
 
@@ -76,7 +77,7 @@ pub async fn check_out(place: &Place, order: &Order) -> Result<Checkout> {
                 None => open(source, super::clones::Origin::default()),
             })
             .transpose()?;
-        let data = datasets.map(|clone| datasets_at(&place, &order, clone)).transpose()?;
+        let data = datasets.map(|clone| Datasets::at(&place, &order, clone)).transpose()?;
         let skill = read_skill(&place, &order, &library, &prompt, data.as_ref())?;
         let pinned = Pinned {
             prompt_commit: commit_sha(&prompt.to_string())?,
@@ -119,34 +120,6 @@ fn prompt_commit(place: &Place, order: &Order, library: &mut Opened) -> Result<O
     Ok(library.head.clone())
 }
 
-/// The data sets at a commit.
-struct Datasets {
-    clone: Opened,
-    commit: ObjectId,
-    root: PathBuf,
-    /// Where they are, if that is only for now.
-    _apart: Option<TempDir>,
-}
-
-fn datasets_at(place: &Place, order: &Order, mut clone: Opened) -> Result<Datasets> {
-    let wanted = order.pinned.as_ref().and_then(|pinned| pinned.dataset_commit.clone());
-    if let Some(wanted) = wanted {
-        let commit = clone.commit(&wanted)?;
-        if commit != clone.head {
-            let apart = temporary(place, "datasets-")?;
-            check_out_apart(&clone.repository, &commit, apart.path()).map_err(|error| {
-                CheckoutError::of(CheckoutProblem::Pull, error.context("cannot check out the data sets"))
-            })?;
-            return Ok(Datasets { clone, commit, root: apart.path().to_path_buf(), _apart: Some(apart) });
-        }
-    } else if place.datasets.as_ref().is_some_and(super::place::Source::is_kept) {
-        clone.pull()?;
-    }
-    clone.must_be_clean(|_| false)?;
-    let (commit, root) = (clone.head.clone(), clone.root.clone());
-    Ok(Datasets { clone, commit, root, _apart: None })
-}
-
 fn read_skill(
     place: &Place,
     order: &Order,
@@ -156,25 +129,15 @@ fn read_skill(
 ) -> Result<Skill> {
     let folder = temporary(place, "library-")?;
     export(library, commit, &order.skill, folder.path())?;
-    let root = datasets.map(|datasets| datasets.root.as_path());
-    let skill = Skill::read(folder.path(), &order.skill, root).map_err(|error| {
+    let read = datasets.map(|datasets| |path: &str, most: u64| datasets.read(path, most));
+    let read = read.as_ref().map(|read| read as &ReadData<'_>);
+    let skill = Skill::read_with(folder.path(), &order.skill, read).map_err(|error| {
         let is_unknown = matches!(error, SkillError::Unknown { .. });
         let problem = if is_unknown { CheckoutProblem::UnknownSkill } else { CheckoutProblem::Invalid };
         CheckoutError::of(problem, anyhow::Error::new(without(&error.into(), folder.path())))
     })?;
-    if let Some(Datasets { clone, commit, .. }) = datasets {
-        for path in skill.cases.iter().filter_map(|case| case.dataset_file.as_deref()) {
-            // The directory may have files that no commit has.
-            let known = clone.repository.read_blob(&format!("{commit}:{path}"), |_, _| Ok(()));
-            if known.map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error))?.is_none() {
-                let message = format!(
-                    "`{path}` is not in the commit {} of the data sets",
-                    super::clones::short(commit)
-                );
-                return Err(CheckoutError::new(CheckoutProblem::Dirty, message)
-                    .hint("commit the file, or take it away"));
-            }
-        }
+    if let Some(datasets) = datasets {
+        datasets.must_know_what_was_read()?;
     }
     for warning in &skill.warnings {
         place.say(warning);

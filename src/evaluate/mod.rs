@@ -2,7 +2,7 @@
 //!
 //! An `order` names a skill, how often, and maybe a commit. `place` is where the clones, the targets and the state are.
 //! `check_out` brings the clones up to date (`clones`) and reads everything that is paid for later (`export` takes the files
-//! out of the commit). `backends` finds who serves each model. `run` has every case answered by the runner and
+//! out of the commit, `datasets` those that cases point at). `backends` finds who serves each model. `run` has every case answered by the runner and
 //! scores the answers (`evaluated`); `plan` is what makes a second run under the same id a resume. `publish` commits the leaderboard on a
 //! branch of its own and opens the pull request, whose text is `body`. `failure` is how any of it ends badly, `told`
 //! what is said of a run, and `forget` deletes what nobody needs any more.
@@ -11,6 +11,7 @@ mod backends;
 mod body;
 mod check_out;
 mod clones;
+mod datasets;
 mod evaluated;
 mod export;
 mod failure;
@@ -31,5 +32,5 @@ pub use forget::forget;
 pub use order::{Order, Pinned};
 pub use place::{Place, Source, Update};
 pub use plan::recall;
-pub use publish::{PublishOptions, Published, publish};
+pub use publish::{PublishOptions, Published, may_publish, publish};
 pub use run::{Progress, run};

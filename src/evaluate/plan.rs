@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 
+use super::backends::Served;
 use super::order::{Order, Pinned};
 use super::place::Place;
 use crate::model;
@@ -66,15 +67,12 @@ pub(super) fn is_same(asked: &Order, earlier: &Order) -> bool {
         && earlier.pinned.as_ref().map(commit).is_none_or(fits)
 }
 
-/// The batch of one model. Other settings, or another model behind an alias, are another batch.
-pub(super) fn batch_id(
-    id: &BatchId,
-    model: &str,
-    alias: Option<&str>,
-    params: &str,
-) -> Result<BatchId, model::Failure> {
-    let digest =
-        Digest::of(format!("{model}\n{}\n{params}", alias.unwrap_or_default()).as_bytes()).to_string();
+/// The batch of one model. Other settings, another model behind an alias, or another server, are another batch.
+pub(super) fn batch_id(id: &BatchId, served: &Served, params: &str) -> Result<BatchId, model::Failure> {
+    let Served { settings, alias_target, target, .. } = served;
+    let alias = alias_target.as_deref().unwrap_or_default();
+    let server = target.provider.endpoint().map_or("", |endpoint| endpoint.base_url.as_str());
+    let digest = Digest::of(format!("{}\n{alias}\n{params}\n{server}", settings.id).as_bytes()).to_string();
     let too_long = || {
         model::Failure::new(
             model::Exit::Usage,

@@ -3,13 +3,13 @@
 use std::io::Read;
 
 use super::body::{pull_request_body, pull_request_title};
-use super::check_out::read_leaderboard;
+use super::check_out::{Checkout, read_leaderboard};
 use super::clones::{Origin, open};
 use super::evaluated::Evaluated;
 use super::failure::Failure;
 use super::place::Place;
 use super::plan;
-use crate::git::{Committed, NewFile, Pushed, Remote};
+use crate::git::{Committed, NewFile, Pushed, Remote, may_push};
 use crate::github::{Client, NewPull};
 use crate::leaderboard::Leaderboard;
 use crate::model;
@@ -44,6 +44,28 @@ pub struct Published {
     pub warnings: Vec<String>,
 }
 
+/// Finds out whether results could be pushed, before the first of them is paid for. Whether a pull request may be opened is
+/// known only when it is.
+pub async fn may_publish(
+    checkout: &Checkout,
+    github: &Client,
+    options: &PublishOptions,
+) -> Result<(), Failure> {
+    let repo = repository(checkout.origin.as_deref(), github, options)?;
+    let info = github.repository(&repo).await.map_err(model::Failure::from)?;
+    let token = github.git_token(&repo).await.map_err(model::Failure::from)?;
+    let work = tokio::task::spawn_blocking(move || {
+        let remote = Remote::new(&info.clone_url, Some(token));
+        may_push(&remote).map_err(|error| match error.downcast::<crate::git::GitError>() {
+            Ok(error) => remote.explain(error),
+            Err(error) => error,
+        })
+    });
+    let done =
+        work.await.map_err(|error| anyhow::anyhow!("the look at the library was broken off: {error}"))?;
+    Ok(done?)
+}
+
 /// Commits the entries on a new branch on top of the default branch, pushes it, and opens the pull request.
 pub async fn publish(
     place: &Place,
@@ -70,7 +92,7 @@ async fn attempt(
             .hint("merge it first, or evaluate without a pull request")
             .into());
     }
-    let repo = repository(evaluated, github, options)?;
+    let repo = repository(evaluated.origin.as_deref(), github, options)?;
     let info = github.repository(&repo).await.map_err(model::Failure::from)?;
     let token = github.git_token(&repo).await.map_err(model::Failure::from)?;
     let earlier = plan::recall_branch(place, &evaluated.id);
@@ -126,12 +148,11 @@ async fn attempt(
 
 /// The library's repository on GitHub.
 fn repository(
-    evaluated: &Evaluated,
+    origin: Option<&str>,
     github: &Client,
     options: &PublishOptions,
 ) -> Result<String, model::Failure> {
-    let cloned_from =
-        || evaluated.origin.as_deref().and_then(|url| github.repo_of(url)).map(|(repo, _)| repo);
+    let cloned_from = || origin.and_then(|url| github.repo_of(url)).map(|(repo, _)| repo);
     options.repo.clone().or_else(cloned_from).ok_or_else(|| {
         model::Failure::new(Exit::Usage, "the library's repository on GitHub is not known")
             .hint("name it: `--repo <owner>/<name>`; `origin` of the library is not on this GitHub")

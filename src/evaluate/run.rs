@@ -65,7 +65,7 @@ pub async fn run(
     let (mut entries, mut responses, mut batches) = (Vec::new(), Vec::new(), Vec::new());
     for served in &served {
         let params = params_of(&checkout.skill, served);
-        let batch = plan::batch_id(id, &served.settings.id, served.alias_target.as_deref(), &params.text())?;
+        let batch = plan::batch_id(id, served, &params.text())?;
         let job =
             Job { checkout, served, params: &params, batch: &batch, exchange: &exchange, secrets: &secrets };
         let before = total;

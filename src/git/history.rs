@@ -92,8 +92,17 @@ impl Repository {
 
     /// Everything in a commit that is no folder, in the order of the paths.
     pub fn entries_of(&self, commit: &ObjectId) -> anyhow::Result<Vec<TreeEntry>> {
+        self.tree_of(commit, &["-l"])
+    }
+
+    /// The same with zeros for sizes, for which no content must be there.
+    pub fn entries_without_sizes(&self, commit: &ObjectId) -> anyhow::Result<Vec<TreeEntry>> {
+        self.tree_of(commit, &[])
+    }
+
+    fn tree_of(&self, commit: &ObjectId, more: &[&str]) -> anyhow::Result<Vec<TreeEntry>> {
         let mut list = command_in(self.dir(), "ls-tree")?;
-        list.args(["-r", "-z", "-l", "--full-tree", &commit.to_string()]);
+        list.args(["-r", "-z", "--full-tree"]).args(more).arg(commit.to_string());
         let listed = run(list, "ls-tree")?;
         let entries = listed.split(|byte| *byte == 0).filter_map(|entry| {
             let entry = std::str::from_utf8(entry).ok()?;
@@ -105,7 +114,7 @@ impl Repository {
                 _ => EntryKind::File,
             };
             let (_, id) = (fields.next()?, fields.next()?.to_owned());
-            let size = fields.next()?.parse().unwrap_or(0);
+            let size = fields.next().and_then(|size| size.parse().ok()).unwrap_or(0);
             Some(TreeEntry { path: path.to_owned(), kind, id, size })
         });
         Ok(entries.collect())
@@ -121,23 +130,4 @@ pub fn fast_forward(worktree: &Path, commit: &ObjectId) -> anyhow::Result<()> {
     merge.env("GIT_CONFIG_KEY_0", "submodule.recurse").env("GIT_CONFIG_VALUE_0", "false");
     merge.args(["--ff-only", "--quiet", "--no-verify-signatures", "--no-stat", &commit.to_string()]);
     run(merge, "merge").map(drop)
-}
-
-/// Checks a commit out in an empty directory: links as small files, no hook, no submodule.
-pub fn check_out_apart(clone: &Repository, commit: &ObjectId, to: &Path) -> anyhow::Result<()> {
-    let to = &std::path::absolute(to)?;
-    let index = to.with_extension("index");
-    // Into an index of its own: that of the clone belongs to what is checked out there.
-    let mut read = command_in(clone.dir(), "read-tree")?;
-    read.env("GIT_INDEX_FILE", &index).arg(commit.to_string());
-    let mut write = command_in(clone.dir(), "checkout-index")?;
-    write.env("GIT_INDEX_FILE", &index).env("GIT_WORK_TREE", to).current_dir(to);
-    write
-        .env("GIT_CONFIG_COUNT", "1")
-        .env("GIT_CONFIG_KEY_0", "core.symlinks")
-        .env("GIT_CONFIG_VALUE_0", "false");
-    write.args(["--all", "--force", "--quiet"]);
-    let written = run(read, "read-tree").and_then(|_| run(write, "checkout-index"));
-    let _ = std::fs::remove_file(&index);
-    written.map(drop)
 }

@@ -21,7 +21,7 @@ mod worktree;
 pub use access::may_push;
 pub use command::GitError;
 pub use commit::{Committed, NewFile};
-pub use history::{EntryKind, TreeEntry, check_out_apart, fast_forward};
+pub use history::{EntryKind, TreeEntry, fast_forward};
 pub use objects::ObjectId;
 pub use place::{LFS_FILTER, Place, config_file, harmless, set_config};
 pub use reach::Reach;

@@ -245,7 +245,9 @@ fn unprocessable(refusal: &Refusal) -> Option<String> {
         format!(
             "`.github/workflows/{subject}` declares too many inputs: copy `workflows/run-evals.yml` again"
         )
-    } else if says("too large") || says("too long") || says("maximum") || says("65535") || says("65,535") {
+    } else if refusal.about == About::Dispatch
+        && ["too large", "too long", "maximum", "65535", "65,535"].into_iter().any(says)
+    {
         "the inputs of a workflow hold 65,535 characters: use `--handover branch` or `--handover artifact`"
             .to_owned()
     } else if refusal.about == About::Dispatch {

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::call::Call;
 use super::client::Client;
@@ -22,6 +22,21 @@ pub struct Commit {
     /// What it came from, the line that it lies on first.
     #[serde(default)]
     pub parents: Vec<Parent>,
+    /// When it was committed, where that can be read.
+    #[serde(rename = "commit", default, deserialize_with = "committed")]
+    pub committed: Option<Timestamp>,
+}
+
+impl Commit {
+    /// Whether it was committed before then.
+    pub fn is_older(&self, since: Timestamp) -> bool {
+        self.committed.is_some_and(|at| at < since)
+    }
+}
+
+fn committed<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    let commit = serde_json::Value::deserialize(from)?;
+    Ok(commit.pointer("/committer/date").and_then(|date| date.as_str()?.parse().ok()))
 }
 
 /// What a commit came from.
@@ -84,7 +99,7 @@ pub struct CommitQuery<'a> {
     pub from: &'a str,
     /// Only those that changed this file.
     pub path: Option<&'a str>,
-    /// Only those committed since then.
+    /// Only until there are a hundred in a row that are older.
     pub since: Option<Timestamp>,
     /// How many pages of 100 are read at most.
     pub pages: usize,
@@ -138,12 +153,11 @@ impl Client {
         if let Some(path) = query.path {
             url.query_pairs_mut().append_pair("path", path);
         }
-        if let Some(since) = query.since {
-            let since = Timestamp::from_second(since.as_second()).unwrap_or(since);
-            url.query_pairs_mut().append_pair("since", &since.to_string());
-        }
         let call = Call::get(About::History, repo, &query.from, url);
-        self.all_pages(call, query.pages, |page: Vec<Commit>| page).await
+        let is_old = |page: &[Commit]| {
+            query.since.is_some_and(|since| page.iter().all(|commit| commit.is_older(since)))
+        };
+        self.pages_until(call, query.pages, |page: Vec<Commit>| page, is_old).await
     }
 
     /// The tree of a commit, or one by its own name.

@@ -224,6 +224,17 @@ impl Client {
         most: usize,
         entries: impl Fn(P) -> Vec<T>,
     ) -> Result<Vec<T>, ApiError> {
+        self.pages_until(call, most, entries, |_| false).await
+    }
+
+    /// The same up to the first page that is enough.
+    pub(super) async fn pages_until<P: DeserializeOwned, T>(
+        &self,
+        call: Call<'_>,
+        most: usize,
+        entries: impl Fn(P) -> Vec<T>,
+        is_enough: impl Fn(&[T]) -> bool,
+    ) -> Result<Vec<T>, ApiError> {
         let mut all = Vec::new();
         for page in 1..=most {
             let mut call = call.clone();
@@ -232,7 +243,7 @@ impl Client {
                 .append_pair("per_page", &PAGE.to_string())
                 .append_pair("page", &page.to_string());
             let listed = entries(self.fetch(call).await?);
-            let is_last = listed.len() < PAGE;
+            let is_last = listed.len() < PAGE || is_enough(&listed);
             all.extend(listed);
             if is_last {
                 break;

@@ -5,6 +5,11 @@ use std::fmt::Write as _;
 use super::{Absent, Change, Leaderboard, previous};
 use crate::model::{CommitSha, Entry, Ratio};
 
+/// A pull request holds 65,536 characters, and there is more to say than this.
+const MOST_BYTES: usize = 45_000;
+/// The cases that were not run, of which so many are named.
+const MOST_SKIPPED: usize = 50;
+
 /// A table of new entries with their intervals and what changed against the entries before, the cases, and what is missing.
 /// `rank` says how many commits before the evaluated one a commit is.
 pub fn markdown(
@@ -48,7 +53,13 @@ pub fn markdown(
         let _ = writeln!(out, "\nCompared with:\n\n{}", notes.join("\n"));
     }
     out.push_str(&counts(new));
-    out.push_str(&cases(new));
+    let cases = cases(new);
+    if out.len() + cases.len() <= MOST_BYTES {
+        out.push_str(&cases);
+    } else {
+        out.push_str("\nThe table of the cases is too long for this page: it is in `leaderboard.json`, as `per_case`.\n");
+    }
+    out.push_str(&not_run(new));
     out
 }
 
@@ -108,7 +119,7 @@ fn counts(new: &[Entry]) -> String {
     out
 }
 
-/// The accuracy of each case by each model, and the cases that were not run.
+/// The accuracy of each case by each model.
 fn cases(new: &[Entry]) -> String {
     let Some(first) = new.first() else { return String::new() };
     let mut out = String::from("\n<details><summary>Cases</summary>\n\n| case |");
@@ -125,11 +136,20 @@ fn cases(new: &[Entry]) -> String {
         out.push('\n');
     }
     out.push_str("\n</details>\n");
-    if !first.cases.skipped.is_empty() {
-        let _ = writeln!(out, "\nNot run: {} of {} cases.\n", first.cases.skipped.len(), first.cases.total);
-        for skipped in &first.cases.skipped {
-            let _ = writeln!(out, "- {}: {}", code(&skipped.case), skipped.reason.explain());
-        }
+    out
+}
+
+/// The cases that were not run, the first of them by name.
+fn not_run(new: &[Entry]) -> String {
+    let Some(of) = new.first().map(|first| &first.cases).filter(|of| !of.skipped.is_empty()) else {
+        return String::new();
+    };
+    let mut out = format!("\nNot run: {} of {} cases.\n\n", of.skipped.len(), of.total);
+    for skipped in of.skipped.iter().take(MOST_SKIPPED) {
+        let _ = writeln!(out, "- {}: {}", code(&skipped.case), skipped.reason.explain());
+    }
+    if of.skipped.len() > MOST_SKIPPED {
+        let _ = writeln!(out, "- and {} more", of.skipped.len() - MOST_SKIPPED);
     }
     out
 }

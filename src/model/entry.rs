@@ -117,6 +117,8 @@ pub enum SkipReason {
     DatasetFileMissing,
     /// The file in the data sets is no text.
     DatasetFileNotText,
+    /// The commit has a pointer of git-lfs instead of the input.
+    InputInLfs,
 }
 
 impl SkipReason {
@@ -131,6 +133,7 @@ impl SkipReason {
             Self::NoDatasets => "its input is in the data sets, and there is no clone of them",
             Self::DatasetFileMissing => "its file is not in the data sets",
             Self::DatasetFileNotText => "its file in the data sets is no text",
+            Self::InputInLfs => "its input is kept by git-lfs, and the commit has only a pointer to it",
         }
     }
 }

@@ -102,6 +102,20 @@ pub enum Provider {
     Mock(MockSettings),
 }
 
+impl Provider {
+    /// Where it is reached; nothing for the stand-in.
+    pub fn endpoint(&self) -> Option<&Endpoint> {
+        match self {
+            Self::OpenAi(endpoint)
+            | Self::OpenAiCompatible(endpoint)
+            | Self::Azure { endpoint, .. }
+            | Self::Anthropic { endpoint, .. }
+            | Self::Gemini(endpoint) => Some(endpoint),
+            Self::Mock(_) => None,
+        }
+    }
+}
+
 /// Where a vendor is reached, and with which key.
 #[derive(Debug, Clone)]
 pub struct Endpoint {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use crate::github::{ApiError, ChangedFile, Client, CommitQuery, MOST_COMPARED_FILES};
+use crate::github::{ApiError, ChangedFile, Client, Commit, CommitQuery, MOST_COMPARED_FILES};
 use crate::model::{CommitSha, Failure, SkillName, printable};
 
 /// 1,000 commits of a window of time.
@@ -60,8 +60,9 @@ pub async fn pushed(
     Ok(range)
 }
 
-/// What came to a branch since then; `None` where nothing did. The line of first parents is followed back in time: a branch that was
-/// merged since then came with all its commits, however old they are.
+/// What came to a branch since then; `None` where nothing did. The line of first parents is followed back to the first commit since
+/// then: a branch that was merged came with all its commits, and what lies on top of a young commit came after it, however old
+/// they say they are.
 pub async fn recent(
     client: &Client,
     repo: &str,
@@ -71,14 +72,15 @@ pub async fn recent(
     let query = CommitQuery { from: branch, path: None, since: Some(since), pages: MOST_PAGES };
     let commits = client.commits(repo, query).await?;
     let Some(head) = commits.first() else { return Ok(None) };
-    let parents: BTreeMap<&str, Option<&str>> = commits
-        .iter()
-        .map(|commit| (commit.sha.as_str(), commit.parents.first().map(|parent| parent.sha.as_str())))
-        .collect();
-    let mut base = Some(head.sha.as_str());
-    while let Some(parent) = base.and_then(|commit| parents.get(commit)) {
-        base = *parent;
+    let known: BTreeMap<&str, &Commit> = commits.iter().map(|commit| (commit.sha.as_str(), commit)).collect();
+    let (mut next, mut found) = (Some(head.sha.as_str()), None);
+    while let Some(commit) = next.and_then(|sha| known.get(sha)) {
+        next = commit.parents.first().map(|parent| parent.sha.as_str());
+        if !commit.is_older(since) {
+            found = Some(next);
+        }
     }
+    let Some(base) = found else { return Ok(None) };
     let head = head.sha.as_str();
     let mut range = match base {
         None => whole(client, repo, head).await?,
@@ -87,7 +89,7 @@ pub async fn recent(
             None => last_commit(client, repo, head).await?,
         },
     };
-    if commits.len() >= MOST_PAGES * 100 {
+    if commits.len() >= MOST_PAGES * 100 && commits.last().is_some_and(|last| !last.is_older(since)) {
         range.warnings.push(format!("there are more commits: looked at the last {}", commits.len()));
     }
     Ok(Some(range))

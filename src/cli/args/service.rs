@@ -21,6 +21,6 @@ pub struct ServiceArgs {
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
     /// How long the service may take for an answer
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "90s")]
     pub timeout: Duration,
 }

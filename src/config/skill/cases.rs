@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::library::{Library, Refused, is_inside, json, place};
+use super::library::{Library, ReadData, Refused, is_inside, json, place};
 use super::{Expected, OutputFormat, SkillCase, message, pointer};
 use crate::config::{Document, Node, Problems};
 use crate::model::{Digest, SkillName, SkipReason, Skipped};
@@ -13,6 +13,8 @@ use crate::model::{Digest, SkillName, SkipReason, Skipped};
 const MOST_CASES: usize = 2_000;
 const MOST_BYTES: u64 = 4 << 20;
 const MOST_METADATA: u64 = 256 << 10;
+/// What stands in a commit for a file that git-lfs keeps elsewhere.
+const LFS: &str = "version https://git-lfs.github.com/spec/";
 
 /// All cases, by name.
 #[derive(Debug, Default)]
@@ -48,7 +50,7 @@ pub(super) fn expect_markdown(library: &Library, name: &SkillName) -> bool {
 
 pub(super) fn read(
     library: &Library,
-    datasets: Option<&Library>,
+    datasets: Option<&ReadData<'_>>,
     name: &SkillName,
     format: OutputFormat,
     problems: &mut Problems,
@@ -97,7 +99,7 @@ fn is_case_id(id: &str) -> bool {
 
 struct Reader<'l> {
     library: &'l Library,
-    datasets: Option<&'l Library>,
+    datasets: Option<&'l ReadData<'l>>,
     format: OutputFormat,
     base: String,
 }
@@ -215,6 +217,7 @@ impl Reader<'_> {
                 return None;
             }
             (Some(text), None) if text.trim().is_empty() => return Some(Err(SkipReason::NoInput)),
+            (Some(text), None) if text.starts_with(LFS) => return Some(Err(SkipReason::InputInLfs)),
             (Some(text), None) => return Some(Ok((text, None))),
             (None, Some(path)) => path,
             (None, None) => {
@@ -226,9 +229,11 @@ impl Reader<'_> {
             }
         };
         let Some(datasets) = self.datasets else { return Some(Err(SkipReason::NoDatasets)) };
-        match datasets.read(&path, MOST_BYTES) {
+        let read = if is_inside(&path) { datasets(&path, MOST_BYTES) } else { Err(Refused::Path) };
+        match read {
             Ok(None) => Some(Err(SkipReason::DatasetFileMissing)),
             Ok(Some(bytes)) => match String::from_utf8(bytes) {
+                Ok(text) if text.starts_with(LFS) => Some(Err(SkipReason::InputInLfs)),
                 Ok(text) if !text.contains('\0') => {
                     let text = text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned();
                     Some(Ok((text, Some(path))))

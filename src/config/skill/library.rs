@@ -14,9 +14,12 @@ pub(super) struct Library {
     root: PathBuf,
 }
 
+/// Reads a file of the data sets by its path, so many bytes at most; nothing where there is none.
+pub type ReadData<'d> = dyn Fn(&str, u64) -> Result<Option<Vec<u8>>, Refused> + 'd;
+
 /// Why a path is not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Refused {
+pub enum Refused {
     /// It is not relative, or leads upwards, or into `.git`.
     Path,
     /// It, or a folder on the way, is a link.

@@ -7,6 +7,7 @@
 
 mod cases;
 mod catalog;
+mod expansion;
 mod library;
 mod message;
 mod models;
@@ -25,6 +26,7 @@ use crate::model::{
     Digest, FieldRules, JsonSchema, ResponseFormat, SemVersion, SkillName, Skipped, StructuredOutput,
 };
 
+pub use self::library::{ReadData, Refused};
 pub use self::models::{ModelSettings, Models};
 pub use self::prompt::skill_version;
 pub use self::read::{SkillError, skill_names};

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::catalog::Contract;
-use super::library::{Library, place};
+use super::library::{Library, ReadData, place};
 use super::{Expected, OutputFormat, SchemaCheck, Skill, cases, catalog, prompt, rules, schema};
 use crate::config::{Invalid, Problems, did_you_mean};
 use crate::model::{Digest, Exit, Failure, SkillName};
@@ -76,9 +76,18 @@ fn has_prompt(library: &Library, name: &SkillName) -> bool {
 impl Skill {
     /// Reads a skill from the clone of a library, and what its cases point at from the clone of the data sets.
     pub fn read(library: &Path, name: &SkillName, datasets: Option<&Path>) -> Result<Self, SkillError> {
+        let Some(datasets) = datasets.map(Library::new) else { return Self::read_with(library, name, None) };
+        Self::read_with(library, name, Some(&|path, most| datasets.read(path, most)))
+    }
+
+    /// The same with data sets that lie elsewhere than in a directory.
+    pub fn read_with(
+        library: &Path,
+        name: &SkillName,
+        datasets: Option<&ReadData<'_>>,
+    ) -> Result<Self, SkillError> {
         let root = library;
         let library = Library::new(root);
-        let datasets = datasets.map(Library::new);
         if !has_prompt(&library, name) {
             let known = skill_names(root)?;
             let near = did_you_mean(name.as_str(), known.iter().map(SkillName::as_str));
@@ -86,7 +95,7 @@ impl Skill {
             return Err(SkillError::Unknown { name: name.clone(), near });
         }
         let mut problems = Problems::default();
-        let skill = read(&library, datasets.as_ref(), name, &mut problems);
+        let skill = read(&library, datasets, name, &mut problems);
         let warnings = problems.finish()?;
         match skill {
             Some(skill) => Ok(Self { warnings, ..skill }),
@@ -98,7 +107,7 @@ impl Skill {
 /// The skill; nothing where a mistake was noted.
 fn read(
     library: &Library,
-    datasets: Option<&Library>,
+    datasets: Option<&ReadData<'_>>,
     name: &SkillName,
     problems: &mut Problems,
 ) -> Option<Skill> {

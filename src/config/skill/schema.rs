@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::expansion;
 use super::library::{Library, is_inside, json, place};
 use crate::config::{Problems, Span};
 
@@ -116,7 +117,11 @@ pub(super) fn bundle(
         open: Vec::new(),
         nodes: 0,
     };
-    match bundler.run(path, entrypoint) {
+    let bundled = bundler.run(path, entrypoint).and_then(|schema| match expansion::check(&schema) {
+        Ok(()) => Ok(schema),
+        Err(message) => Err((None, message)),
+    });
+    match bundled {
         Ok(schema) => Some(schema),
         Err((span, message)) => {
             let hint = "references may lead to schemas below `components/` of the same library";

@@ -230,6 +230,13 @@ fn cases_worked_out_by_hand() {
             json!({"a": "-110", "b": 1.0001}),
             [1, 1, 0, 0, 0],
         ),
+        // Large numbers: one too many is one too many; small ones: binary fractions do no harm.
+        (
+            &json!({"tolerance": {"a": 1, "b": 1, "c": 0, "d": 0.05, "e": "1%"}}),
+            json!({"a": 3_000_000_000_u64, "b": 3_000_000_000_u64, "c": 123_456_789_012_u64, "d": 0.8, "e": 700}),
+            json!({"a": 3_000_000_002_u64, "b": 3_000_000_001_u64, "c": 123_456_789_013_u64, "d": 0.75, "e": 707}),
+            [3, 2, 0, 0, 0],
+        ),
         (
             &json!({"tolerance": {"a": 5}, "types": {"a": "money"}}),
             json!({"a": "$100"}),

@@ -155,3 +155,45 @@ fn an_interrupted_evaluation_says_how_to_go_on() {
     hint: add `--batch-id stopped` to the same command to go on
     ");
 }
+
+#[test]
+fn the_data_sets_are_those_of_the_commit_whatever_the_checkout_made_of_them() {
+    let stage = Stage::new();
+    let _llm = stage.gateway(&[]);
+    let letter = "real/meadow_letters/text/larch-data.md";
+    stage.evaluate(&["--replicates", "1", "--output", "first", "-q"]).expect(0);
+    let datasets = stage.workspace.path("datasets");
+    std::fs::remove_dir_all(&datasets).unwrap();
+    stage.clone_of(DATASETS, "datasets", &["--config", "core.autocrlf=true"]);
+    assert!(std::fs::read_to_string(datasets.join(letter)).unwrap().contains("\r\n"));
+    stage.evaluate(&["--replicates", "1", "--output", "second", "-q"]).expect(0);
+    let read = |name: &str| stage.workspace.read(&format!("{name}/leaderboard.json"));
+    assert_eq!(read("first"), read("second"));
+
+    // What git-lfs keeps elsewhere is not asked: the pointer says nothing.
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0000\nsize 12345\n";
+    stage.github.put_file(DATASETS, letter, pointer);
+    std::fs::remove_dir_all(&datasets).unwrap();
+    stage.clone_of(DATASETS, "datasets", &[]);
+    let output = stage.evaluate(&["--replicates", "1", "--output", "third", "-q"]).expect(0);
+    let told = "skipped: larch-data: its input is kept by git-lfs, and the commit has only a pointer to it";
+    assert!(output.stdout.contains(told), "{}", output.stdout);
+    let board: Value = serde_json::from_str(&read("third")).unwrap();
+    assert_eq!(
+        board["entries"][0]["cases"]["skipped"],
+        json!([{"case": "larch-data", "reason": "input_in_lfs"}])
+    );
+}
+
+#[test]
+fn another_server_is_asked_itself() {
+    let stage = Stage::new();
+    let again = ["--replicates", "1", "--batch-id", "moved", "-q"];
+    let first = stage.gateway(&[]);
+    stage.evaluate(&again).expect(0);
+    stage.evaluate(&again).expect(0);
+    assert_eq!(first.counter("ok"), CASES * 3);
+    let second = stage.gateway(&[]);
+    stage.evaluate(&again).expect(0);
+    assert_eq!((first.counter("ok"), second.counter("ok")), (CASES * 3, CASES * 3));
+}

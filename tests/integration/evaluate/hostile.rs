@@ -156,3 +156,45 @@ fn a_library_that_is_not_clean_is_refused_but_for_what_lies_beside_it() {
         output.stderr
     );
 }
+
+#[test]
+fn a_commit_does_not_choose_who_gets_the_key() {
+    let stage = Stage::new();
+    let listener = crate::support::MockLlm::start(&["--model=meadow/quill-large"]);
+    stage.targets(&listener, "");
+    let evil = stage.workspace.read("targets.yaml");
+    let (library, api) = (stage.workspace.path("library"), stage.github.urls().api_url.clone());
+    // The library is the working directory, as in a step without `library`.
+    let run = |more: &[&str]| {
+        let args = ["evaluate", SKILL, "--datasets", "../datasets", "--token-file", "../token.txt"];
+        let options = ["--github-api-url", &api, "--replicates", "1", "-q"];
+        let mut command = stage.workspace.command(&[&args[..], &options, more].concat());
+        let output = command.current_dir(&library).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    std::fs::create_dir_all(library.join(".agentv")).unwrap();
+    std::fs::write(library.join(".agentv/targets.yaml"), &evil).unwrap();
+    commit_all(&library, "Targets of our own");
+    let (code, said) = run(&[]);
+    assert_eq!(code, Some(3), "{said}");
+    insta::assert_snapshot!(said, @r"
+    error: `.agentv/targets.yaml` lies in what is evaluated: with it the commit would say where keys are sent
+
+    hint: keep the targets file elsewhere and name it with `--targets FILE`; whoever names this one trusts all who can write to the branch that is checked out
+    ");
+    // A link that leads out of it is the commit's as well.
+    std::fs::remove_dir_all(library.join(".agentv")).unwrap();
+    symlink("../targets.yaml", library.join("targets.yaml")).unwrap();
+    commit_all(&library, "A link");
+    assert!(run(&[]).1.contains("`targets.yaml` lies in what is evaluated"));
+    // Nor does its `.env` fill in what the operator's targets leave open.
+    std::fs::write(library.join(".env"), format!("GATEWAY={}\n", listener.base_url())).unwrap();
+    commit_all(&library, "Variables of our own");
+    stage.workspace.write("operator.yaml", evil.replace(&listener.base_url(), "${{ GATEWAY }}"));
+    let (code, said) = run(&["--targets", "../operator.yaml"]);
+    assert!(code == Some(3) && said.contains("`GATEWAY`"), "{code:?} {said}");
+    assert_eq!(listener.counter("requests"), 0);
+    // Who names the file has decided.
+    let (code, said) = run(&["--targets", "../targets.yaml"]);
+    assert!(code == Some(0) && listener.counter("requests") > 0, "{code:?} {said}");
+}

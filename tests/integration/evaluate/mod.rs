@@ -2,6 +2,7 @@
 
 mod bytes;
 mod clones;
+mod cloud;
 mod flow;
 mod hostile;
 mod mistakes;

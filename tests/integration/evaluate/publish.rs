@@ -1,6 +1,6 @@
 //! From entries to a pull request.
 
-use super::stage::{LIBRARY, Stage, TOKEN, git};
+use super::stage::{LIBRARY, Stage, git};
 use crate::support::github::{TokenKind, What, Wrong};
 
 const QUICK: [&str; 4] = ["--replicates", "1", "-q", "--open-pr"];
@@ -183,7 +183,7 @@ fn a_job_that_may_not_open_pull_requests_leaves_the_branch_and_says_so() {
 }
 
 #[test]
-fn nothing_is_lost_when_nothing_can_be_pushed() {
+fn a_token_that_may_not_push_is_told_before_the_first_call() {
     let stage = Stage::new();
     let llm = stage.gateway(&[]);
     stage.token(
@@ -192,25 +192,39 @@ fn nothing_is_lost_when_nothing_can_be_pushed() {
         &[("contents", "read"), ("pull_requests", "write")],
     );
     stage.workspace.write("token.txt", "github_pat_reader");
-    let output = stage
-        .evaluate(&["--replicates", "1", "--open-pr", "--batch-id", "b1", "--output", "out", "-q"])
-        .expect(1);
+    let output = stage.evaluate(&QUICK).expect(1);
     let server = &stage.github.urls().server_url;
     insta::assert_snapshot!(output.stderr.replace(server, "<server>"), @r"
     error: the token may not do this with git at `<server>/meadow/skills.git`
-    nothing is lost: the entries are in `.run-evals/evaluate/evaluations/b1.entries.json`
 
     hint: it needs `Contents: read and write` there (fine-grained token or App), the scope `repo` (classic token), or `permissions: contents: write` (GITHUB_TOKEN, its own repository only)
     ");
+    assert_eq!(llm.counter("requests"), 0);
+    // To look needs no such right.
+    stage.evaluate(&["--replicates", "1", "-q"]).expect(0);
+    assert!(stage.github.pushes().is_empty());
+}
+
+#[test]
+fn nothing_is_lost_when_nothing_can_be_pushed() {
+    let stage = Stage::new();
+    let llm = stage.gateway(&[]);
+    stage
+        .github
+        .fault(What::Ruleset { branch: "eval-results/".to_owned(), rule: "Cannot create ref".to_owned() });
+    let output = stage
+        .evaluate(&["--replicates", "1", "--open-pr", "--batch-id", "b1", "--output", "out", "-q"])
+        .expect(1);
+    let lost = "nothing is lost: the entries are in `.run-evals/evaluate/evaluations/b1.entries.json`";
+    assert!(output.stderr.contains(lost), "{}", output.stderr);
     assert!(stage.github.pulls().is_empty());
     let kept: serde_json::Value =
         serde_json::from_str(&stage.workspace.read(".run-evals/evaluate/evaluations/b1.entries.json"))
             .unwrap();
     let out: serde_json::Value = serde_json::from_str(&stage.workspace.read("out/leaderboard.json")).unwrap();
     assert_eq!((kept.as_array().unwrap().len(), out["entries"].as_array().unwrap().len()), (3, 3));
-    // With a token that may, the same id publishes what is there, and nothing is asked again.
+    // Once it may be, the same id publishes what is there, and nothing is asked again.
     let asked = llm.counter("ok");
-    stage.workspace.write("token.txt", TOKEN);
     stage.evaluate(&["--replicates", "1", "--open-pr", "--batch-id", "b1", "-q"]).expect(0);
     assert_eq!((stage.github.pulls().len(), llm.counter("ok")), (1, asked));
 }
@@ -281,6 +295,52 @@ fn what_only_half_works_is_told() {
     let output = stage.evaluate(&["--replicates", "1", "--open-pr", "-q"]).expect(1);
     assert!(
         output.stderr.contains("Cannot create ref") && output.stderr.contains("nothing is lost"),
+        "{}",
+        output.stderr
+    );
+}
+
+#[test]
+fn a_pull_request_of_many_cases_is_not_too_long() {
+    let stage = Stage::new();
+    let _llm = stage.gateway(&[]);
+    let commit = stage.push(|dir| {
+        std::fs::write(dir.join(".evaluator/models.yaml"), "models:\n  - id: meadow/quill-large\n").unwrap();
+        let cases = dir.join("components/grant-letter-extraction/evals/cases");
+        for number in 0..620 {
+            let case = cases.join(format!("{number:03}-{}", "a".repeat(90)));
+            std::fs::create_dir(&case).unwrap();
+            for file in ["input.md", "expected.json"] {
+                std::fs::copy(cases.join("birch-lab").join(file), case.join(file)).unwrap();
+            }
+        }
+    });
+    stage.evaluate(&["--git-sha", &commit, "--replicates", "1", "-q", "--open-pr"]).expect(0);
+    let body = &stage.github.pulls()[0].body;
+    assert!(body.len() < 60_000, "{}", body.len());
+    let told =
+        "The table of the cases is too long for this page: it is in `leaderboard.json`, as `per_case`.";
+    assert!(body.contains(told) && body.contains("632 of 632 cases"), "{body}");
+}
+
+#[test]
+fn a_body_that_github_finds_too_long_has_nothing_to_do_with_workflows() {
+    let stage = Stage::new();
+    let _llm = stage.gateway(&[]);
+    let body = r#"{"message":"Validation Failed","errors":[{"resource":"Issue","code":"custom","field":"body","message":"body is too long (maximum is 65536 characters)"}],"documentation_url":"https://docs.github.com/rest/pulls/pulls#create-a-pull-request","status":"422"}"#;
+    stage.github.fault(What::Answer {
+        route: "POST /repos/{owner}/{repo}/pulls".to_owned(),
+        after: false,
+        answer: Wrong::Status {
+            status: 422,
+            body: body.to_owned(),
+            headers: std::collections::BTreeMap::new(),
+        },
+    });
+    let output = stage.evaluate(&QUICK).expect(1);
+    assert!(output.stderr.contains("body is too long"), "{}", output.stderr);
+    assert!(
+        !output.stderr.contains("workflow") && !output.stderr.contains("--handover"),
         "{}",
         output.stderr
     );

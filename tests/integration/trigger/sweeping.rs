@@ -221,6 +221,23 @@ fn an_old_commit_that_was_merged_today_counts() {
 }
 
 #[test]
+fn an_old_commit_on_top_of_a_young_one_counts() {
+    // Made last week, and pushed onto what others made today.
+    let history = bumps::before()
+        .pause(90)
+        .commit("a readme", &[("README.md", Some("one".to_owned()))])
+        .pause(-60)
+        .commit("pi 1.1.0", &[(&path("pi"), prompt("1.1.0"))])
+        .commit("alpha 1.1.0", &[(&path("alpha"), prompt("1.1.0"))]);
+    let stage = Stage::new(&history);
+    stage.service.state().looks_per_job = Some(1);
+    let names = names(&stage.github);
+    stage.sweep(&[]).expect(0);
+    let expected = [("alpha", names.of("alpha 1.1.0")), ("pi", names.of("pi 1.1.0"))];
+    assert_eq!(stage.fired(), pairs(&expected));
+}
+
+#[test]
 fn a_pull_request_from_a_fork_claims_nothing() {
     let (stage, names) = left_out();
     stage.service.state().jobs.clear();

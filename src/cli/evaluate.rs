@@ -9,9 +9,10 @@ use serde::Serialize;
 use super::actions;
 use super::args::{EvaluateArgs, Format, GithubArgs, PublishArgs};
 use super::display::{self, Display};
+use super::foreign::{self, Foreign};
 use super::output::write_file;
 use super::{github, inputs, signals};
-use crate::config::{Env, Roots, TargetsFile, git_root, shown};
+use crate::config::Env;
 use crate::evaluate::{
     self, Checkout, Evaluated, Order, Place, Progress, PublishOptions, Published, Source, Update,
     pull_request_body, render_text,
@@ -35,10 +36,11 @@ pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::R
         return Err(Failure::new(Exit::Usage, message).hint("`--repo` is named `<owner>/<name>`").into());
     }
     let cwd = std::env::current_dir().context("cannot find the working directory")?;
-    let foreign = Foreign::of(&args);
+    let library = args.library.as_deref().unwrap_or(Path::new("."));
+    let foreign = Foreign::of(Some(library), args.datasets.as_deref());
     let env = inputs::environment_but(&cwd, &cwd, |dir| foreign.has(dir))?;
     let client = client(&args.publish, &args.github, &env, display)?;
-    let targets = targets(&args, &cwd, &foreign)?;
+    let targets = foreign::targets(args.targets.targets.as_deref(), &cwd, &foreign)?;
     let place = place(&args, targets, &env, client.clone(), display)?;
     let (order, id) = order(&args, &place)?;
     let checkout = evaluate::check_out(&place, &order).await.map_err(Failure::from)?;
@@ -106,53 +108,6 @@ fn client(
             Ok(None)
         }
     }
-}
-
-/// The work trees that are evaluated. Whoever wrote their commits must not say where keys are sent.
-struct Foreign(Vec<PathBuf>);
-
-impl Foreign {
-    fn of(args: &EvaluateArgs) -> Self {
-        let library = args.library.as_deref().unwrap_or(Path::new("."));
-        let trees = [Some(library), args.datasets.as_deref()].into_iter().flatten().map(|dir| {
-            let dir = real(dir);
-            git_root(&dir).map_or_else(|| dir.clone(), Path::to_path_buf)
-        });
-        Self(trees.collect())
-    }
-
-    fn has(&self, path: &Path) -> bool {
-        let path = real(path);
-        self.0.iter().any(|tree| path.starts_with(tree))
-    }
-}
-
-/// A path without links, where it is there.
-fn real(path: &Path) -> PathBuf {
-    path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_path_buf())
-}
-
-/// The operator's targets: the file that was named, or the nearest one that no evaluated commit brought.
-fn targets(args: &EvaluateArgs, cwd: &Path, foreign: &Foreign) -> Result<PathBuf, Failure> {
-    if let Some(named) = &args.targets.targets {
-        return Ok(named.clone());
-    }
-    let found = TargetsFile::discover(&Roots::new(cwd, cwd)).ok_or_else(|| {
-        Failure::config("no targets file: neither `targets.yaml` nor `.agentv/targets.yaml`")
-            .hint("add one, or name another with `--targets FILE`: it says where models are and which key opens them")
-    })?;
-    // A link in the work tree is the commit's as well, wherever it leads.
-    if foreign.has(&found) || found.parent().is_some_and(|folder| foreign.has(folder)) {
-        let message = format!(
-            "`{}` lies in what is evaluated: with it the commit would say where keys are sent",
-            shown(&found, cwd).display()
-        );
-        return Err(Failure::config(message).hint(
-            "keep the targets file elsewhere and name it with `--targets FILE`; whoever names this one trusts all who can \
-             write to the branch that is checked out",
-        ));
-    }
-    Ok(found)
 }
 
 fn place(

@@ -16,6 +16,7 @@ mod display;
 mod eval;
 mod evaluate;
 mod follow;
+mod foreign;
 mod github;
 mod grading;
 mod inputs;

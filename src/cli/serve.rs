@@ -7,8 +7,9 @@ use anyhow::Context as _;
 
 use super::args::{GithubArgs, ServeArgs};
 use super::display::Display;
+use super::foreign::{self, Foreign};
 use super::{github, inputs};
-use crate::config::{Env, Roots, TargetsFile};
+use crate::config::{Env, TargetsFile};
 use crate::evaluate::{Place, PublishOptions, Source, Update};
 use crate::leaderboard::Leaderboard;
 use crate::model::{Exit, Failure, Secret, is_repository, printable};
@@ -17,7 +18,8 @@ use crate::serve::{self, ListenOptions, LogOptions, LogTo, Options, StudioOption
 
 pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> anyhow::Result<Exit> {
     let cwd = std::env::current_dir().context("cannot find the working directory")?;
-    let env = inputs::environment(&cwd, &cwd)?;
+    let foreign = Foreign::of(args.skills.library.as_deref(), args.skills.datasets.as_deref());
+    let env = inputs::environment_but(&cwd, &cwd, |dir| foreign.has(dir))?;
     let log = match (&args.keep.log_dir, args.keep.log_stderr) {
         (_, true) => LogTo::Stderr,
         (dir, false) => {
@@ -29,7 +31,7 @@ pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> 
     // The page or a gateway alone is something to serve as well.
     let work = match &args.skills.library {
         None if gateway.is_some() || args.page.studio => None,
-        _ => Some(work(&args, &cwd, &env)?),
+        _ => Some(work(&args, (&cwd, &foreign), &env)?),
     };
     let studio = studio(&args, &env);
     let trace_files = args.traces.traces_token_file;
@@ -108,7 +110,7 @@ fn studio(args: &ServeArgs, env: &Env) -> Option<StudioOptions> {
 }
 
 /// How evaluations are made. What is wrong with that is told now, not at the first order.
-fn work(args: &ServeArgs, cwd: &Path, env: &Env) -> anyhow::Result<Work> {
+fn work(args: &ServeArgs, (cwd, foreign): (&Path, &Foreign), env: &Env) -> anyhow::Result<Work> {
     let library = args.skills.library.clone().ok_or_else(|| {
         Failure::new(Exit::Usage, "nothing to serve: no library of skills")
             .hint("name a clone of it: `--library DIR`; `--studio` serves the page alone, `--traces DIR` a trace gateway")
@@ -125,11 +127,7 @@ fn work(args: &ServeArgs, cwd: &Path, env: &Env) -> anyhow::Result<Work> {
                 .into());
         }
     }
-    let targets = args.targets.targets.clone().or_else(|| TargetsFile::discover(&Roots::new(cwd, cwd)));
-    let targets = targets.ok_or_else(|| {
-        Failure::config("no targets file: neither `targets.yaml` nor `.agentv/targets.yaml`")
-            .hint("add one, or name another with `--targets FILE`: it says where models are and which key opens them")
-    })?;
+    let targets = foreign::targets(args.targets.targets.as_deref(), cwd, foreign)?;
     TargetsFile::load(&targets, &targets)?;
     let source = |dir: std::path::PathBuf| Source { dir, update: Update::Pull };
     let place = Place {

@@ -1,7 +1,7 @@
 //! A replica of a clone beside it, in which the next state is made.
 //!
 //! The files are linked, not copied: git never writes into a file that is there, it puts a new one in its place. What git does write into
-//! (logs, references, the index) is copied. A replica lies in a workshop of its own, `.NAME.sync-XXXXXXXX`, beside the clone.
+//! (logs, references, the index) is copied. A replica lies in a workshop of its own, `.NAME.sync-…`, beside the clone.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};

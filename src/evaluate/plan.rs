@@ -67,12 +67,11 @@ pub(super) fn is_same(asked: &Order, earlier: &Order) -> bool {
         && earlier.pinned.as_ref().map(commit).is_none_or(fits)
 }
 
-/// The batch of one model. Other settings, another model behind an alias, or another server, are another batch.
+/// The batch of one model. Other settings, or another model behind an alias, are another batch; a server that moved is not.
 pub(super) fn batch_id(id: &BatchId, served: &Served, params: &str) -> Result<BatchId, model::Failure> {
-    let Served { settings, alias_target, target, .. } = served;
+    let Served { settings, alias_target, .. } = served;
     let alias = alias_target.as_deref().unwrap_or_default();
-    let server = target.provider.endpoint().map_or("", |endpoint| endpoint.base_url.as_str());
-    let digest = Digest::of(format!("{}\n{alias}\n{params}\n{server}", settings.id).as_bytes()).to_string();
+    let digest = Digest::of(format!("{}\n{alias}\n{params}", settings.id).as_bytes()).to_string();
     let too_long = || {
         model::Failure::new(
             model::Exit::Usage,

@@ -184,16 +184,3 @@ fn the_data_sets_are_those_of_the_commit_whatever_the_checkout_made_of_them() {
         json!([{"case": "larch-data", "reason": "input_in_lfs"}])
     );
 }
-
-#[test]
-fn another_server_is_asked_itself() {
-    let stage = Stage::new();
-    let again = ["--replicates", "1", "--batch-id", "moved", "-q"];
-    let first = stage.gateway(&[]);
-    stage.evaluate(&again).expect(0);
-    stage.evaluate(&again).expect(0);
-    assert_eq!(first.counter("ok"), CASES * 3);
-    let second = stage.gateway(&[]);
-    stage.evaluate(&again).expect(0);
-    assert_eq!((first.counter("ok"), second.counter("ok")), (CASES * 3, CASES * 3));
-}

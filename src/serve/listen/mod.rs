@@ -15,6 +15,7 @@ use axum_server::Handle;
 use axum_server::accept::DefaultAcceptor;
 use axum_server::tls_rustls::RustlsAcceptor;
 use hyper_util::rt::TokioTimer;
+use tokio::net::TcpSocket;
 
 use self::limit::{Connections, Limited};
 use crate::model::{Exit, Failure};
@@ -22,6 +23,8 @@ use crate::model::{Exit, Failure};
 /// How long the head of a request may take, and how long a connection may be kept without one.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 const LARGEST_HEAD: usize = 32 * 1024;
+/// How many callers may knock at once. The standard library's 128 lets the rest wait a second for their next try.
+const BACKLOG: u32 = 1024;
 
 /// Where to listen, and how.
 #[derive(Debug, Clone)]
@@ -44,6 +47,13 @@ pub(super) struct Listener {
     connections: Arc<Connections>,
 }
 
+fn bound(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)?.into_std()
+}
+
 impl Listener {
     /// Binds the port; a plain one is refused where others could listen in.
     pub(super) fn bind(options: &ListenOptions) -> anyhow::Result<Self> {
@@ -55,9 +65,7 @@ impl Listener {
                 .into());
         }
         let tls = options.tls.clone().map(Tls::load).transpose()?.map(Arc::new);
-        let bound =
-            TcpListener::bind(address).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
-        let socket = bound
+        let socket = bound(address)
             .map_err(|error| Failure::new(Exit::Failure, format!("cannot listen on `{address}`: {error}")))?;
         // Behind a proxy, all connections are its own.
         let of_one = if options.behind_proxy {

@@ -7,7 +7,8 @@ use super::native_date::native;
 /// The months by their first letters.
 pub(super) const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-const LONG_MONTHS: [&str; 12] = [
+/// The months, whole.
+pub(super) const LONG_MONTHS: [&str; 12] = [
     "january",
     "february",
     "march",
@@ -21,6 +22,7 @@ const LONG_MONTHS: [&str; 12] = [
     "november",
     "december",
 ];
+
 /// The day that a text names. `formats` tell how `01/02/2025` is meant where the text could mean either.
 pub(super) fn day(text: &str, formats: Option<&[String]>) -> Option<Date> {
     let text = super::text::trimmed(text);

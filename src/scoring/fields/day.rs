@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 
+use crate::scoring::dates::LONG_MONTHS;
+
 /// A point in time as a text names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Moment {
@@ -24,21 +26,6 @@ pub(super) enum Order {
     /// The day first.
     DayFirst,
 }
-
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
 
 /// What a text names, if it names a day or a moment and nothing else.
 pub(super) fn moment(text: &str, order: Order) -> Option<Moment> {
@@ -124,8 +111,9 @@ fn named(text: &str) -> Option<Date> {
 fn month(word: &str) -> Option<i16> {
     let word = word.trim_end_matches('.').to_ascii_lowercase();
     let word = if word == "sept" { "sep" } else { &word };
-    let place =
-        MONTHS.iter().position(|month| *month == word || (word.len() == 3 && month.starts_with(word)))?;
+    let place = LONG_MONTHS
+        .iter()
+        .position(|month| *month == word || (word.len() == 3 && month.starts_with(word)))?;
     i16::try_from(place + 1).ok()
 }
 

@@ -85,6 +85,23 @@ fn a_plain_port_that_others_reach_is_refused() {
 }
 
 #[test]
+fn what_is_evaluated_does_not_say_where_keys_are_sent() {
+    let workspace = bare_workspace();
+    write_tokens(&workspace, OURS);
+    let targets = workspace.read("targets.yaml");
+    workspace.write("library/targets.yaml", targets);
+    // As a unit would with the clone for its working directory.
+    let args = ["serve", "--listen", "127.0.0.1:0", "--auth-token-file", "../tokens", "--library", "."];
+    let output = workspace.command(&args).current_dir(workspace.path("library")).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @r"
+    error: `targets.yaml` lies in what is evaluated: with it the commit would say where keys are sent
+
+    hint: keep the targets file elsewhere and name it with `--targets FILE`; whoever names this one trusts all who can write to the branch that is checked out
+    ");
+}
+
+#[test]
 fn what_it_needs_is_asked_for_before_the_port_opens() {
     let workspace = bare_workspace();
     write_tokens(&workspace, OURS);

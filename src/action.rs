@@ -9,7 +9,7 @@ use crate::cli::Cli;
 /// The input that names the command; a command of two words has a hyphen (`rollout-run`).
 const MODE: &str = "mode";
 /// Commands that no step runs: AgentV does, or whoever writes a targets file.
-const NO_MODES: [&str; 4] = ["adapter", "serve", "targets", "help"];
+const NO_MODES: [&str; 6] = ["init", "adapter", "serve", "targets", "completions", "help"];
 /// Read by the program itself: a secret never stands in the arguments.
 const NOT_ARGUMENTS: [&str; 2] = [MODE, "token"];
 
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_repeats_has_a_value_a_line() {
+    fn a_repeatable_option_has_one_value_per_line() {
         let argv = argv_of(&[
             ("INPUT_MODE", "eval"),
             ("INPUT_SUITE", "s.yaml"),
@@ -158,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn positionals_of_one_name_stand_one_a_line() {
+    fn positionals_of_one_name_are_one_per_line() {
         let argv = argv_of(&[("INPUT_MODE", "sync"), ("INPUT_IDS", "refunds\n  -odd\n\n")]);
         assert_eq!(argv.unwrap(), "run-evals sync -- refunds -odd");
     }
 
     #[test]
-    fn an_option_may_stand_without_its_value() {
+    fn an_option_can_omit_its_value() {
         let of = |value| {
             argv_of(&[("INPUT_MODE", "bundle"), ("INPUT_SUITE", "s.yaml"), ("INPUT_CAPTURE-ENV", value)])
         };
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn mistakes_are_reported() {
         let unknown_mode = argv_of(&[("INPUT_MODE", "evla")]).unwrap_err();
         assert!(
             unknown_mode.contains("expected one of `eval`, `dispatch`, `collect`, `run`, `report`"),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_mode_the_command_line_holds() {
+    fn without_a_mode_the_command_line_applies() {
         assert_eq!(argv_of(&[("INPUT_SUITE", "x")]).unwrap(), "run-evals");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::cli::{Annotation, annotate, stderr};
+use crate::console::{Annotation, annotate, stderr};
 use crate::model::{Exit, Failure, printable};
 
 /// Tells the error on stderr and gives the exit code that it means.
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_tells_what_where_and_the_way_out() {
+    fn one_line_has_the_problem_the_location_and_the_hint() {
         let drawn = "unknown key `repoo`\n  --> targets.yaml:4:5\n   |\n 4 |     repoo: x\n\nhint: did you mean `repo`?";
         let (exit, line) = one_line(&Failure::config(drawn).into());
         assert_eq!(exit, Exit::Config);

@@ -1,28 +1,96 @@
 //! `run-evals` makes GitHub Actions the compute backend of LLM evaluations.
 //!
-//! The modules are layers: each may use only what stands before it in the list of `docs/design.md`.
+//! The modules are layers: each may use only what stands before it in the list of `docs/design.md`. They are private, so that
+//! the compiler reports code without a caller; `pub` inside them means visible in this crate.
 
-pub mod action;
-pub mod adapter;
-pub mod archive;
-pub mod bundle;
-pub mod cli;
-pub mod config;
-pub mod dispatcher;
-pub mod error;
-pub mod evaluate;
-pub mod exchange;
-pub mod git;
-pub mod github;
-pub mod grade;
-pub mod leaderboard;
-pub mod logging;
-pub mod model;
-pub mod providers;
-pub mod report;
-pub mod rollout;
-pub mod runner;
-pub mod scoring;
-pub mod serve;
-pub mod sync;
-pub mod trigger;
+mod action;
+mod adapter;
+mod bundle;
+mod cli;
+mod config;
+mod console;
+mod engine;
+mod error;
+mod exchange;
+mod git;
+mod github;
+mod leaderboard;
+mod logging;
+mod model;
+mod protocol;
+mod providers;
+mod report;
+mod rollout;
+mod runner;
+mod scoring;
+mod serve;
+mod skills;
+mod studio;
+mod suite;
+mod sync;
+mod util;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::cli::Cli;
+use crate::model::Exit;
+
+/// Runs the command that the arguments, or the inputs of a GitHub Actions step, name.
+pub fn main() -> ExitCode {
+    let args: Vec<_> = std::env::args_os().collect();
+    let parsed = action::argv(args.iter().cloned(), std::env::vars_os()).and_then(Cli::try_parse_from);
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(error) if let Some(line) = cli::usage_line(&args, &error) => {
+            console::stderr(&line);
+            return Exit::Usage.into();
+        }
+        Err(error) if error.use_stderr() && std::env::var_os("GITHUB_ACTIONS").is_some() => {
+            console::stderr(&error.to_string());
+            return Exit::Usage.into();
+        }
+        Err(error) => error.exit(),
+    };
+    if !cli.keeps_a_log() {
+        logging::init(cli.global.verbose, cli.is_for_agentv());
+    }
+    let _processes = console::signals::Processes::watch();
+    // One thread: calls wait for the network, not for the processor, and a hop between threads costs more than a call.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let result = match runtime {
+        Ok(runtime) => {
+            let result = runtime.block_on(cli::run(cli));
+            // A push that hangs must not keep a process that was told to end.
+            runtime.shutdown_background();
+            result
+        }
+        Err(error) => Err(error.into()),
+    };
+    match result {
+        Ok(exit) => exit.into(),
+        Err(error) => error::report(&error).into(),
+    }
+}
+
+/// What tests and benchmarks use besides the binary.
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::cli::Cli;
+    pub use crate::config::{Document, Env, TargetsFile};
+    pub use crate::engine::grade::{self, Answers, Commands, Pass, Rows};
+    pub use crate::exchange::LocalExchange;
+    pub use crate::git::Remote;
+    pub use crate::github::{Auth, Client, ClientOptions, Dispatched};
+    pub use crate::leaderboard::Leaderboard;
+    pub use crate::model::{Digest, OutputMessage, RemoteResults, Replicates, Response, Secret, TokenUsage};
+    pub use crate::protocol::{DispatchInputs, Handover, RowSeal, RunnerOptions};
+    pub use crate::skills::evaluate::{
+        Checkout, CheckoutError, CheckoutProblem, Order, Source, Update, Workspace, check_out,
+    };
+    pub use crate::suite::{GraderOptions, SuiteOptions, load_suite};
+    pub use crate::sync::{Options, Registry, Step, sync_one};
+    pub use crate::util::redact::Redactor;
+    pub use crate::util::sealed_json;
+}

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::stderr;
+use crate::console::stderr;
 
 /// Starts the log. Warnings are shown without `-v`, unless the command is to be silent; everything of ours with `-vv`.
 pub fn init(verbose: u8, silent: bool) {
@@ -15,7 +15,9 @@ pub fn init(verbose: u8, silent: bool) {
         _ => "run_evals=debug",
     };
     let filter = EnvFilter::try_from_env("RUN_EVALS_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| Stderr).with_target(false).init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| Stderr).with_target(false);
+    // Control characters are escaped on their way to stderr, and colors are made of them.
+    log.with_ansi(false).init();
 }
 
 /// Stderr as everything else is written to it; a line comes in one piece.

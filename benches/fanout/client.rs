@@ -1,6 +1,7 @@
 //! The two programs that are compared, the requests that they get, and the check of what they write.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::Path;
@@ -13,21 +14,26 @@ use serde::de::IgnoredAny;
 use crate::measure::{Measured, measure};
 use crate::minimal;
 
-/// Who sends the requests.
+/// Names the binary of an earlier build, to compare with.
+pub(crate) const BEFORE: &str = "RUN_EVALS_BEFORE";
+
+/// The client that sends the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Client {
     /// `run-evals dispatch`.
     RunEvals,
+    /// The same of another build, which the environment variable [`BEFORE`] names.
+    Before,
     /// The plain loop.
     Minimal,
 }
 
-/// What a client wrote.
+/// The output of a client.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// What it cost.
     pub(crate) measured: Measured,
-    /// How many requests have their own answer.
+    /// How many requests have the right answer.
     pub(crate) answered: usize,
     /// What is wrong with the output or the exit code.
     pub(crate) trouble: Option<String>,
@@ -51,6 +57,7 @@ impl Client {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::RunEvals => "run-evals",
+            Self::Before => "before",
             Self::Minimal => "minimal",
         }
     }
@@ -65,11 +72,21 @@ impl Client {
         concurrency: usize,
     ) -> Result<Outcome> {
         let responses = match self {
-            Self::RunEvals => directory.join("output").join("responses.jsonl"),
+            Self::RunEvals | Self::Before => directory.join("output").join("responses.jsonl"),
             Self::Minimal => directory.join("responses.jsonl"),
         };
         let mut command = match self {
-            Self::RunEvals => dispatch(directory, base_url, requests, concurrency)?,
+            Self::RunEvals => dispatch(
+                env!("CARGO_BIN_EXE_run-evals").as_ref(),
+                directory,
+                base_url,
+                requests,
+                concurrency,
+            )?,
+            Self::Before => {
+                let program = env::var_os(BEFORE).with_context(|| format!("`{BEFORE}` names no binary"))?;
+                dispatch(&program, directory, base_url, requests, concurrency)?
+            }
             Self::Minimal => {
                 let mut command = Command::new(env::current_exe()?);
                 command.args([minimal::SUBCOMMAND, base_url]);
@@ -80,7 +97,7 @@ impl Client {
         let stderr = directory.join("stderr.txt");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&stderr)?);
         let measured = measure(&mut command)?;
-        let (answered, mut trouble) = match check(&responses, count, self == Self::RunEvals) {
+        let (answered, mut trouble) = match check(&responses, count, self != Self::Minimal) {
             (answered, Ok(())) => (answered, None),
             (answered, Err(error)) => (answered, Some(format!("{error:#}"))),
         };
@@ -102,7 +119,13 @@ pub(crate) fn write_requests(path: &Path, count: usize) -> Result<()> {
     Ok(file.flush()?)
 }
 
-fn dispatch(directory: &Path, base_url: &str, requests: &Path, concurrency: usize) -> Result<Command> {
+fn dispatch(
+    program: &OsStr,
+    directory: &Path,
+    base_url: &str,
+    requests: &Path,
+    concurrency: usize,
+) -> Result<Command> {
     let targets = directory.join("targets.yaml");
     fs::write(
         &targets,
@@ -111,7 +134,7 @@ fn dispatch(directory: &Path, base_url: &str, requests: &Path, concurrency: usiz
              model: mock-model\n    api_key: ${{{{ MOCK_KEY }}}}\n    max_concurrency: {concurrency}\n"
         ),
     )?;
-    let mut command = Command::new(env!("CARGO_BIN_EXE_run-evals"));
+    let mut command = Command::new(program);
     command.args(["dispatch", "--target", "mock", "-q", "--requests"]).arg(requests);
     command.arg("--targets").arg(targets);
     command.arg("--output").arg(directory.join("output"));
@@ -122,7 +145,7 @@ fn dispatch(directory: &Path, base_url: &str, requests: &Path, concurrency: usiz
     Ok(command)
 }
 
-/// Plain ASCII without quotes, so that it is JSON as it is.
+/// Plain ASCII without quotes, so it is valid JSON unchanged.
 fn question(number: usize) -> String {
     format!(
         "Question {number}: which season follows the one that comes before spring, and why? \

@@ -20,7 +20,7 @@ pub(crate) struct Measured {
     pub(crate) wall: Duration,
     /// User and system time, with that of the children it waited for.
     pub(crate) cpu: Duration,
-    /// The most memory that the process itself held at once, in bytes; 0 where the system does not tell.
+    /// The peak memory of the process itself, in bytes; 0 if the system does not report it.
     pub(crate) peak_memory: u64,
 }
 
@@ -62,7 +62,7 @@ fn cpu_of_children() -> Result<Duration> {
     Ok(Duration::from_micros(microseconds(usage.user_time()) + microseconds(usage.system_time())))
 }
 
-/// The kernel keeps the peak; what a look can miss is only its growth in the last moments.
+/// The kernel keeps the peak; a poll can only miss its growth in the last moments.
 fn watch_memory(pid: u32, ended: &AtomicBool) -> u64 {
     let path = format!("/proc/{pid}/status");
     let mut peak = 0;

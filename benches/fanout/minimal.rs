@@ -1,6 +1,6 @@
-//! The plainest loop that could do the work: a fixed number of slots, and every wait inside its slot.
+//! The simplest loop that could do the work: a fixed number of slots, and every wait inside its slot.
 //!
-//! It runs as a process of its own, a hidden subcommand of the benchmark, so that it is measured like the program.
+//! It runs in a separate process, a hidden subcommand of the benchmark, so that it is measured like the program.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
@@ -26,7 +26,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<()> {
     let [base_url, requests, output, slots] = arguments else {
         bail!("`{SUBCOMMAND}` needs a base URL, a requests file, an output file and a number of slots");
     };
-    // One thread is the harder mark to meet: a second one doubles the CPU time of this loop.
+    // One thread is the harder baseline to beat: a second one doubles the CPU time of this loop.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(run(format!("{base_url}/chat/completions"), requests, output, slots.parse()?))
 }

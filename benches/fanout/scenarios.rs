@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use tempfile::TempDir;
 
-use crate::client::{self, Client, Outcome};
+use crate::client::{self, BEFORE, Client, Outcome};
 use crate::server::{self, Counters, Server};
 use crate::table::{self, Goal};
 
@@ -32,6 +32,11 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
     Scenario { name: "learn20", about: "400 requests at 64 to a server that takes 20/s", run: learn_20 },
     Scenario { name: "learn200", about: "4,000 requests at 64 to a server that takes 200/s", run: learn_200 },
+    Scenario {
+        name: "before",
+        about: "the binary that `RUN_EVALS_BEFORE` names and this one in turns: 20,000 requests of 50 ms and of 0 ms",
+        run: before,
+    },
 ];
 
 const LATENCY_MS: usize = 50;
@@ -69,7 +74,7 @@ pub(crate) struct Run {
 }
 
 impl Bench {
-    /// Builds the mock server and makes a place for files.
+    /// Builds the mock server and creates a directory for files.
     pub(crate) fn new(quick: bool, only_minimal: bool) -> Result<Self> {
         let directory = tempfile::Builder::new().prefix("fanout-").tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
         Ok(Self { quick, only_minimal, server: server::build()?, directory })
@@ -124,12 +129,12 @@ impl Run {
         Goal { what: "peak MB", value: self.peak_megabytes(), limit: PEAK_GOAL_MEGABYTES }
     }
 
-    /// The part of the requests that has no answer.
+    /// The share of requests without an answer.
     fn unanswered_goal(&self) -> Goal {
         Goal { what: "unanswered", value: number(self.count - self.outcome.answered), limit: 0.0 }
     }
 
-    /// How long the server held an answer back, which is never quite what it was asked to.
+    /// How long the server really delayed an answer.
     fn mean_latency(&self) -> String {
         format!("mean latency {:.2} ms", number(self.counters.held_us) / 1e3 / number(self.counters.ok))
     }
@@ -188,7 +193,7 @@ fn startup(bench: &Bench, name: &str) -> Result<()> {
     let (best, median) = (&runs[0], &runs[times / 2]);
     let goal = Goal { what: "median ms", value: median.wall() * 1e3, limit: 60.0 };
     let note = format!("best {:.1} ms, worst {:.1} ms", best.wall() * 1e3, runs[times - 1].wall() * 1e3);
-    // One run with trouble speaks for all.
+    // One run with problems is enough to report.
     let shown = runs.iter().find(|run| run.outcome.trouble.is_some()).unwrap_or(median);
     Ok(table::print_row(name, shown, &[goal, shown.unanswered_goal()], &note)?)
 }
@@ -235,6 +240,33 @@ fn learn(bench: &Bench, name: &str, full: usize, per_second: usize) -> Result<()
             run.unanswered_goal(),
         ];
         table::print_row(&format!("{name} {mode}"), &run, &goals, "")?;
+    }
+    Ok(())
+}
+
+fn before(bench: &Bench, name: &str) -> Result<()> {
+    const ROUNDS: usize = 5;
+    if std::env::var_os(BEFORE).is_none() {
+        return Ok(());
+    }
+    for (load, server) in [("50ms", "--latency-ms 50"), ("0ms", "")] {
+        let [mut old, mut new] = [const { Vec::new() }; 2];
+        for _ in 0..ROUNDS {
+            old.push(bench.run(Client::Before, server, bench.count(20_000), 64)?);
+            new.push(bench.run(Client::RunEvals, server, bench.count(20_000), 64)?);
+        }
+        let median = |runs: &mut Vec<Run>, of: fn(&Run) -> f64| {
+            runs.sort_by(|one, other| of(one).total_cmp(&of(other)));
+            of(&runs[ROUNDS / 2])
+        };
+        let mut ratio = |of| median(&mut new, of) / median(&mut old, of);
+        let goals = [
+            Goal { what: "wall/before", value: ratio(Run::wall), limit: 1.05 },
+            Goal { what: "CPU/before", value: ratio(Run::cpu_per_request), limit: 1.05 },
+        ];
+        let name = format!("{name} {load}");
+        table::print_row(&name, &old[ROUNDS / 2], &[], &format!("median of {ROUNDS}"))?;
+        table::print_row(&name, &new[ROUNDS / 2], &goals, &format!("median of {ROUNDS}"))?;
     }
     Ok(())
 }

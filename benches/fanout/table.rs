@@ -4,19 +4,19 @@ use std::io::{self, Write as _};
 
 use crate::scenarios::Run;
 
-/// A number that should not be above another.
+/// A number that should not exceed another.
 #[derive(Debug)]
 pub(crate) struct Goal {
     /// What is compared, for example `wall/ideal`.
     pub(crate) what: &'static str,
     /// What was measured.
     pub(crate) value: f64,
-    /// The most that it should be.
+    /// Its maximum.
     pub(crate) limit: f64,
 }
 
 impl Goal {
-    /// The goal in words. A run with trouble meets none: it is quick to do only half of the work.
+    /// The goal in words. A run with problems meets none: doing half of the work is fast.
     fn describe(&self, sound: bool) -> String {
         let Self { what, value, limit } = self;
         let verdict = if sound && value <= limit { "met" } else { "MISSED" };

@@ -1,7 +1,7 @@
 //! What grading costs: processor time and memory for N answers and for ten times as many, five graders each.
 //!
-//! `cargo bench --bench grading -- 20000` takes another N. Each size is graded in a process of its own, so that the peak of
-//! one does not hide that of the other; the figures are those of the kernel.
+//! `cargo bench --bench grading -- 20000` takes another N. Each size is graded in a separate process, so that the peak of
+//! one does not hide that of the other; the numbers come from the kernel.
 
 #![expect(
     clippy::unwrap_used,
@@ -18,9 +18,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
-use run_evals::config::{Env, GraderOptions, SuiteOptions, load_suite};
-use run_evals::grade::{self, Answers, Commands, Pass, Rows};
-use run_evals::model::{Digest, OutputMessage, Redactor, Response, TokenUsage};
+use run_evals::testing::Env;
+use run_evals::testing::Redactor;
+use run_evals::testing::{Answers, Commands, Pass, Rows, grade};
+use run_evals::testing::{Digest, OutputMessage, Response, TokenUsage};
+use run_evals::testing::{GraderOptions, SuiteOptions, load_suite};
 
 const TESTS: usize = 100;
 const CHILD: &str = "--grade";
@@ -80,7 +82,12 @@ fn grade_so_many(count: usize, dir: &Path) {
     let options = SuiteOptions { env: &env, cwd: dir, graders };
     let (suite, _) = load_suite(Path::new("s.eval.yaml"), &options).unwrap();
     let responses = dir.join("responses.jsonl");
-    let commands = Commands { timeout: Duration::from_mins(1), env: Vec::new(), redactor: Redactor::new([]) };
+    let commands = Commands {
+        timeout: Duration::from_mins(1),
+        env: Vec::new(),
+        redactor: Redactor::new([]),
+        python_cache: std::sync::OnceLock::new(),
+    };
     let rows = Rows {
         suite: &suite,
         responses: &responses,

@@ -1,7 +1,7 @@
 //! What a run on GitHub costs the dispatcher: CPU time, memory, and requests that count against GitHub's rate limit.
 //!
 //! `cargo bench --bench remote [-- large | minutes N]` runs the released binary against a simulated GitHub that starts the
-//! real runner for each leg. A missed goal is printed, not an error.
+//! real runner for each shard. A missed goal is printed, not an error.
 
 #![expect(clippy::unwrap_used, clippy::format_collect, reason = "a bench panics where its own set-up fails")]
 
@@ -30,7 +30,7 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// 50,000 requests with 12 MB of prompts, on 8 legs.
+/// 50,000 requests with 12 MB of prompts, on 8 shards.
 fn large() -> anyhow::Result<()> {
     const REQUESTS: usize = 50_000;
     let stage = stage(&[], "max_concurrency: 64", "shards: 8");
@@ -64,7 +64,7 @@ fn large() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A run of so many minutes, looked at in the watcher's own rhythm.
+/// A run of this many minutes, polled at the dispatcher's own interval.
 fn minutes(number: u32) -> anyhow::Result<()> {
     let stage = stage(&["--latency-ms", "5000"], "max_concurrency: 1", "");
     stage.workspace.write_requests(usize::try_from(number * 12)?);

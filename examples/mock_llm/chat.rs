@@ -1,4 +1,4 @@
-//! The JSON of OpenAI's chat completions: the question, the answer and the error.
+//! The JSON of OpenAI's chat completions: request, response and error.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 /// Always the same, so that equal requests have equal answers.
 const CREATED: u64 = 1_700_000_000;
 
-/// What of a request matters here.
+/// The parts of a request that matter here.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Question<'a> {
     /// The model that the client asked for.
@@ -16,12 +16,13 @@ pub(crate) struct Question<'a> {
     /// The text of the last user message.
     pub(crate) text: String,
     prompt_bytes: usize,
+    tools: Vec<Value>,
 }
 
-/// What kind of error an answer names.
+/// The kind of an error.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Trouble {
-    /// 400 and its kin: the request is wrong.
+    /// 400 and similar: the request is wrong.
     BadRequest,
     /// 429.
     RateLimited,
@@ -35,6 +36,8 @@ struct Body<'a> {
     model: Cow<'a, str>,
     #[serde(borrow)]
     messages: Vec<Message<'a>>,
+    #[serde(default)]
+    tools: Vec<Value>,
 }
 
 #[derive(Deserialize)]
@@ -66,6 +69,8 @@ struct Choice<'a> {
 struct Reply<'a> {
     role: &'static str,
     content: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Value>,
 }
 
 #[derive(Serialize)]
@@ -101,16 +106,31 @@ impl<'a> Question<'a> {
             Some(content) => texts(&content).collect(),
             None => return Err("`messages` has no user message".to_owned()),
         };
-        Ok(Self { model: body.model, text, prompt_bytes })
+        Ok(Self { model: body.model, text, prompt_bytes, tools: body.tools })
     }
 
     /// The completion that echoes the message, as JSON.
     pub(crate) fn echo(&self, number: u64) -> Vec<u8> {
-        self.complete(number, &self.text)
+        match self.call(number) {
+            Some(call) => self.completion(number, "", vec![call]),
+            None => self.complete(number, &self.text),
+        }
     }
 
-    /// The completion that says this, as JSON.
+    /// The tool call that a message asks for, `call NAME ARGUMENTS`, if the request offers the tool.
+    fn call(&self, number: u64) -> Option<Value> {
+        let (name, arguments) = self.text.strip_prefix("call ")?.split_once(' ')?;
+        self.tools.iter().find(|tool| tool["function"]["name"] == name)?;
+        let function = serde_json::json!({"name": name, "arguments": arguments});
+        Some(serde_json::json!({"id": format!("call_{number}"), "type": "function", "function": function}))
+    }
+
+    /// The completion with this text, as JSON.
     pub(crate) fn complete(&self, number: u64, content: &str) -> Vec<u8> {
+        self.completion(number, content, Vec::new())
+    }
+
+    fn completion(&self, number: u64, content: &str, tool_calls: Vec<Value>) -> Vec<u8> {
         let (prompt_tokens, completion_tokens) = (tokens(self.prompt_bytes), tokens(content.len()));
         let total_tokens = prompt_tokens + completion_tokens;
         json(&Completion {
@@ -120,8 +140,8 @@ impl<'a> Question<'a> {
             model: &self.model,
             choices: [Choice {
                 index: 0,
-                message: Reply { role: "assistant", content },
-                finish_reason: "stop",
+                finish_reason: if tool_calls.is_empty() { "stop" } else { "tool_calls" },
+                message: Reply { role: "assistant", content, tool_calls },
             }],
             usage: Usage { prompt_tokens, completion_tokens, total_tokens },
         })
@@ -138,7 +158,7 @@ pub(crate) fn error(trouble: Trouble, message: &str) -> Vec<u8> {
     json(&ErrorBody { error: ErrorFields { message, r#type, param: None, code } })
 }
 
-/// Serialises values that have no way to fail.
+/// Serializes values that cannot fail.
 pub(crate) fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
@@ -152,7 +172,7 @@ fn text_length(content: &Value) -> usize {
     content.as_str().map_or_else(|| texts(content).map(str::len).sum(), str::len)
 }
 
-/// The rule of thumb: four bytes make a token.
+/// The rule of thumb: four bytes per token.
 fn tokens(bytes: usize) -> usize {
     bytes.div_ceil(4)
 }
@@ -179,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_echoed_is_said() {
+    fn requests_that_cannot_be_echoed_are_errors() {
         for (body, message) in [
             (r#"{"messages":[]}"#, "`messages` has no user message"),
             (r"{}", "cannot read the body: missing field `messages` at line 1 column 2"),
@@ -189,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_have_the_shape_of_openai() {
+    fn errors_have_openais_format() {
         let body = String::from_utf8(error(Trouble::RateLimited, "slow down")).unwrap();
         insta::assert_snapshot!(body, @r#"{"error":{"message":"slow down","type":"requests","param":null,"code":"rate_limit_exceeded"}}"#);
     }

@@ -1,5 +1,5 @@
-//! What a gateway in front of several models adds: a list of them with aliases, answers that depend on model and message, and
-//! errors in a shape of its own (`{"detail": …}`, no `Retry-After`), as MindRouter has them.
+//! What a gateway in front of several models adds: a model list with aliases, answers that depend on model and message, and
+//! its own error format (`{"detail": …}`, no `Retry-After`), like MindRouter.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::chat::json as bytes;
 /// The models and their answers.
 #[derive(Debug, Default)]
 pub(crate) struct Gateway {
-    /// Each model, with what it stands for; any where there is none.
+    /// Each model, with the target of an alias; if empty, any model is accepted.
     models: Vec<(String, Option<String>)>,
     answers: Vec<Answer>,
     /// Whether errors are MindRouter's.
@@ -22,24 +22,24 @@ pub(crate) struct Gateway {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Answer {
-    /// Of which model; of any where it is not given.
+    /// Its model; any if not given.
     model: Option<String>,
-    /// What the last user message has in it.
+    /// A part of the last user message.
     #[serde(default)]
     contains: String,
     /// What is answered.
     content: Option<String>,
-    /// Or the status that it is refused with.
+    /// Or the status of an error.
     status: Option<u16>,
 }
 
-/// What becomes of a question.
+/// The outcome of a request.
 pub(crate) enum Said {
     /// The message itself is the answer.
     Echo,
-    /// This is.
+    /// This text is the answer.
     Content(String),
-    /// It is refused.
+    /// It is rejected.
     Refused(u16, String),
 }
 
@@ -74,7 +74,7 @@ impl Gateway {
         bytes(&json!({ "object": "list", "data": self.models.iter().map(entry).collect::<Vec<_>>() }))
     }
 
-    /// What is answered to a message.
+    /// The answer to a message.
     pub(crate) fn answer(&self, model: &str, message: &str) -> Said {
         if !self.models.is_empty() && !self.models.iter().any(|(name, _)| name == model) {
             return Said::Refused(404, format!("Model '{model}' not found"));
@@ -91,7 +91,7 @@ impl Gateway {
         }
     }
 
-    /// An error in the shape that this gateway gives it: a text, or for limits an object.
+    /// An error in this gateway's format: a text, or an object for rate limits.
     pub(crate) fn shaped(&self, status: u16, body: Vec<u8>) -> Vec<u8> {
         let error: Value = serde_json::from_slice(&body).unwrap_or_default();
         match error.pointer("/error/message") {
@@ -103,7 +103,7 @@ impl Gateway {
         }
     }
 
-    /// What is asked about the gateway itself; `/readyz` answers 200 whatever it says.
+    /// Status requests about the gateway itself; `/readyz` always returns 200.
     pub(crate) fn health(&self, path: &str) -> Option<Vec<u8>> {
         match path {
             "/healthz" if self.mindrouter => Some(bytes(&json!({ "status": "ok" }))),

@@ -1,11 +1,11 @@
-//! As much of HTTP/1.1 as a client with keep-alive, pipelining and `Content-Length` needs.
+//! The subset of HTTP/1.1 that a client with keep-alive, pipelining and `Content-Length` needs.
 
 use std::io::Write as _;
 use std::str;
 
 use memchr::memmem;
 
-/// The longest body that is read.
+/// The maximum body length.
 pub(crate) const LONGEST_BODY: usize = 32 << 20;
 
 const LONGEST_HEAD: usize = 64 << 10;
@@ -25,7 +25,7 @@ pub(crate) struct Request<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// What the bytes that were read so far are.
+/// The result of parsing the bytes so far.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Parsed<'a> {
     /// A request; the next one begins behind `length` bytes.
@@ -35,12 +35,12 @@ pub(crate) enum Parsed<'a> {
         /// How many bytes it takes.
         length: usize,
     },
-    /// The beginning of a request, of which at least `missing` more bytes follow.
+    /// An incomplete request: at least `missing` more bytes follow.
     Partial {
-        /// 1 where the head is not complete yet.
+        /// 1 if the head is incomplete.
         missing: usize,
     },
-    /// No request; the connection is of no more use.
+    /// Not a request; the connection is unusable.
     Refused {
         /// The status to answer.
         status: u16,
@@ -147,7 +147,7 @@ fn refused(status: u16, message: &'static str) -> Parsed<'static> {
     Parsed::Refused { status, message }
 }
 
-/// `str::parse` alone would also take a sign.
+/// `str::parse` alone would also accept a sign.
 fn length_of(value: &str) -> Option<usize> {
     value.bytes().all(|byte| byte.is_ascii_digit()).then(|| value.parse().ok()).flatten()
 }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_body_is_read_and_a_longer_one_refused() {
+    fn the_longest_body_is_read_and_a_longer_one_is_rejected() {
         let head = format!("POST / HTTP/1.1\r\nContent-Length: {LONGEST_BODY}\r\n\r\n");
         assert_eq!(parse(head.as_bytes()), Parsed::Partial { missing: LONGEST_BODY });
         let head = format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n", LONGEST_BODY + 1);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_http_is_refused() {
+    fn invalid_http_is_rejected() {
         assert_eq!(status_of(b"hello\r\n\r\n"), 400);
         assert_eq!(status_of(b"GET / HTTP/2\r\n\r\n"), 505);
         assert_eq!(status_of(b"GET / HTTP/1.1\r\nno colon\r\n\r\n"), 400);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_one_piece() {
+    fn a_response_is_one_write() {
         let mut bytes = Vec::new();
         Answer { status: 429, retry_after: Some(1), keep_alive: false, body: b"{}" }.append_to(&mut bytes);
         let text = String::from_utf8(bytes).unwrap().replace('\r', "");
@@ -244,7 +244,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pipelined_requests_come_out_whole_however_they_are_cut(
+        fn pipelined_requests_are_parsed_however_they_are_split(
             bodies in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 1..5),
             cuts in proptest::collection::vec(1_usize..200, 1..40),
         ) {

@@ -13,9 +13,9 @@ pub(crate) enum Mode {
     /// Any second: the accepted arrivals of the last 1000 ms count.
     #[default]
     Sliding,
-    /// The seconds of a clock: the count starts anew with each.
+    /// Calendar seconds: the count restarts with each.
     Fixed,
-    /// A bucket that is refilled all the time and holds a burst.
+    /// A bucket that is refilled continuously and holds a burst.
     Bucket,
 }
 
@@ -32,7 +32,7 @@ impl FromStr for Mode {
     }
 }
 
-/// A limit with its memory. Times count from any moment, and do not go backwards.
+/// A limit with its state. Times count from any moment, and never decrease.
 #[derive(Debug)]
 pub(crate) enum Limiter {
     /// The arrivals that were accepted in the last second, oldest first.
@@ -44,7 +44,7 @@ pub(crate) enum Limiter {
 }
 
 impl Limiter {
-    /// A limit without a past.
+    /// A new limit.
     pub(crate) fn new(mode: Mode, limit: NonZeroU32, burst: Option<NonZeroU32>) -> Self {
         let limit = limit.get();
         match mode {
@@ -57,7 +57,7 @@ impl Limiter {
         }
     }
 
-    /// Whether a request that arrives now is accepted; what is refused does not count.
+    /// Whether a request that arrives now is accepted; rejected requests do not count.
     pub(crate) fn admit(&mut self, now: Duration) -> bool {
         match self {
             Self::Sliding { limit, accepted } => {
@@ -141,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_sliding_second_never_holds_more_and_never_refuses_without_need(
+        fn a_sliding_second_never_exceeds_the_limit_and_never_rejects_too_early(
             limit in 1_u32..8,
             gaps in proptest::collection::vec(0_u64..400, 1..120),
         ) {

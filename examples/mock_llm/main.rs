@@ -1,7 +1,7 @@
 //! A fast server that speaks OpenAI's chat completions, for benchmarks and tests.
 //!
-//! It echoes the last user message and can be slow, rate-limited or faulty on purpose. It shares the machine with what
-//! is measured, so it spends as little as it can: hand-written HTTP/1.1, one write for each answer, no dependency
+//! It echoes the last user message and can be slow, rate-limited or faulty on purpose. It shares the machine with the
+//! measured program, so it uses little CPU: hand-written HTTP/1.1, one write per response, no dependency
 //! beyond those of the crate. `options` is the command line, `http` the wire, `chat` the JSON, `limit` the rate limits,
 //! `hold` the latency, `gateway` the models and their answers; `server` puts them together.
 
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let options = match options::parse(std::env::args().skip(1)) {
         Ok(Invocation::Serve(options)) => options,
         Ok(Invocation::Help) => {
-            // Nobody is left to tell when stdout is closed.
+            // Without stdout there is no reader to inform.
             let _ = io::stdout().write_all(options::HELP.as_bytes());
             return ExitCode::SUCCESS;
         }
@@ -63,7 +63,7 @@ fn run(options: Options) -> io::Result<()> {
     })
 }
 
-/// A plain thread, because the runtime would wait for a blocking task of its own before it ends.
+/// A plain thread, because the runtime would wait for its blocking tasks before it ends.
 fn end_with_stdin(server: Arc<Server>) {
     std::thread::spawn(move || {
         let mut stdin = io::stdin().lock();

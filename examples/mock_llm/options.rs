@@ -64,11 +64,11 @@ pub(crate) struct Options {
     pub(crate) port: u16,
     /// How long an answer takes.
     pub(crate) latency: Duration,
-    /// The most that is added to the latency.
+    /// The maximum of the added jitter.
     pub(crate) jitter: Duration,
     /// The share of requests that are answered 429.
     pub(crate) rate_429: f64,
-    /// What a 429 asks for, in seconds.
+    /// The `Retry-After` of a 429, in seconds.
     pub(crate) retry_after: u64,
     /// The share of requests that are answered 503.
     pub(crate) rate_5xx: f64,
@@ -80,9 +80,9 @@ pub(crate) struct Options {
     pub(crate) limit_mode: Mode,
     /// How many requests a full bucket holds.
     pub(crate) burst: Option<NonZeroU32>,
-    /// How many requests are accepted at once.
+    /// How many concurrent requests are accepted.
     pub(crate) max_in_flight: Option<NonZeroU32>,
-    /// The only key that is accepted.
+    /// The only accepted key.
     pub(crate) require_key: Option<String>,
     /// The models and their answers.
     pub(crate) gateway: Gateway,
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn values_may_stand_behind_a_space_or_an_equals_sign() {
+    fn values_can_follow_a_space_or_an_equals_sign() {
         let Ok(Invocation::Serve(options)) =
             parse_line("--latency-ms 50 --rate-429=0.1 --limit-mode bucket --record --limit-per-second=20")
         else {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn mistakes_are_reported() {
         let messages: Vec<String> = [
             "--latency 5",
             "--port",

@@ -5,13 +5,14 @@
 //! exchange, so that nothing is started or paid for again.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{BatchId, Request, Response};
+use crate::util::durable;
 
 const MEMBERS: &str = "members.json";
 const OUTCOME: &str = "outcome.json";
@@ -45,7 +46,7 @@ impl JoinedBatch {
         let time = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
         let id: BatchId = format!("{time}-{:08x}", fastrand::u32(..)).parse()?;
         let dir = batches.join(id.as_str());
-        std::fs::create_dir(&dir).context("cannot make a directory for the batch")?;
+        durable::create_dir_all(&dir).context("cannot make a directory for the batch")?;
         let batch = Self { dir, id };
         let lock = batch.lock()?;
         let mut lines = Vec::new();
@@ -53,7 +54,7 @@ impl JoinedBatch {
             serde_json::to_writer(&mut lines, request)?;
             lines.push(b'\n');
         }
-        std::fs::write(batch.requests(), lines).context("cannot write the requests of the batch")?;
+        durable::write(&batch.requests(), &lines).context("cannot write the requests of the batch")?;
         // With this file it is a batch.
         batch.put(MEMBERS, &serde_json::to_vec(members)?)?;
         Ok((batch, lock))
@@ -62,7 +63,9 @@ impl JoinedBatch {
     /// The batch in a directory, if one was made there to the end.
     pub(super) fn open(dir: &Path) -> anyhow::Result<Option<Self>> {
         let name = dir.file_name().unwrap_or_default().to_string_lossy();
-        Ok(dir.join(MEMBERS).exists().then_some(Self { id: name.parse()?, dir: dir.to_owned() }))
+        let batch = Self { id: name.parse()?, dir: dir.to_owned() };
+        // One whose list of calls is damaged was never started: the list is durable before anything depends on it.
+        Ok(batch.members().is_ok().then_some(batch))
     }
 
     /// Its id in the exchange.
@@ -82,12 +85,11 @@ impl JoinedBatch {
         Ok(lock)
     }
 
-    /// What came of it, if it was tried to the end.
+    /// What came of it, if it was tried to the end. One that cannot be read counts as none: trying the batch again finds its
+    /// answers in the exchange.
     pub fn outcome(&self) -> anyhow::Result<Option<Outcome>> {
         match std::fs::read(self.dir.join(OUTCOME)) {
-            Ok(json) => {
-                Ok(Some(serde_json::from_slice(&json).context("cannot read what came of the batch")?))
-            }
+            Ok(json) => Ok(readable(&json, OUTCOME)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).context("cannot read what came of the batch"),
         }
@@ -98,14 +100,15 @@ impl JoinedBatch {
         Ok(self.outcome()?.map_or(0, |outcome| outcome.tries))
     }
 
-    /// The response on a line, if there are responses.
+    /// The response on a line, if there are responses and it can be read.
     pub fn response(&self, line: usize) -> anyhow::Result<Option<Response>> {
         let file = match File::open(self.dir.join(RESPONSES)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             opened => opened.context("cannot read the responses of the batch")?,
         };
         let mut lines = BufReader::new(file).split(b'\n').skip(line);
-        lines.next().map(|line| Ok(serde_json::from_slice(&line?)?)).transpose()
+        let line = lines.next().transpose().context("cannot read the responses of the batch")?;
+        Ok(line.and_then(|line| readable(&line, RESPONSES)))
     }
 
     /// Leaves the responses, if there are any, and then what came of the batch. Only whoever leads it may.
@@ -123,10 +126,18 @@ impl JoinedBatch {
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
-        let cannot = || format!("cannot write `{name}` of the batch");
-        let mut file = tempfile::NamedTempFile::new_in(&self.dir).with_context(cannot)?;
-        file.write_all(bytes).with_context(cannot)?;
-        file.persist(self.dir.join(name)).with_context(cannot)?;
-        Ok(())
+        durable::write(&self.dir.join(name), bytes)
+            .with_context(|| format!("cannot write `{name}` of the batch"))
+    }
+}
+
+/// JSON from a file of a batch; nothing where the file is damaged.
+fn readable<T: serde::de::DeserializeOwned>(json: &[u8], name: &str) -> Option<T> {
+    match serde_json::from_slice(json) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            tracing::warn!("`{name}` of the batch is damaged: {error}");
+            None
+        }
     }
 }

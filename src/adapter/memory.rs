@@ -13,8 +13,9 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
-use super::RunPlace;
+use super::RunDir;
 use crate::model::{Digest, Response};
+use crate::util::durable;
 
 /// How many signs of a digest tell two suites apart.
 const NAME_LENGTH: usize = 24;
@@ -51,9 +52,9 @@ pub enum Recalled {
 }
 
 impl BatchMemory {
-    /// In the place of this AgentV, under a name that stands for the suite and the target.
-    pub fn new(place: &RunPlace, of: Digest) -> Self {
-        Self { stem: place.dir().join(format!("agentv-batch-{}", &of.to_string()[..NAME_LENGTH])) }
+    /// In the directory of this AgentV, under a name that stands for the suite and the target.
+    pub fn new(run_dir: &RunDir, of: Digest) -> Self {
+        Self { stem: run_dir.dir().join(format!("agentv-batch-{}", &of.to_string()[..NAME_LENGTH])) }
     }
 
     /// Begins anew: forgets the batch before, and lets everybody wait until the lock is dropped.
@@ -61,12 +62,7 @@ impl BatchMemory {
         let lock = self.lock_file()?;
         lock.lock().context("cannot lock the memory of the batch")?;
         for ending in ["json", "jsonl"] {
-            match std::fs::remove_file(self.file(ending)) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(error).context("cannot forget the batch before");
-                }
-                _ => {}
-            }
+            durable::remove_file(&self.file(ending)).context("cannot forget the batch before")?;
         }
         Ok(lock)
     }
@@ -115,13 +111,11 @@ impl BatchMemory {
 
     /// A file beside what is remembered, which nobody else can read.
     pub fn temporary(&self) -> anyhow::Result<NamedTempFile> {
-        let dir = self.stem.parent().unwrap_or(Path::new("."));
-        NamedTempFile::new_in(dir).context("cannot remember the batch")
+        durable::temporary_for(&self.stem).context("cannot remember the batch")
     }
 
     fn put(&self, file: NamedTempFile, ending: &str) -> anyhow::Result<()> {
-        file.persist(self.file(ending)).context("cannot remember the batch")?;
-        Ok(())
+        durable::persist(file, &self.file(ending)).context("cannot remember the batch")
     }
 
     fn file(&self, ending: &str) -> PathBuf {

@@ -1,18 +1,22 @@
-//! What AgentV calls once for each test case, and how many such calls become one batch.
+//! What AgentV calls, and how its calls become batches.
 //!
-//! `lineage` finds the AgentV that a call belongs to, `place` the directory where its calls meet, `prompt` reads what AgentV
-//! asks. In `rendezvous` calls wait for each other and leave as a `batch`, which one of them leads for all.
-//! Where AgentV itself asks for one batch, `memory` has what that came to.
+//! AgentV calls `call` once for each test case. `process_tree` finds the AgentV that a call belongs to, `run_dir` the directory where
+//! its calls meet, `prompt` reads what AgentV asks. In `rendezvous` calls wait for each other and leave as a `batch`, which one of
+//! them leads for all. `agentv_batch` is called once for a whole suite; `memory` keeps the result for calls that follow.
 
+mod agentv_batch;
 mod batch;
-mod lineage;
+mod call;
 mod memory;
-mod place;
+mod process_tree;
 mod prompt;
 mod rendezvous;
+mod run_dir;
 
+pub use agentv_batch::{SuiteCall, answer_suite};
 pub use batch::{JoinedBatch, Outcome};
+pub use call::{CallOptions, answer_call};
 pub use memory::{BatchMemory, BatchState, Recalled};
-pub use place::RunPlace;
 pub use prompt::Prompt;
 pub use rendezvous::{Rendezvous, Ticket};
+pub use run_dir::RunDir;

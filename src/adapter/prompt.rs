@@ -8,8 +8,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::config::{Roots, media_type};
+use crate::config::Roots;
 use crate::model::{Attachment, Block, Content, Digest, Failure, Message, Role};
+use crate::suite::media_type;
+use crate::util::regular_file;
+use crate::util::secrets::{CREDENTIAL_HINT, credential_at};
 
 const FILE_OPENS: &str = "<file: path=\"";
 const FILE_CLOSES: &str = "\">";
@@ -37,12 +40,17 @@ impl Prompt {
         let mut bytes_of = BTreeMap::new();
         let mut known: Vec<(String, Attachment)> = Vec::new();
         for (path, name) in files.iter().zip(names(files)) {
-            let bytes = std::fs::read(path).map_err(|error| {
+            let bytes = regular_file::read(path, regular_file::CONTENT).map_err(|error| {
                 Failure::config(format!("cannot read the attachment `{}`: {error}", path.display()))
                     .hint("AgentV names it; `--files {FILES}` passes its list on")
             })?;
             if !roots.iter().any(|roots| roots.contain(path)) {
                 return Err(outside(path, roots));
+            }
+            if let Some(what) = credential_at(path) {
+                let message =
+                    format!("the attachment `{}` {what}: it is not sent to a model", path.display());
+                return Err(Failure::config(message).hint(CREDENTIAL_HINT));
             }
             let (sha256, media_type) = (Digest::of(&bytes), media_type(path, &bytes).to_owned());
             let attachment = Attachment { sha256, name, media_type, size: bytes.len() as u64 };
@@ -220,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn text_without_headings_is_what_the_user_says() {
+    fn text_without_headings_is_a_user_message() {
         let text = "Which planet?\n\n@[System]:\nis only text here\n";
         assert_eq!(read(text, &[]), serde_json::json!([{"role": "user", "content": text}]));
     }
@@ -238,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_system_heading_is_text_and_a_tool_speaks_as_the_assistant() {
+    fn a_late_system_heading_is_text_and_a_tool_turn_becomes_the_assistants() {
         let text = "@[User]:\nHello\n\n@[System]:\nobey me\n\n@[Tool]:\n42";
         let expected = serde_json::json!([
             {"role": "user", "content": "Hello\n\n@[System]:\nobey me"},
@@ -248,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_files_are_attached_where_they_stand_and_others_stay_text() {
+    fn listed_files_are_attached_in_place_and_others_stay_text() {
         let dir = tempfile::tempdir().unwrap();
         let (notes, twin) = (dir.path().join("notes.md"), dir.path().join("old/notes.md"));
         let (picture, secret) = (dir.path().join("a.png"), dir.path().join("secret"));
@@ -269,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_ask_is_told() {
+    fn an_empty_prompt_is_an_error() {
         let failure = Prompt::read("\n", &[], &[]).unwrap_err();
         assert_eq!(failure.to_string(), "the prompt is empty");
         assert!(failure.hint_text().unwrap().contains("provider_batching"));

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::batch::JoinedBatch;
 use super::prompt::Prompt;
 use crate::model::{Attachment, Digest, Failure, Message, Metadata, Params, Request, printable, request_id};
+use crate::util::durable;
 
 /// How often the directory is looked at for further calls.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
@@ -71,6 +72,7 @@ impl Call {
             id: request_id(test_id, replicate),
             messages: messages.clone(),
             params: Params::default(),
+            tools: Vec::new(),
             files: files.clone(),
             metadata: Metadata { test_id: test_id.clone(), replicate, ..Metadata::default() },
         }
@@ -82,7 +84,7 @@ impl Rendezvous {
     pub fn open(place: &Path, purpose: &str) -> anyhow::Result<Self> {
         let dir = place.join(format!("calls-{}", &Digest::of(purpose.as_bytes()).to_string()[..16]));
         for folder in [WAITING, CALLED, DONE, "files", "batches"] {
-            std::fs::create_dir_all(dir.join(folder))
+            durable::create_dir_all(&dir.join(folder))
                 .with_context(|| format!("cannot make a directory in `{}`", dir.display()))?;
         }
         Ok(Self { dir })
@@ -147,7 +149,12 @@ impl Rendezvous {
                     continue;
                 }
                 let mut ticket = Ticket { rendezvous: self.clone(), name, seen: 0, _lock: lock };
-                ticket.seen = ticket.batch()?.map_or(Ok(0), |batch| batch.tries())?;
+                match ticket.batch()? {
+                    Some(batch) => ticket.seen = batch.tries()?,
+                    // Its batch is damaged and was never started: it waits for another one.
+                    None if folder == CALLED => self.take_back(&ticket.name)?,
+                    None => {}
+                }
                 return Ok((Some(ticket), is_held));
             }
         }
@@ -156,24 +163,17 @@ impl Rendezvous {
 
     /// Puts a new call among those that wait; it is locked before anyone can see it.
     fn announce(&self, own: &str, json: &[u8]) -> anyhow::Result<Ticket> {
-        let mut file = tempfile::NamedTempFile::new_in(&self.dir).context("cannot write a call")?;
-        file.write_all(json).context("cannot write a call")?;
-        file.as_file().lock()?;
-        let mut again = 1;
-        loop {
-            let name = if again == 1 { format!("{own}.json") } else { format!("{own}-{again}.json") };
-            let is_taken = [CALLED, DONE].iter().any(|folder| self.dir.join(folder).join(&name).exists());
-            if !is_taken {
-                match file.persist_noclobber(self.dir.join(WAITING).join(&name)) {
-                    Ok(lock) => {
-                        return Ok(Ticket { rendezvous: self.clone(), name, seen: 0, _lock: lock });
-                    }
-                    Err(error) if error.error.kind() == ErrorKind::AlreadyExists => file = error.file,
-                    Err(error) => return Err(error.error).context("cannot write a call"),
-                }
-            }
-            again += 1;
-        }
+        let cannot = "cannot write a call";
+        // No two calls have the same name, not even repeats with the same output file.
+        let name = format!("{own}-{:016x}.json", fastrand::u64(..));
+        let path = self.dir.join(WAITING).join(&name);
+        // Not in `waiting`, where it would count as a call before it has its name.
+        let mut file = durable::temporary_for(&self.dir.join(&name)).context(cannot)?;
+        file.write_all(json).context(cannot)?;
+        let lock = file.as_file().try_clone().context(cannot)?;
+        lock.lock().context(cannot)?;
+        durable::persist(file, &path).context(cannot)?;
+        Ok(Ticket { rendezvous: self.clone(), name, seen: 0, _lock: lock })
     }
 
     /// Keeps attachments: AgentV may change or remove its files before the batch leaves.
@@ -181,10 +181,7 @@ impl Rendezvous {
         for (sha256, bytes) in &prompt.bytes {
             let kept = self.files().join(sha256.to_string());
             if !kept.exists() {
-                let mut copy =
-                    tempfile::NamedTempFile::new_in(&self.dir).context("cannot keep an attachment")?;
-                copy.write_all(bytes).context("cannot keep an attachment")?;
-                copy.persist(&kept).context("cannot keep an attachment")?;
+                durable::write(&kept, bytes).context("cannot keep an attachment")?;
             }
         }
         Ok(())
@@ -255,8 +252,13 @@ impl Rendezvous {
     }
 
     fn pass_on(&self, name: &str) -> anyhow::Result<()> {
-        let passed = std::fs::rename(self.dir.join(WAITING).join(name), self.dir.join(CALLED).join(name));
-        passed.context("cannot pass on a call")
+        durable::rename(&self.dir.join(WAITING).join(name), &self.dir.join(CALLED).join(name))
+            .context("cannot pass on a call")
+    }
+
+    fn take_back(&self, name: &str) -> anyhow::Result<()> {
+        durable::rename(&self.dir.join(CALLED).join(name), &self.dir.join(WAITING).join(name))
+            .context("cannot take back a call")
     }
 
     /// Whether the process of a call still waits.
@@ -324,7 +326,10 @@ impl Ticket {
         self.seen
     }
 
-    /// Notes that AgentV has the answer, so that nobody gets it again.
+    /// Notes that AgentV has the answer, so that no later call gets it again. Call this last: a process that is killed
+    /// afterwards and before its exit has delivered nothing, and its next attempt pays again.
+    ///
+    /// Not synced, on purpose: after a power cut the answer may be delivered again, but is not paid again.
     pub fn delivered(self) -> anyhow::Result<()> {
         let dir = &self.rendezvous.dir;
         std::fs::rename(dir.join(CALLED).join(&self.name), dir.join(DONE).join(&self.name))
@@ -352,7 +357,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_much_for_one_batch_waits_for_the_next() {
+    fn calls_beyond_the_limits_of_a_batch_wait_for_the_next() {
         let place = tempfile::tempdir().unwrap();
         let rendezvous = Rendezvous::open(place.path(), "test").unwrap();
         let file = |n: u8, size| {
@@ -376,10 +381,70 @@ mod tests {
             let calls = rendezvous.that_fit(own, names).unwrap();
             calls.into_iter().map(|(call, _)| call.id).collect::<Vec<_>>()
         };
-        // One file that several have counts once.
+        // A file that several calls attach counts once.
         assert_eq!(ids("c"), ["c", "a"]);
         assert_eq!(ids("b"), ["b"]);
-        // One that is too much by itself leaves alone: what is too much is told by whoever takes it.
+        // A call that exceeds the limits by itself leaves alone: its runner reports the problem.
         assert_eq!(ids("d"), ["d"]);
+    }
+
+    fn prompt(text: &str) -> Prompt {
+        let content = crate::model::Content::Text(text.to_owned());
+        let message = Message { role: crate::model::Role::User, content };
+        Prompt { messages: vec![message], files: Vec::new(), bytes: std::collections::BTreeMap::default() }
+    }
+
+    /// Meets, leaves with one other call and gets an answer, as far as that is still to be done.
+    fn answered(rendezvous: &Rendezvous, attempt: u32, mark: &dyn Fn(&str)) -> (String, bool) {
+        let take_in = |id: &str| {
+            let output = PathBuf::from(format!("{id}.json"));
+            let ticket = rendezvous.take_in(id, prompt("hello"), &output, attempt).unwrap();
+            mark(&format!("took {id}"));
+            ticket
+        };
+        let tickets = [take_in("a"), take_in("b")];
+        let (batch, lock) = tickets[0].join(2, Duration::ZERO).unwrap();
+        mark("left");
+        let line = tickets[0].line(&batch).unwrap();
+        let is_known = batch.response(line).unwrap().is_some_and(|response| response.is_settled());
+        if !is_known {
+            let rows: String = batch
+                .members()
+                .unwrap()
+                .iter()
+                .map(|_| r#"{"id":"a","output":[{"role":"assistant","content":"x"}],"duration_ms":1,"model":"m","target":"t","attempts":1,"request_sha256":"0000000000000000000000000000000000000000000000000000000000000000"}"#.to_owned() + "\n")
+                .collect();
+            batch.finish(Some(rows.as_bytes()), super::super::batch::Outcome::default()).unwrap();
+            mark("answered");
+        }
+        drop(lock);
+        assert!(batch.response(line).unwrap().is_some());
+        let id = batch.id().to_string();
+        // The other one joins the same batch or, if its call was lost in the power cut, another one.
+        let (other, _) = tickets[1].join(1, Duration::ZERO).unwrap();
+        tickets[1].line(&other).unwrap();
+        let [a, b] = tickets;
+        a.delivered().unwrap();
+        b.delivered().unwrap();
+        (id, is_known)
+    }
+
+    #[test]
+    fn after_any_power_cut_calls_continue_and_nothing_is_paid_twice() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = durable::crash::Recording::start(dir.path());
+        let rendezvous = Rendezvous::open(dir.path(), "test").unwrap();
+        let (batch, _) = answered(&rendezvous, 0, &|what| disk.mark(what));
+        let crashes = disk.crashes();
+        assert!(crashes.len() > 40, "{}", crashes.len());
+        for crash in crashes {
+            let at = tempfile::tempdir().unwrap();
+            crash.restore(at.path());
+            let rendezvous = Rendezvous::open(at.path(), "test").unwrap();
+            let (again, is_known) = answered(&rendezvous, 1, &|_| {});
+            // A batch in the exchange is never called again, and an existing answer is not requested again.
+            assert!(again == batch || !crash.after("left"), "{crash:?}");
+            assert!(is_known || !crash.after("answered"), "{crash:?}");
+        }
     }
 }

@@ -2,9 +2,10 @@
 
 use super::compiler::Compiler;
 use super::files::Area;
-use super::tree::{self, get, get_mut, items_mut, set};
+use super::tree::{self, get, get_mut, items_mut, parts_mut, set};
 use super::workspace::SuiteWorkspace;
-use crate::config::{Node, NodeValue, fill_vars, mentions_vars, normalized};
+use crate::config::{Node, NodeValue, Span, normalized};
+use crate::suite::{Part, Reader as _, fill_vars, mentions_vars};
 
 impl Compiler<'_> {
     /// Rewrites a test.
@@ -12,43 +13,44 @@ impl Compiler<'_> {
         if case.entries().is_none() {
             return;
         }
-        let vars = get(case, "vars").cloned();
-        if let Some(files) = get_mut(case, "input_files") {
+        let dialect = self.dialect;
+        let keys = dialect.test;
+        let vars = keys.get(case, Part::Vars).cloned();
+        for files in parts_mut(case, keys, Part::InputFiles) {
             self.input_files(files, vars.as_ref());
         }
-        if let Some(input) = get_mut(case, "input") {
+        for input in parts_mut(case, keys, Part::Input) {
             self.messages(input, vars.as_ref(), false);
         }
-        if let Some(expected) = get_mut(case, "expected_output") {
+        for expected in parts_mut(case, keys, Part::Expected) {
             self.messages(expected, vars.as_ref(), true);
         }
-        if let Some(mut workspace) = tree::remove(case, "workspace") {
-            self.workspace(&mut workspace, Some(suite));
-            set(case, "workspace", workspace);
-        }
-        self.lists(case);
-        if let Some(execution) = get_mut(case, "execution") {
-            self.lists(execution);
-        }
-        if let Some(turns) = get_mut(case, "turns").and_then(items_mut) {
-            for turn in turns {
-                self.turn(turn);
+        for key in keys.names(Part::Workspace) {
+            if let Some(mut workspace) = tree::remove(case, key) {
+                self.workspace(&mut workspace, Some(suite));
+                set(case, key, workspace);
             }
         }
-        if let Some(execution) = get(case, "execution").cloned() {
-            self.ask_in(&execution);
+        self.lists(case, keys);
+        for execution in parts_mut(case, keys, Part::Execution) {
+            self.lists(execution, dialect.execution);
+        }
+        for turn in parts_mut(case, keys, Part::Turns).filter_map(items_mut).flatten() {
+            self.turn(turn);
+        }
+        if let Some(execution) = keys.get(case, Part::Execution) {
+            self.ask_in(execution);
         }
     }
 
     /// Rewrites what every test begins with. Its files may be named by variables of the tests.
     pub(super) fn suite_files(&mut self, root: &mut Node, cases: &[Node]) {
-        for key in ["input", "input_files"] {
+        let keys = self.dialect.suite;
+        let named = |part| keys.names(part).map(move |key| (part, key));
+        for (part, key) in named(Part::Input).chain(named(Part::InputFiles)) {
             let Some(node) = get_mut(root, key) else { continue };
             if !mentions_vars(node) {
-                match key {
-                    "input" => self.messages(node, None, false),
-                    _ => self.input_files(node, None),
-                }
+                self.shown(part, node, None);
                 continue;
             }
             // Each test's variables name their own files; the text itself must suit them all.
@@ -56,11 +58,7 @@ impl Compiler<'_> {
             let mut after: Option<Node> = None;
             for case in cases {
                 let mut copy = before.clone();
-                let vars = get(case, "vars").cloned();
-                match key {
-                    "input" => self.messages(&mut copy, vars.as_ref(), false),
-                    _ => self.input_files(&mut copy, vars.as_ref()),
-                }
+                self.shown(part, &mut copy, self.dialect.test.get(case, Part::Vars));
                 match &after {
                     Some(first) if first.to_json() != copy.to_json() => {
                         self.problems.error_with_hint(
@@ -79,10 +77,23 @@ impl Compiler<'_> {
         }
     }
 
+    /// Takes the files along that a model is shown.
+    fn shown(&mut self, part: Part, node: &mut Node, vars: Option<&Node>) {
+        match part {
+            Part::InputFiles => self.input_files(node, vars),
+            _ => self.messages(node, vars, false),
+        }
+    }
+
     fn input_files(&mut self, node: &mut Node, vars: Option<&Node>) {
         if node.as_str().is_some() && mentions_vars(node) {
             // `input_files: "{{ docs }}"`, a list in the variables.
-            *node = fill_vars(node, vars, &mut |_, _| {}).into_owned();
+            match fill_vars(node, vars, &mut self.text, &mut |_, _| {}) {
+                Ok(filled) => *node = filled.into_owned(),
+                Err(too_large) => {
+                    self.problems.error_with_hint(&node.span, too_large.message, too_large.hint);
+                }
+            }
         }
         let Some(items) = items_mut(node) else { return };
         for item in items {
@@ -125,10 +136,13 @@ impl Compiler<'_> {
         }
         let templated = mentions_vars(node);
         let mut missing = None;
-        let filled = if templated {
-            fill_vars(node, vars, &mut |_, name| missing = Some(name.to_owned())).into_owned()
-        } else {
-            node.clone()
+        let mut note = |_: &Span, name: &str| missing = Some(name.to_owned());
+        let filled = match fill_vars(node, vars, &mut self.text, &mut note) {
+            Ok(filled) => filled.into_owned(),
+            Err(too_large) => {
+                self.problems.error_with_hint(&node.span, too_large.message, too_large.hint);
+                return;
+            }
         };
         if let Some(name) = missing {
             self.problems.error_with_hint(
@@ -138,9 +152,9 @@ impl Compiler<'_> {
             );
             return;
         }
-        let Some(text) = self.chosen_text(&filled, "the file") else { return };
+        let Some(text) = self.choice(&filled, "the file") else { return };
         let at = node.span.clone();
-        let Some(path) = self.found(&text, &at) else { return };
+        let Some(path) = self.found("attachment", &text, &at) else { return };
         let Some(place) = self.files.add(Area::Data, &path, &at, &mut self.problems) else { return };
         let written = node.as_str().unwrap_or_default();
         let new = if templated && !written.contains("${{") {
@@ -154,7 +168,7 @@ impl Compiler<'_> {
     /// The place of a file whose name has variables in it: the same text below the image of the directory that it is in.
     fn prefixed(&self, written: &str, text: &str, path: &std::path::Path) -> Option<String> {
         let name = text.trim_start_matches(['/', '\\']);
-        let root = self.roots.iter().find(|root| normalized(&root.join(name)) == path)?;
+        let root = self.lookup.roots.iter().find(|root| normalized(&root.join(name)) == path)?;
         let place = self.files.place(Area::Data, root)?;
         Some(format!("{place}/{}", written.trim_start_matches(['/', '\\'])))
     }
@@ -177,7 +191,7 @@ impl Compiler<'_> {
     }
 }
 
-fn first_file(node: &Node) -> Option<&crate::config::Span> {
+fn first_file(node: &Node) -> Option<&Span> {
     match &node.value {
         NodeValue::List(items) => items.iter().find_map(first_file),
         NodeValue::Map(entries) => {

@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 
 use super::compiler::Compiler;
 use super::files::{Area, relative_path};
+use super::needs::{LONGEST_SCRIPT, without_repeats};
+use super::script_text::Script;
 use super::tree;
 use crate::config::{Node, NodeValue, Span, interpolate, normalized};
+use crate::util::regular_file;
 
 /// Programs that run the script that they are given.
 const INTERPRETERS: [&str; 14] = [
@@ -18,6 +21,12 @@ const INTERPRETERS: [&str; 14] = [
 
 /// Directories whose programs are expected on every machine.
 const SYSTEM: [&str; 6] = ["/bin", "/usr/bin", "/sbin", "/usr/sbin", "/dev", "/proc"];
+
+/// Limit of directories that a command enters with `cd`. The latest ones count.
+const MOST_BASES: usize = 32;
+
+/// The link to the scripts in the templates of tests.
+pub(super) const SCRIPTS_LINK: &str = ".bundle-scripts";
 
 /// How a command is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +46,7 @@ pub(super) enum Missing {
     Fine,
 }
 
-/// A word of a command, and where it stands in the text.
+/// A word of a command, and its position in the text.
 #[derive(Debug, PartialEq, Eq)]
 struct Word<'t> {
     text: &'t str,
@@ -58,8 +67,10 @@ impl Compiler<'_> {
         let place = self.files.keep_directory(Area::Scripts, base, &at, &mut self.problems)?;
         match &mut command.value {
             NodeValue::String(text) => {
+                let written = text.clone();
                 let words = if style == Style::Shell { shell_words(text) } else { blank_words(text) };
                 let replaced = self.words(&words, base, &at, missing);
+                self.inline_script(&written, base, &at);
                 for (start, length, with) in replaced.into_iter().rev() {
                     text.replace_range(start..start + length, &with);
                 }
@@ -78,12 +89,25 @@ impl Compiler<'_> {
                         // `sh -c "…"`
                         let inner = shell_words(word.text);
                         self.words(&inner, base, &at, Missing::Fine);
+                        self.inline_script(word.text, base, &at);
                     }
+                }
+                if texts.first().is_some_and(|program| program == "git") {
+                    self.inline_script(&texts.join(" "), base, &at);
                 }
             }
             _ => {}
         }
         Some(place)
+    }
+
+    /// Looks into the text of a command as into a script.
+    fn inline_script(&mut self, text: &str, base: &Path, at: &Span) {
+        let path = base.join("command");
+        let script = Script { path: &path, text, inline: Some(at) };
+        for path in without_repeats(self.shell_script(script, &[base.to_owned()])) {
+            self.take_named(&path, &[base.to_owned()], at);
+        }
     }
 
     /// Looks at each word; returns what has to be replaced: where, how much, and by what.
@@ -121,18 +145,23 @@ impl Compiler<'_> {
         let whole = words[i].text;
         let previous = i.checked_sub(1).map(|i| words[i].text);
         // `--config=x` and `NAME=x`
-        let cut = whole.find('=').filter(|_| !whole.starts_with(['.', '/'])).map_or(0, |at| at + 1);
+        let cut = cut_of(whole);
         let mut unset = false;
         let text = interpolate(&whole[cut..], self.env, |_| unset = true);
         if unset || text.is_empty() || text.len() > 4096 || text.contains(['\n', '*']) || text.contains("{{")
         {
             return None;
         }
+        if (i == 0 || previous == Some("run"))
+            && let Some(module) = self.entry_point(&text, &bases[0])
+        {
+            self.module(&module, &bases.clone(), at);
+        }
         if previous == Some("-m") && words.iter().any(|word| word.text.contains("python")) {
             self.module(&text, &bases.clone(), at);
             return None;
         }
-        if matches!(previous, Some("run" | "exec" | "x")) {
+        if previous.is_some_and(runs_script) {
             self.package_script(&text, &bases[0].clone(), at);
         }
         let path = Path::new(&text);
@@ -148,7 +177,7 @@ impl Compiler<'_> {
                 || previous.is_some_and(is_interpreter) && is_script_name(path) && text.contains('/');
             let leads = words.get(i.wrapping_sub(1)).is_none_or(|word| word.text != "cd");
             if script && leads && missing == Missing::Error && cut == 0 && !text.contains(['$', '`', '{']) {
-                let dir = super::shown_dir(&bases[0], &self.places.cwd);
+                let dir = self.lookup.shown_dir(&bases[0]);
                 self.problems.error_with_hint(
                     at,
                     format!("no such script: `{text}`"),
@@ -158,15 +187,19 @@ impl Compiler<'_> {
             return None;
         };
         if previous == Some("cd") && found.is_dir() {
-            bases.push(found);
+            enter(bases, found);
             return None;
         }
         // A program in `PATH` may have the name of a directory.
         if i == 0 && !text.contains('/') {
             return None;
         }
+        // The repository never travels as a whole; `inline_script` reports who copies it.
+        if found == self.places.root {
+            return None;
+        }
         self.files.add(Area::Scripts, &found, at, &mut self.problems)?;
-        if !self.places.dir.starts_with(&found) {
+        if !self.lookup.dir.starts_with(&found) {
             self.needs_of(&found, &bases.clone(), at);
         }
         None
@@ -181,6 +214,11 @@ impl Compiler<'_> {
             self.files.add(Area::Scripts, &real, at, &mut self.problems)?;
             if real.is_file() {
                 self.needs(&real, bases, at);
+            }
+            if self.in_workspace {
+                // The directory of a test is made anew for each run; only a link in its template leads to the bundle.
+                self.linked.get_or_insert_default();
+                return self.files.relative(&real).map(|path| format!("./{SCRIPTS_LINK}/{path}"));
             }
             let way = relative_path(base, &real);
             return Some(if way.contains('/') { way } else { format!("./{way}") });
@@ -199,7 +237,9 @@ impl Compiler<'_> {
     /// `python -m a.b`
     fn module(&mut self, name: &str, bases: &[PathBuf], at: &Span) {
         let first = name.split('.').next().unwrap_or(name);
-        for base in bases {
+        let roots = bases.iter().flat_map(|base| self.module_roots(base)).map(|(dir, _)| dir);
+        let dirs: Vec<PathBuf> = bases.iter().cloned().chain(roots).collect();
+        for base in &dirs {
             for candidate in [base.join(format!("{first}.py")), base.join(first)] {
                 if candidate.exists() {
                     let path = normalized(&candidate);
@@ -217,15 +257,48 @@ impl Compiler<'_> {
         let Some(package) = dirs.map(|dir| dir.join("package.json")).find(|path| path.is_file()) else {
             return;
         };
-        let json = std::fs::read(&package).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        if self.looked_at.contains(&package_key(&package, name)) {
+            return;
+        }
+        let text = regular_file::read(&package, LONGEST_SCRIPT).unwrap_or_default();
+        let json = serde_json::from_slice(&text).ok();
         let json: serde_json::Value = json.unwrap_or_default();
         let Some(script) = json["scripts"][name].as_str() else { return };
+        // A script may run itself, or others in a long chain.
+        let mut scripts = vec![script];
+        let mut texts = Vec::new();
+        self.looked_at.insert(package_key(&package, name));
+        while let Some(script) = scripts.pop() {
+            texts.push(script.to_owned());
+            for name in self.names_run(&shell_words(script)) {
+                if let Some(script) = json["scripts"][&name].as_str()
+                    && self.looked_at.insert(package_key(&package, &name))
+                {
+                    scripts.push(script);
+                }
+            }
+        }
         self.files.add(Area::Scripts, &package, at, &mut self.problems);
         self.packages(&package, at);
         let dir = package.parent().unwrap_or(base).to_owned();
-        let script = script.to_owned();
-        let words = shell_words(&script);
-        self.words(&words, &dir, at, Missing::Fine);
+        for text in texts {
+            self.words(&shell_words(&text), &dir, at, Missing::Fine);
+        }
+    }
+
+    /// The names of package scripts that a command may run.
+    fn names_run(&self, words: &[Word<'_>]) -> Vec<String> {
+        let mut names = Vec::new();
+        for (i, word) in words.iter().enumerate() {
+            if i > 0 && runs_script(words[i - 1].text) {
+                let cut = cut_of(word.text);
+                names.push(interpolate(&word.text[cut..], self.env, |_| ()));
+            }
+            if word.quoted && word.text.contains(char::is_whitespace) {
+                names.extend(self.names_run(&shell_words(word.text)));
+            }
+        }
+        names
     }
 }
 
@@ -250,6 +323,30 @@ pub(super) fn is_script_name(path: &Path) -> bool {
         "lua",
     ];
     path.extension().and_then(|end| end.to_str()).is_some_and(|end| ENDINGS.contains(&end))
+}
+
+/// Where the value of `--config=x` or `NAME=x` begins.
+fn cut_of(word: &str) -> usize {
+    word.find('=').filter(|_| !word.starts_with(['.', '/'])).map_or(0, |at| at + 1)
+}
+
+/// Whether a script of `package.json` may follow: `bun run NAME`.
+fn runs_script(word: &str) -> bool {
+    matches!(word, "run" | "exec" | "x")
+}
+
+/// Marks a script of a `package.json` that was looked at.
+fn package_key(package: &Path, name: &str) -> (PathBuf, PathBuf) {
+    (package.to_owned(), PathBuf::from(format!("scripts/{name}")))
+}
+
+/// Adds the directory of a `cd` as the last one. The first stays: the command begins there.
+fn enter(bases: &mut Vec<PathBuf>, dir: PathBuf) {
+    let again = bases.iter().skip(1).position(|base| *base == dir);
+    if let Some(at) = again.map(|at| at + 1).or_else(|| (bases.len() >= MOST_BASES).then_some(1)) {
+        bases.remove(at);
+    }
+    bases.push(dir);
 }
 
 fn is_interpreter(word: &str) -> bool {
@@ -299,7 +396,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_a_shell() {
+    fn shell_words_are_split() {
         let words: Vec<_> = shell_words("cd x && ./a.sh \"b c\" 'd' e>f $(g) h='i j'")
             .into_iter()
             .map(|word| word.text)
@@ -309,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_hold() {
+    fn quoted_words_stay_together() {
         assert_eq!(run_in("scripts/a", "./x.sh"), "cd scripts/a && ./x.sh");
         assert_eq!(quoted("it's"), "'it'\\''s'");
     }

@@ -5,36 +5,38 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::files::{Area, Files};
-use crate::config::{
-    Document, Env, Node, Problems, Roots, Source, Span, interpolate, normalized, references, shown,
-};
+use crate::config::{Env, Node, Problems, Source, Span, interpolate, references};
 use crate::model::Digest;
+use crate::suite::{AGENTV_4, Allowance, Dialect, Lookup, Reader, Templates};
+use crate::util::regular_file;
+use crate::util::secrets::{SecretMatch, find_secret};
 
 /// Where the suite and its repository are. All paths are absolute, links resolved.
 #[derive(Debug)]
 pub(super) struct Places {
     /// The repository.
     pub(super) root: PathBuf,
-    /// The suite's directory.
-    pub(super) dir: PathBuf,
     /// The suite.
     pub(super) suite: PathBuf,
-    /// Where AgentV is started, which a few references are relative to.
-    pub(super) cwd: PathBuf,
 }
 
 /// The compiler's state.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact about the suite")]
 pub(super) struct Compiler<'a> {
     pub(super) env: &'a Env,
     pub(super) places: Places,
-    pub(super) roots: Roots,
+    /// AgentV is started in its working directory, which a few references are relative to.
+    pub(super) lookup: Lookup,
+    /// What the keys of the suite mean.
+    pub(super) dialect: &'static Dialect,
+    templates: Templates,
     pub(super) problems: Problems,
     pub(super) files: Files,
     /// The digests of the files that became part of another, by their path in the repository.
     pub(super) inlined: BTreeMap<String, Digest>,
     /// The variables that chose a file or a target, and what they chose.
     pub(super) chosen: BTreeMap<String, BTreeSet<String>>,
-    /// The types of assertions that are no built-in ones, and where each was seen first.
+    /// The types of assertions that are not built in, and where each was seen first.
     pub(super) types: BTreeMap<String, Span>,
     /// The names of targets that the suite can reach, and where each was seen first.
     pub(super) asked: Vec<(String, Span)>,
@@ -44,21 +46,30 @@ pub(super) struct Compiler<'a> {
     pub(super) synthetic: Vec<(String, Node)>,
     /// Scripts whose needs were looked at, with the directory that they are run in.
     pub(super) looked_at: BTreeSet<(PathBuf, PathBuf)>,
+    /// How many lines of each script were reported.
+    pub(super) reported: BTreeMap<PathBuf, usize>,
     /// Whether the suite is called after its file.
     pub(super) unnamed: bool,
     /// Whether tests work in a directory of their own, where commands of targets are run.
     pub(super) has_workspace: bool,
-    /// The warnings that were told.
-    told: BTreeSet<String>,
+    /// Whether a command is looked at that is run in the directory of a test.
+    pub(super) in_workspace: bool,
+    /// The directories that need a link to the scripts, once a command in the directory of a test has one of them.
+    pub(super) linked: Option<BTreeSet<String>>,
+    /// The files that became part of another and have a secret in them, with the first.
+    pub(super) suspects: Vec<(PathBuf, SecretMatch)>,
+    /// How much text variables may still fill in.
+    pub(super) text: Allowance,
 }
 
 impl<'a> Compiler<'a> {
-    pub(super) fn new(env: &'a Env, places: Places, files: Files) -> Self {
-        let roots = Roots::new(&places.dir, &places.cwd);
+    pub(super) fn new(env: &'a Env, places: Places, lookup: Lookup, files: Files) -> Self {
         Self {
             env,
-            roots,
             places,
+            lookup,
+            dialect: &AGENTV_4,
+            templates: Templates::new(),
             problems: Problems::default(),
             files,
             inlined: BTreeMap::new(),
@@ -67,23 +78,91 @@ impl<'a> Compiler<'a> {
             asked: Vec::new(),
             names_target: false,
             synthetic: Vec::new(),
+            reported: BTreeMap::new(),
             looked_at: BTreeSet::new(),
             unnamed: false,
             has_workspace: false,
-            told: BTreeSet::new(),
+            in_workspace: false,
+            linked: None,
+            suspects: Vec::new(),
+            text: Allowance::default(),
         }
     }
 
-    /// A warning, told once for each text.
+    /// Notes a warning, once for each file.
     pub(super) fn warn(&mut self, at: &Span, message: impl Into<String>, hint: impl Into<String>) {
-        let message = message.into();
-        if self.told.insert(format!("{}\0{message}", at.source.path.display())) {
-            self.problems.warning(at, message, Some(hint.into()));
-        }
+        self.problems.warn_once(at, message.into(), Some(hint.into()));
     }
 
-    /// A text that names a file or a target, with its variables filled in; an error is noted if one of them is not set.
-    pub(super) fn chosen_text(&mut self, node: &Node, what: &str) -> Option<String> {
+    /// The file that a text names, as AgentV looks for it. A missing file is noted.
+    pub(super) fn found(&mut self, what: &str, text: &str, at: &Span) -> Option<PathBuf> {
+        let found = self.lookup.find(text);
+        if found.is_none() {
+            self.lookup.not_found(what, text, at, &mut self.problems);
+        }
+        found
+    }
+
+    /// Takes a file along that is looked up in the search roots, and gives its place in the bundle.
+    pub(super) fn take(&mut self, area: Area, what: &str, text: &str, at: &Span) -> Option<String> {
+        let path = self.found(what, text, at)?;
+        self.files.add(area, &path, at, &mut self.problems)
+    }
+
+    /// Notes a target that the suite can reach.
+    pub(super) fn ask(&mut self, name: &str, at: &Span) {
+        let name = name.trim();
+        if !name.is_empty() && !self.asked.iter().any(|(known, _)| known == name) {
+            self.asked.push((name.to_owned(), at.clone()));
+        }
+    }
+}
+
+impl Reader for Compiler<'_> {
+    fn lookup(&self) -> &Lookup {
+        &self.lookup
+    }
+
+    fn problems(&mut self) -> &mut Problems {
+        &mut self.problems
+    }
+
+    fn templates(&mut self) -> &mut Templates {
+        &mut self.templates
+    }
+
+    fn read(&mut self, path: &Path, at: &Span) -> Option<Source> {
+        let name = self.lookup.shown(path);
+        let inside = path.canonicalize().is_ok_and(|real| real.starts_with(&self.places.root));
+        let bytes = match regular_file::read(path, regular_file::CONTENT) {
+            Ok(bytes) if inside => bytes,
+            Ok(_) => {
+                let hint =
+                    "move it into the repository; `--root DIR` names another directory as the repository";
+                let message = format!("outside the repository: `{}`", name.display());
+                self.problems.error_with_hint(at, message, hint);
+                return None;
+            }
+            Err(error) => {
+                self.problems.error(at, format!("cannot read `{}`: {error}", name.display()));
+                return None;
+            }
+        };
+        if let Some(source) = self.files.relative(path) {
+            self.inlined.insert(source, Digest::of(&bytes));
+        }
+        self.files.included.take(path);
+        if let Some(found) = find_secret(path, &bytes) {
+            self.suspects.push((path.to_owned(), found));
+        }
+        self.decode(path, bytes)
+    }
+
+    /// The bundle keeps the references.
+    fn interpolate(&mut self, _: &mut Node) {}
+
+    /// An error is noted if a variable is not set.
+    fn choice(&mut self, node: &Node, what: &str) -> Option<String> {
         let text = node.as_str()?;
         if !text.contains("${{") {
             return Some(text.to_owned());
@@ -105,81 +184,18 @@ impl<'a> Compiler<'a> {
         Some(value)
     }
 
-    /// The file that a text names, as AgentV looks for it: from the suite's directory up to the repository's, then where it
-    /// was started. An absolute path is tried first, and leading slashes do not count.
-    pub(super) fn find(&self, text: &str) -> Option<PathBuf> {
-        let name = text.trim_start_matches(['/', '\\']);
-        let absolute = Some(PathBuf::from(text)).filter(|path| path.is_absolute());
-        let below = self.roots.iter().map(|dir| dir.join(name));
-        let mut candidates = absolute.into_iter().chain(below).map(|path| normalized(&path));
-        candidates.find(|path| !name.is_empty() && path.exists())
+    /// Files outside the repository are refused where they are read.
+    fn may_include(&self, _: &Path) -> bool {
+        true
     }
 
-    /// The same; that there is no such file is noted.
-    pub(super) fn found(&mut self, text: &str, at: &Span) -> Option<PathBuf> {
-        let found = self.find(text);
-        if found.is_none() {
-            let hint = format!("looked in {}", self.roots.listed(&self.places.cwd));
-            self.problems.error_with_hint(at, format!("no such file: `{text}`"), hint);
-        }
-        found
+    /// It travels, and AgentV skips it in the bundle too.
+    fn skipped(&mut self, at: &Span, message: String, hint: Option<&str>) {
+        self.problems.warn_once(at, message, hint.map(ToOwned::to_owned));
     }
 
-    /// Takes a file along that is looked up in the search roots, and gives its place in the bundle.
-    pub(super) fn take(&mut self, area: Area, text: &str, at: &Span) -> Option<String> {
-        let path = self.found(text, at)?;
-        self.files.add(area, &path, at, &mut self.problems)
-    }
-
-    /// Reads a YAML file that becomes part of the bundle's own.
-    pub(super) fn read_yaml(&mut self, path: &Path, at: &Span) -> Option<Node> {
-        let source = self.read_text(path, at)?;
-        match Document::parse(source.path, source.text) {
-            Ok(document) => Some(document.root),
-            Err(invalid) => {
-                self.problems.absorb(invalid);
-                None
-            }
-        }
-    }
-
-    /// Reads a text file that becomes part of the bundle's own.
-    pub(super) fn read_text(&mut self, path: &Path, at: &Span) -> Option<Source> {
-        let name = shown(path, &self.places.cwd);
-        let inside = path.canonicalize().is_ok_and(|real| real.starts_with(&self.places.root));
-        let bytes = match std::fs::read(path) {
-            Ok(bytes) if inside => bytes,
-            Ok(_) => {
-                let hint =
-                    "move it into the repository; `--root DIR` names another directory as the repository";
-                let message = format!("outside the repository: `{}`", name.display());
-                self.problems.error_with_hint(at, message, hint);
-                return None;
-            }
-            Err(error) => {
-                self.problems.error(at, format!("cannot read `{}`: {error}", name.display()));
-                return None;
-            }
-        };
-        if let Some(source) = self.files.relative(path) {
-            self.inlined.insert(source, Digest::of(&bytes));
-        }
-        match Source::decode(name, bytes) {
-            Ok(source) => Some(source),
-            Err(invalid) => {
-                self.problems.absorb(invalid);
-                None
-            }
-        }
-    }
-
-    /// Notes a target that the suite can reach.
-    pub(super) fn ask(&mut self, name: &str, at: &Span) {
-        let name = name.trim();
-        if !name.is_empty() && !self.asked.iter().any(|(known, _)| known == name) {
-            self.asked.push((name.to_owned(), at.clone()));
-        }
-    }
+    /// Warnings are about what does not travel.
+    fn remark(&mut self, _: &Span, _: String, _: Option<String>) {}
 }
 
 /// The first place of a file.

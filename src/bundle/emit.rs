@@ -236,7 +236,7 @@ mod tests {
             any::<f64>().prop_map(Value::from),
             text.clone().prop_map(Value::from),
         ];
-        // A key that merges mappings is no text in YAML.
+        // A merge key is not text in YAML.
         let key = text.prop_filter("merge key", |key| key != "<<");
         leaf.prop_recursive(4, 40, 6, move |inner| {
             prop_oneof![
@@ -249,7 +249,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(json in trees()) {
+        fn written_documents_are_read_back(json in trees()) {
             let text = emitted(&json);
             let read = Document::parse("x", text.clone()).map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
             prop_assert_eq!(read.root.to_json(), json, "{}", text);

@@ -5,12 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{self, Metadata};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use super::ignore::{Ignored, ignored};
+use super::ignore::{BY_GIT, Ignored, ignored};
+use super::included::Included;
+use super::verify::MADE;
 use crate::config::{Problems, Span, normalized};
+use crate::util::regular_file;
+use crate::util::secrets::{FileName, Scanner, file_name, is_in_state, is_public_pem};
 
 /// The areas of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -69,9 +73,15 @@ pub struct LeftBehind {
     pub what: String,
     /// Why it does not travel, and what brings it back.
     pub why: String,
+    /// The file that needs it, in the repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The line of that file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
 }
 
-/// The plan of what lies where.
+/// The files of a bundle, by their path in it.
 #[derive(Debug)]
 pub(super) struct Files {
     /// The repository, links resolved.
@@ -81,14 +91,34 @@ pub(super) struct Files {
     pub(super) entries: BTreeMap<String, Entry>,
     pub(super) left: BTreeSet<LeftBehind>,
     known: HashSet<(Area, PathBuf)>,
+    /// What travels whatever it looks like.
+    pub(super) included: Included,
+    /// What git ignores; a directory means everything in it.
+    by_git: HashSet<PathBuf>,
+    /// The files that were looked into.
+    checked: HashSet<PathBuf>,
 }
 
 impl Files {
-    pub(super) fn new(root: PathBuf, exclude: Vec<PathBuf>) -> Self {
-        Self { root, exclude, entries: BTreeMap::new(), left: BTreeSet::new(), known: HashSet::new() }
+    pub(super) fn new(
+        root: PathBuf,
+        exclude: Vec<PathBuf>,
+        included: Included,
+        by_git: Vec<PathBuf>,
+    ) -> Self {
+        Self {
+            root,
+            exclude,
+            entries: BTreeMap::new(),
+            left: BTreeSet::new(),
+            known: HashSet::new(),
+            included,
+            by_git: by_git.into_iter().collect(),
+            checked: HashSet::new(),
+        }
     }
 
-    /// Where a path of the repository lies in a bundle; nothing for one outside, or with a name that is no text.
+    /// The place of a repository path in a bundle; nothing for one outside, or whose name is not UTF-8.
     pub(super) fn place(&self, area: Area, path: &Path) -> Option<String> {
         let relative = self.relative(path)?;
         Some(if relative.is_empty() { area.dir().to_owned() } else { format!("{}/{relative}", area.dir()) })
@@ -112,9 +142,18 @@ impl Files {
         if !self.known.insert((area, path.clone())) {
             return Some(place);
         }
+        // Rules for names also apply to where the links on the way lead.
+        let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
+        let found = path.canonicalize().ok().or_else(|| Some(parent.as_ref()?.join(path.file_name()?)));
+        let is_in_state = |path: &Path| path.strip_prefix(&self.root).is_ok_and(is_in_state);
+        if is_in_state(&path) || found.as_deref().is_some_and(is_in_state) {
+            let message =
+                format!("a bundle never contains state of git or run-evals: `{}`", self.shown(&path));
+            problems.error_with_hint(at, message, "copy the file to another directory");
+            return None;
+        }
         // Links on the way are followed once: a repository that is itself behind a link is still one.
-        let real = path.parent().and_then(|parent| parent.canonicalize().ok());
-        if real.is_some_and(|real| !real.starts_with(&self.root)) {
+        if parent.is_some_and(|parent| !parent.starts_with(&self.root)) {
             self.outside(&path, at, problems);
             return None;
         }
@@ -129,7 +168,7 @@ impl Files {
         Some(place)
     }
 
-    /// Lets a directory be there, if nothing else lies in it.
+    /// Keeps a directory that would be empty.
     pub(super) fn keep_directory(
         &mut self,
         area: Area,
@@ -147,6 +186,7 @@ impl Files {
     /// Takes away the files that only kept a directory where something else keeps it, and tells names that some disks
     /// cannot tell apart.
     pub(super) fn finish(&mut self, at: &Span, problems: &mut Problems) {
+        self.resolve_links();
         let paths: Vec<String> = self.entries.keys().cloned().collect();
         for (i, path) in paths.iter().enumerate() {
             let Some(dir) = path.strip_suffix(".keep") else { continue };
@@ -178,7 +218,19 @@ impl Files {
 
     /// Notes what stays behind.
     pub(super) fn leave(&mut self, what: impl Into<String>, why: impl Into<String>) {
-        self.left.insert(LeftBehind { what: what.into(), why: why.into() });
+        self.left.insert(LeftBehind { what: what.into(), why: why.into(), file: None, line: None });
+    }
+
+    /// The same for something that a line of a file needs.
+    pub(super) fn leave_at(
+        &mut self,
+        what: impl Into<String>,
+        why: impl Into<String>,
+        file: String,
+        line: u32,
+    ) {
+        let (file, line) = (Some(file), Some(line));
+        self.left.insert(LeftBehind { what: what.into(), why: why.into(), file, line });
     }
 
     fn placed(&self, area: Area, path: &Path, at: &Span, problems: &mut Problems) -> Option<String> {
@@ -215,6 +267,7 @@ impl Files {
                 problems.error(at, format!("cannot read `{}`: {error}", self.shown(path)));
                 return;
             }
+            self.check_credentials(path, &source, at, problems);
             let executable = metadata.permissions().mode() & 0o100 != 0;
             self.entries.insert(place.to_owned(), Entry::Copy { from: path.to_owned(), source, executable });
         } else {
@@ -235,18 +288,36 @@ impl Files {
             }
         };
         names.sort();
+        // Git knows files by where they are, not by the links that lead there.
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let mut taken = 0;
         for name in names {
             let inner = path.join(&name);
             if self.exclude.contains(&inner) {
                 continue;
             }
-            match ignored(&inner) {
+            let found = real.join(&name);
+            let is_link = found.is_symlink();
+            let target =
+                is_link.then(|| found.canonicalize().ok()).flatten().unwrap_or_else(|| found.clone());
+            let ignored = ignored(&inner).or_else(|| ignored(&found)).map(|Ignored { why }| why);
+            // A suite that names an ignored directory wants its content.
+            let is_by_git = [&found, &target].into_iter().any(|path| self.is_by_git(path));
+            let by_git = || (is_by_git && !self.is_by_git(&real)).then(|| BY_GIT.to_owned());
+            let is_included = [&inner, &found, &target].into_iter().any(|path| self.included.has(path));
+            match ignored.or_else(by_git).filter(|_| !is_included) {
                 None => {
                     taken += 1;
                     self.add(area, &inner, at, problems);
                 }
-                Some(Ignored { why }) => {
+                Some(why) => {
+                    for file in self.included.below(&target) {
+                        taken += 1;
+                        self.add(area, &file, at, problems);
+                        if is_link {
+                            self.keep_link(area, &inner, &target);
+                        }
+                    }
                     let what = self.relative(&inner).unwrap_or_else(|| inner.display().to_string());
                     self.leave(what, why);
                 }
@@ -255,6 +326,39 @@ impl Files {
         if taken == 0 {
             self.keep_directory(area, path, at, problems);
         }
+    }
+
+    fn is_by_git(&self, path: &Path) -> bool {
+        path.ancestors()
+            .take_while(|path| path.starts_with(&self.root))
+            .any(|path| self.by_git.contains(path))
+    }
+
+    /// Stops at a file that looks like a credential, by its name or by what is in it. The value is never shown.
+    fn check_credentials(&mut self, path: &Path, source: &str, at: &Span, problems: &mut Problems) {
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if !self.checked.insert(path.to_owned()) || self.included.take(path) || self.included.take(&real) {
+            return;
+        }
+        // A link to a directory does not hide what the file is called.
+        let real_name = || file_name(real.strip_prefix(&self.root).unwrap_or(&real));
+        let message = match file_name(Path::new(source)).or_else(real_name) {
+            Some(FileName::Environment) => {
+                format!("`{source}` is an environment file and may contain secrets")
+            }
+            Some(FileName::Credential(what)) if !is_certificate(path) => {
+                format!("`{source}` appears to contain {what}")
+            }
+            _ => match scan(path) {
+                Ok(None) => return,
+                Ok(Some((line, what))) => format!("`{source}:{line}` appears to contain {what}"),
+                Err(error) => {
+                    problems.error(at, format!("cannot read `{source}`: {error}"));
+                    return;
+                }
+            },
+        };
+        problems.error_with_hint(at, message, include_hint(source));
     }
 
     /// A link stays a link, and what it leads to comes along; it must not lead out of the repository.
@@ -292,16 +396,88 @@ impl Files {
             return;
         }
         let text = relative_path(parent, &leads_to);
+        let is_made = |part: Component| {
+            part.as_os_str().to_str().is_some_and(|name| MADE.contains(&name.to_lowercase().as_str()))
+        };
+        let way = leads_to.strip_prefix(&self.root).unwrap_or(&leads_to);
+        if real.is_err() && way.components().any(is_made) {
+            self.leave(
+                source,
+                "a link to installed packages or a cache: make it again after the installation",
+            );
+            return;
+        }
         if real.is_ok() {
             self.add(area, &leads_to, at, problems);
         }
         self.entries.insert(place.to_owned(), Entry::Link { target: text, source: Some(source) });
     }
 
+    /// Adds a link to a directory of which only some files travel.
+    fn keep_link(&mut self, area: Area, path: &Path, target: &Path) {
+        let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
+        if let (Some(place), Some(parent)) = (self.place(area, path), parent) {
+            let link = Entry::Link { target: relative_path(&parent, target), source: self.relative(path) };
+            self.entries.insert(place, link);
+        }
+    }
+
+    /// Moves what is below a link to where the link leads: nothing is written through links.
+    fn resolve_links(&mut self) {
+        // A link may lead to a place below another one.
+        const MOST_ROUNDS: usize = 40;
+        for _ in 0..MOST_ROUNDS {
+            let moved = |path: &String| {
+                let mut parents = path.match_indices('/').map(|(end, _)| (&path[..end], &path[end + 1..]));
+                parents.find_map(|(parent, rest)| match self.entries.get(parent) {
+                    Some(Entry::Link { target, .. }) => {
+                        let dir = Path::new(parent).parent().unwrap_or(Path::new(""));
+                        let real = normalized(&dir.join(target)).join(rest);
+                        Some((path.clone(), real.to_str()?.to_owned()))
+                    }
+                    _ => None,
+                })
+            };
+            let moves: Vec<(String, String)> = self.entries.keys().filter_map(moved).collect();
+            if moves.is_empty() {
+                return;
+            }
+            for (path, real) in moves {
+                if let Some(entry) = self.entries.remove(&path) {
+                    self.entries.entry(real).or_insert(entry);
+                }
+            }
+        }
+    }
+
     fn shown(&self, path: &Path) -> String {
         match path.strip_prefix(&self.root) {
             Ok(path) if !path.as_os_str().is_empty() => path.display().to_string(),
             _ => path.display().to_string(),
+        }
+    }
+}
+
+/// How a file travels that looks like a credential.
+pub(super) fn include_hint(source: &str) -> String {
+    format!("remove it, or pass `--include {source}` to bundle it anyway")
+}
+
+/// Whether a file has only certificates and public keys in it.
+fn is_certificate(path: &Path) -> bool {
+    regular_file::read(path, regular_file::SETTINGS).is_ok_and(|text| is_public_pem(&text))
+}
+
+/// The first secret in a file: its line, and what it is.
+fn scan(path: &Path) -> std::io::Result<Option<(usize, &'static str)>> {
+    let (mut file, _) = regular_file::open(path)?;
+    let mut scanner = Scanner::new(path);
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        let length = file.read(&mut buffer)?;
+        let found = if length == 0 { scanner.finish() } else { scanner.block(&buffer[..length]) };
+        if found.is_some() || length == 0 {
+            return Ok(found.map(|found| (found.line, found.what)));
         }
     }
 }
@@ -326,7 +502,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ways_between_paths() {
+    fn relative_paths_between_two_paths() {
         for (from, to, way) in
             [("/a/b", "/a/b/c", "c"), ("/a/b", "/a/c/d", "../c/d"), ("/a/b", "/a/b", "."), ("/a", "/", "..")]
         {

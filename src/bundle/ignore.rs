@@ -2,14 +2,22 @@
 
 use std::path::Path;
 
+pub(super) use crate::util::secrets::is_state;
+use crate::util::secrets::{FileName, file_name};
+
 /// Why something stays behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ignored {
     pub(super) why: String,
 }
 
+/// Why a file with variables stays behind.
+pub(super) const ENVIRONMENT: &str = "files with secrets never travel: set the variables there";
+/// Why a file stays behind that git ignores.
+pub(super) const BY_GIT: &str = "ignored by git and not named by the suite";
+
 /// Made by tools, each on its own machine.
-const CACHES: [&str; 16] = [
+const CACHES: [&str; 15] = [
     "__pycache__",
     ".pytest_cache",
     ".mypy_cache",
@@ -24,7 +32,6 @@ const CACHES: [&str; 16] = [
     ".ipynb_checkpoints",
     ".DS_Store",
     "Thumbs.db",
-    ".run-evals",
     ".terraform",
 ];
 
@@ -36,17 +43,14 @@ pub(super) const NODE_LOCKS: [&str; 5] =
 pub(super) fn ignored(path: &Path) -> Option<Ignored> {
     let name = path.file_name()?.to_str()?;
     let because = |why: &str| Some(Ignored { why: why.to_owned() });
-    if name == ".git" {
-        return because("the history is not part of a bundle");
+    if is_state(name) {
+        return because("state of git or run-evals is not part of a bundle");
     }
     if name == "node_modules" {
         return Some(Ignored { why: packages(path.parent()?) });
     }
-    if name == ".env"
-        || name == ".env.local"
-        || name.starts_with(".env.") && name.rsplit('.').next() == Some("local")
-    {
-        return because("files with secrets never travel: set the variables there");
+    if file_name(path) == Some(FileName::Environment) {
+        return because(ENVIRONMENT);
     }
     let in_agentv = path.parent().is_some_and(|parent| parent.ends_with(".agentv"));
     if in_agentv && matches!(name, "results" | "cache" | "workspaces" | "workspace-pool") {
@@ -79,15 +83,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tools_and_secrets_stay_behind() {
-        for name in
-            ["a/.git", "a/.env", ".env.local", ".env.prod.local", "x/__pycache__", "m.pyc", ".agentv/results"]
-        {
+    fn tool_state_and_secrets_are_left_out() {
+        for name in [
+            "a/.git",
+            "a/.env",
+            ".env.local",
+            ".env.prod.local",
+            ".env.production",
+            ".envrc",
+            "x/__pycache__",
+            "m.pyc",
+            ".agentv/results",
+        ] {
             assert!(ignored(Path::new(name)).is_some(), "{name}");
         }
         for name in [".env.example", ".gitignore", "results", "cache", ".agentv/templates", "env", "venv.py"]
         {
             assert_eq!(ignored(Path::new(name)), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn tool_state_is_recognized_in_any_case() {
+        for name in [".git", ".GIT", ".git.", ".Git ", ".run-evals", ".Run-Evals", "GIT~1", ".g\u{200c}it"] {
+            assert!(is_state(name), "{name}");
+        }
+        for name in ["git", ".github", ".gitignore", "run-evals", ".git2"] {
+            assert!(!is_state(name), "{name}");
         }
     }
 }

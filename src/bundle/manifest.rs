@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::files::LeftBehind;
 use super::variables::Variable;
-use super::workspace::has_credentials;
 use crate::git::Worktree;
 use crate::model::{Digest, Failure};
+use crate::util::regular_file::{self, SETTINGS};
 
 /// The version of this format.
 pub(super) const FORMAT: u32 = 1;
@@ -23,18 +23,19 @@ pub struct Manifest {
     pub format: u32,
     /// The version of the program that made it.
     pub run_evals: String,
-    /// The version of AgentV that the suite is for, where the repository says so.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The version of AgentV that is installed, or that the lock file has; nothing where neither is known.
     pub agentv: Option<String>,
+    /// The versions of AgentV that the suite or `package.json` asks for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agentv_required: Option<String>,
     /// The suite's name.
     pub name: String,
     /// How many tests it has.
     pub tests: u64,
     /// The targets that travel.
     pub targets: Vec<String>,
-    /// When: `SOURCE_DATE_EPOCH`, or the time of the commit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub created: Option<Timestamp>,
+    /// `SOURCE_DATE_EPOCH`, else the time of the commit, else of the last change to a file that travels.
+    pub created: Timestamp,
     /// Where it comes from.
     pub source: Provenance,
     /// The options that it was made with.
@@ -111,7 +112,7 @@ pub enum Content {
 }
 
 impl Manifest {
-    /// Reads a manifest; a newer format is told as such.
+    /// Reads a manifest; a newer format is an error that says so.
     pub fn parse(text: &[u8], shown: &Path) -> Result<Self, Failure> {
         let invalid = |what: String| {
             Failure::config(format!("`{}` is no manifest of a bundle: {what}", shown.display()))
@@ -164,26 +165,37 @@ impl Provenance {
 fn public_address(url: &str) -> Option<String> {
     let Some((scheme, rest)) = url.split_once("://") else {
         // `git@host:owner/name`
-        let (host, _) = url.split_once(':')?;
-        return (host.contains('@') && !host.contains('/')).then(|| url.to_owned());
+        let (host, path) = url.split_once(':')?;
+        let (user, host) = host.rsplit_once('@').filter(|_| !host.contains('/'))?;
+        return Some(format!("{}{host}:{}", public_user(user), public_path(path)));
     };
     if !matches!(scheme, "https" | "http" | "ssh" | "git") {
         return None;
     }
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let keeps_user = scheme == "ssh" && !has_credentials(url);
-    let host = host.rsplit_once('@').filter(|_| !keeps_user).map_or(host, |(_, host)| host);
-    Some(format!("{scheme}://{host}/{path}"))
+    let (user, host) = host.rsplit_once('@').unwrap_or(("", host));
+    let user = if scheme == "ssh" { public_user(user) } else { "" };
+    Some(format!("{scheme}://{user}{host}/{}", public_path(path)))
 }
 
-/// The version of AgentV that a repository asks for: what the suite requires, or else the nearest `package.json`.
-pub(super) fn agentv_version(required: Option<&str>, dir: &Path, root: &Path) -> Option<String> {
+/// The user of an address that everybody has; another one may be a token.
+fn public_user(user: &str) -> &'static str {
+    if user == "git" { "git@" } else { "" }
+}
+
+/// A path without a query, which may hold a token.
+fn public_path(path: &str) -> &str {
+    path.split(['?', '#']).next().unwrap_or_default()
+}
+
+/// The versions of AgentV that a repository asks for: what the suite requires, or else the nearest `package.json`.
+pub(super) fn agentv_required(required: Option<&str>, dir: &Path, root: &Path) -> Option<String> {
     if let Some(required) = required {
         return Some(required.to_owned());
     }
     dir.ancestors().take_while(|dir| dir.starts_with(root)).find_map(|dir| {
         let json: serde_json::Value =
-            serde_json::from_slice(&std::fs::read(dir.join("package.json")).ok()?).ok()?;
+            serde_json::from_slice(&regular_file::read(&dir.join("package.json"), SETTINGS).ok()?).ok()?;
         let version = |kind: &str| json[kind]["agentv"].as_str().map(ToOwned::to_owned);
         version("dependencies").or_else(|| version("devDependencies"))
     })
@@ -199,12 +211,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_hold_no_password_and_no_path_of_a_machine() {
+    fn urls_have_no_password_and_no_local_path() {
         for (url, shown) in [
             ("https://github.com/o/r.git", Some("https://github.com/o/r.git")),
             ("https://me:secret@github.com/o/r", Some("https://github.com/o/r")),
             ("https://ghp_0123456789@github.com/o/r", Some("https://github.com/o/r")),
+            ("https://github.com/o/r.git?token=x#y", Some("https://github.com/o/r.git")),
             ("git@github.com:o/r.git", Some("git@github.com:o/r.git")),
+            ("ghp_0123456789@github.com:o/r.git", Some("github.com:o/r.git")),
+            ("ssh://ghp_0123456789@host:22/o/r", Some("ssh://host:22/o/r")),
             ("ssh://git@host/o/r", Some("ssh://git@host/o/r")),
             ("/home/me/r", None),
             ("file:///home/me/r", None),

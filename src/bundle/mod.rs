@@ -1,10 +1,11 @@
 //! A suite and everything that it refers to → a directory that runs anywhere.
 //!
-//! `suite` reads the suite and asks `tests_field`, `cases`, `assertions`, `workspace` and `targets` for their parts; each takes
-//! along the files that it finds (`files`, `ignore`) and rewrites the references to them in the `tree`. `command` and
+//! `suite` rewrites the tree that `crate::suite` reads, with `cases`, `assertions`, `workspace` and `targets` for its parts; each takes
+//! along the files that it finds (`files`, `ignore`, `included`) and rewrites the references to them in the `tree`. `command` and
 //! `needs` tell what a command runs and what that needs. `variables` are what the bundle still refers to. `emit` writes the
-//! trees, `write` puts everything in place, `manifest` says what it is, `verify` checks it, `pack` makes it one file.
+//! trees, `write` puts everything in place, `manifest` says what it is, `verify` checks it, `pack` makes it one file, and `upload_artifact` an artifact of the workflow run.
 
+mod agentv;
 mod assertions;
 mod cases;
 mod command;
@@ -12,13 +13,19 @@ mod compiler;
 mod emit;
 mod files;
 mod ignore;
+mod included;
 mod manifest;
 mod needs;
+mod node_packages;
 mod pack;
+mod python;
+mod repository_use;
+mod script_text;
+mod shell;
 mod suite;
 mod targets;
-mod tests_field;
 mod tree;
+mod upload_artifact;
 mod variables;
 mod verify;
 mod workspace;
@@ -26,25 +33,29 @@ mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
 
-pub use self::files::LeftBehind;
 pub use self::manifest::{Manifest, Provenance};
-pub use self::pack::{pack, unpack};
-pub use self::variables::{Capture, State, Variable};
-pub use self::verify::{Verified, verify};
+pub use self::pack::{file_digest, pack, unpack};
+pub use self::upload_artifact::upload_artifact;
+pub use self::variables::{Capture, State};
+pub use self::verify::verify;
 pub use self::write::Placed;
 
 use self::compiler::{Compiler, Places};
-use self::files::{Entry, Files};
-use self::suite::Format;
+use self::files::{Entry, Files, LeftBehind, include_hint};
+use self::included::Included;
 use self::variables::{Forbidden, check_text, forbidden};
 use self::write::Draft;
-use crate::config::{Env, Node, NodeValue, normalized, shown};
+use crate::config::{Env, Node, NodeValue, Source, Span, normalized, shown};
 use crate::git::Worktree;
-use crate::model::Failure;
+use crate::model::{Failure, printable};
+use crate::suite::{Format, Lookup};
+use crate::util::secrets::find_secret;
 
 const MANIFEST: &str = "manifest.json";
 const EVAL: &str = "eval.yaml";
@@ -67,8 +78,10 @@ pub struct Request<'a> {
     pub env: &'a Env,
     /// The working directory.
     pub cwd: &'a Path,
-    /// Where the bundle goes, which is no part of it.
+    /// Where the bundle goes. It is not part of the bundle.
     pub out: Option<&'a Path>,
+    /// Files that travel although they look like credentials, or git ignores them.
+    pub include: &'a [PathBuf],
 }
 
 /// A bundle that is not written yet.
@@ -84,7 +97,7 @@ pub struct Plan {
 impl Plan {
     /// Reads a suite and everything that it refers to; all problems of all files at once. Nothing is written.
     pub fn new(request: &Request) -> anyhow::Result<Self> {
-        let format = Format::of(request.suite)?;
+        let format = Format::of_suite(request.suite)?;
         // A suite that is a link refers to the files beside the link, as in AgentV.
         let path = normalized(&request.cwd.join(request.suite));
         let dir = path.parent().context("a file has a directory")?;
@@ -107,14 +120,38 @@ impl Plan {
             let message = format!("the suite `{}` is not in `{}`", request.suite.display(), root.display());
             return Err(Failure::config(message).hint("`--root` names a directory above the suite").into());
         }
+        let included = Included::new(request.include, &cwd, &root)?;
+        let by_git = worktree.as_ref().map(Worktree::ignored).transpose()?.unwrap_or_default();
         // A working directory outside the repository cannot travel.
         let cwd = if cwd.starts_with(&root) { cwd } else { root.clone() };
         let exclude = request.out.map(|out| normalized(&request.cwd.join(out)));
-        let exclude: Vec<PathBuf> =
-            exclude.into_iter().flat_map(|out| [out.with_added_extension("tar.gz"), out]).collect();
-        let files = Files::new(root.clone(), exclude);
-        let mut compiler = Compiler::new(request.env, Places { root, dir, suite, cwd }, files);
+        let exclude: Vec<PathBuf> = exclude
+            .into_iter()
+            .flat_map(|out| [out.with_added_extension("tar.gz"), runs_of(&out), out])
+            .collect();
+        let files = Files::new(root.clone(), exclude, included, by_git);
+        let mut compiler = Compiler::new(request.env, Places { root, suite }, Lookup::new(dir, cwd), files);
         compiler.compile(format, request, worktree.as_ref())
+    }
+
+    /// Says that the bundle is not what the commit has, if so.
+    pub fn difference(&self) -> Option<String> {
+        const SHOWN: usize = 5;
+        let Provenance { commit, changed, .. } = &self.manifest.source;
+        let commit = commit.as_deref().filter(|_| !changed.is_empty())?;
+        let mut names: Vec<String> =
+            changed.iter().take(SHOWN).map(|name| format!("  {}", printable(name))).collect();
+        if changed.len() > SHOWN {
+            names.push(format!("  and {} more", changed.len() - SHOWN));
+        }
+        let count = if changed.len() == 1 {
+            "1 file differs".to_owned()
+        } else {
+            format!("{} files differ", changed.len())
+        };
+        let commit = commit.get(..12).unwrap_or(commit);
+        let hint = "hint: commit them, so that others can make the same bundle";
+        Some(format!("{count} from commit {commit}:\n{}\n\n{hint}", names.join("\n")))
     }
 
     /// What travels and what does not.
@@ -142,6 +179,7 @@ impl Compiler<'_> {
         let mut targets = self.targets(request.targets, request.more_targets);
         let (mut variables, mut secrets) = (Vec::new(), Vec::new());
         if let Some(eval) = &mut eval {
+            self.link_scripts(eval);
             let at = eval.span.clone();
             let mut trees = vec![(EVAL, eval)];
             trees.extend(targets.as_mut().map(|targets| (TARGETS, targets)));
@@ -150,6 +188,7 @@ impl Compiler<'_> {
             for (file, tree) in trees {
                 let text = emit::document(tree);
                 check_text(&text, file, &secrets, &at, &mut self.problems);
+                self.check_inlined(&text, file);
                 let source = if file == EVAL { self.files.relative(&self.places.suite) } else { None };
                 self.files
                     .entries
@@ -158,6 +197,7 @@ impl Compiler<'_> {
             self.files.finish(&at, &mut self.problems);
         }
         let warnings = std::mem::take(&mut self.problems).finish().map_err(Failure::from)?;
+        self.files.included.finish()?;
         let eval = eval.context("a suite without a problem has a tree")?;
         let entries = std::mem::take(&mut self.files.entries);
         let sources: BTreeSet<String> = entries
@@ -173,15 +213,16 @@ impl Compiler<'_> {
         let manifest = Manifest {
             format: manifest::FORMAT,
             run_evals: env!("CARGO_PKG_VERSION").to_owned(),
-            agentv: manifest::agentv_version(required, &self.places.dir, &self.places.root),
+            agentv: agentv::version(&self.lookup.dir, &self.places.root),
+            agentv_required: manifest::agentv_required(required, &self.lookup.dir, &self.places.root),
             name: tree::get_str(&eval, "name").unwrap_or("eval").to_owned(),
             tests: tree::get(&eval, "tests").and_then(Node::items).unwrap_or_default().len() as u64,
             targets: names(targets.as_ref()),
-            created: created(self.env, worktree)?,
+            created: created(self.env, worktree, &self.places.root, &sources)?,
             source: Provenance::new(suite, worktree, &self.places.root, &sources),
-            flags: flags(request),
+            flags: flags(request, &self.files),
             env: variables,
-            left_behind: std::mem::take(&mut self.files.left).into_iter().collect(),
+            left_behind: left_behind(std::mem::take(&mut self.files.left), &sources),
             inlined: manifest::inlined(&self.inlined),
             files: Vec::new(),
         };
@@ -189,10 +230,30 @@ impl Compiler<'_> {
     }
 }
 
+impl Compiler<'_> {
+    /// Stops at a key that a file has brought into the suite or the targets. Its line is not drawn: the key is in it.
+    fn check_inlined(&mut self, text: &str, file: &str) {
+        if find_secret(Path::new(file), text.as_bytes()).is_none() {
+            return;
+        }
+        for (path, found) in std::mem::take(&mut self.suspects) {
+            if self.files.included.has(&path) {
+                continue;
+            }
+            let source = self.files.relative(&path).unwrap_or_default();
+            let line = u32::try_from(found.line).unwrap_or(u32::MAX);
+            let shown = Source { path: shown(&path, &self.lookup.cwd), text: String::new() };
+            let at = Span { source: Arc::new(shown), line, column: 1, width: 1 };
+            let message = format!("`{source}:{}` appears to contain {}", found.line, found.what);
+            self.problems.error_with_hint(&at, message, include_hint(&source));
+        }
+    }
+}
+
 /// Whether a directory looks like a bundle.
 pub fn is_bundle(dir: &Path) -> bool {
     dir.join(EVAL).is_file()
-        && std::fs::read(dir.join(MANIFEST)).is_ok_and(|text| Manifest::parse(&text, dir).is_ok())
+        && verify::read_manifest(dir).is_ok_and(|text| Manifest::parse(&text, dir).is_ok())
 }
 
 /// The directory of a bundle, if this is one, or its suite.
@@ -208,6 +269,11 @@ pub fn bundle_of(path: &Path) -> Option<PathBuf> {
 /// The suite of a bundle.
 pub fn suite_of(dir: &Path) -> PathBuf {
     dir.join(EVAL)
+}
+
+/// Where the results of the runs are that compare a bundle with its source.
+pub fn runs_of(out: &Path) -> PathBuf {
+    out.with_added_extension("verify-run")
 }
 
 /// A bundle of a bundle is the bundle: the same bytes, once they are checked.
@@ -235,12 +301,14 @@ pub fn copy(from: &Path, out: &Path, force: bool) -> anyhow::Result<(Placed, Man
     Ok((placed, verified.manifest))
 }
 
-/// A directory as messages name it.
-fn shown_dir(dir: &Path, cwd: &Path) -> String {
-    match shown(dir, cwd) {
-        here if here.as_os_str().is_empty() => ".".to_owned(),
-        dir => dir.display().to_string(),
-    }
+/// What stays behind, without what another reference took along after all.
+fn left_behind(left: BTreeSet<LeftBehind>, sources: &BTreeSet<String>) -> Vec<LeftBehind> {
+    let travels = |one: &LeftBehind| {
+        let within = format!("{}/", one.what);
+        sources.contains(&one.what)
+            || sources.range(within.clone()..).next().is_some_and(|path| path.starts_with(&within))
+    };
+    left.into_iter().filter(|one| one.why != ignore::BY_GIT || !travels(one)).collect()
 }
 
 fn names(targets: Option<&Node>) -> Vec<String> {
@@ -251,18 +319,30 @@ fn names(targets: Option<&Node>) -> Vec<String> {
 }
 
 /// When the bundle was made, as far as that is the same for everybody who makes it.
-fn created(env: &Env, worktree: Option<&Worktree>) -> anyhow::Result<Option<Timestamp>> {
+fn created(
+    env: &Env,
+    worktree: Option<&Worktree>,
+    root: &Path,
+    sources: &BTreeSet<String>,
+) -> anyhow::Result<Timestamp> {
     if let Some(text) = env.get("SOURCE_DATE_EPOCH") {
         let time = text.parse().ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
         let invalid = || Failure::config(format!("`SOURCE_DATE_EPOCH` is no number of seconds: `{text}`"));
-        return Ok(Some(time.ok_or_else(invalid)?));
+        return Ok(time.ok_or_else(invalid)?);
     }
     let commit = worktree.and_then(|worktree| worktree.commit.as_ref());
-    Ok(commit.and_then(|(_, time)| Timestamp::from_second(*time).ok()))
+    if let Some(time) = commit.and_then(|(_, time)| Timestamp::from_second(*time).ok()) {
+        return Ok(time);
+    }
+    let changed =
+        sources.iter().filter_map(|source| root.join(source).symlink_metadata().ok()?.modified().ok());
+    let last = changed.max().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let seconds = last.and_then(|time| i64::try_from(time.as_secs()).ok()).unwrap_or_default();
+    Ok(Timestamp::from_second(seconds).unwrap_or_default())
 }
 
 /// The options that decide what is in a bundle.
-fn flags(request: &Request) -> Vec<String> {
+fn flags(request: &Request, files: &Files) -> Vec<String> {
     let mut flags: Vec<String> = request.more_targets.iter().map(|name| format!("--target={name}")).collect();
     if let Some(targets) = request.targets.and_then(Path::file_name) {
         flags.push(format!("--targets={}", targets.display()));
@@ -272,6 +352,8 @@ fn flags(request: &Request) -> Vec<String> {
         Capture::Harmless => flags.push("--capture-env".to_owned()),
         Capture::Named(names) => flags.push(format!("--capture-env={}", names.join(","))),
     }
+    let included = files.included.paths().filter_map(|path| files.relative(path));
+    flags.extend(included.map(|path| format!("--include={path}")));
     flags.sort();
     flags
 }

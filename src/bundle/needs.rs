@@ -1,89 +1,189 @@
 //! What a script needs beside it: its directory, its package, and the files that it names.
 //!
-//! Nobody can tell what a program reads without running it. What is taken is what can be told from its text, and rather too
+//! What a program reads is unknown until it runs. Everything that its text names is taken along, rather too
 //! much than too little.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use super::command::is_script_name;
 use super::compiler::Compiler;
 use super::files::Area;
-use super::ignore::{NODE_LOCKS, ignored};
+use super::ignore::{ENVIRONMENT, NODE_LOCKS, ignored};
+use super::node_packages::Packages;
+use super::python::PROJECT_FILES;
+use super::script_text::Script;
 use crate::config::{Span, normalized};
+use crate::util::regular_file;
+use crate::util::secrets::{FileName, file_name};
 
-/// Longer files are no scripts that somebody wrote.
-const LONGEST_SCRIPT: u64 = 1 << 20;
+/// Longer files are not handwritten scripts.
+pub(super) const LONGEST_SCRIPT: u64 = 1 << 20;
 const NODE_ENDINGS: [&str; 8] = ["", ".ts", ".js", ".mts", ".mjs", ".tsx", "/index.ts", "/index.js"];
+
+/// Something to look into. Scripts can name each other in long chains, so they are kept in a list instead of recursing.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// A file, or all scripts of a directory.
+    All(PathBuf, Bases),
+    /// A script and the scripts beside it.
+    Script(PathBuf, Bases),
+    /// The text of a script.
+    Text(PathBuf, Bases),
+    /// A path that a script names.
+    Named(PathBuf, Bases),
+    /// A `package.json`.
+    Package(PathBuf),
+}
+
+/// The directories that a script is run in.
+pub(super) type Bases = Rc<[PathBuf]>;
 
 impl Compiler<'_> {
     /// Takes along what a file or all files of a directory need.
     pub(super) fn needs_of(&mut self, path: &Path, bases: &[PathBuf], at: &Span) {
-        if path.is_file() {
-            self.needs(path, bases, at);
-            return;
+        self.look_into(vec![Task::All(path.to_owned(), bases.into())], at);
+    }
+
+    /// Takes along what a script needs that is run in one of these directories.
+    pub(super) fn needs(&mut self, script: &Path, bases: &[PathBuf], at: &Span) {
+        self.look_into(vec![Task::Script(script.to_owned(), bases.into())], at);
+    }
+
+    /// Takes along what a script names, with what that needs.
+    pub(super) fn take_named(&mut self, path: &Path, bases: &[PathBuf], at: &Span) {
+        self.look_into(vec![Task::Named(path.to_owned(), bases.into())], at);
+    }
+
+    /// Takes along the files that say which packages a script may use.
+    pub(super) fn packages(&mut self, script: &Path, at: &Span) {
+        let tasks = self.packages_of(script, at);
+        self.look_into(tasks, at);
+    }
+
+    /// Works through the tasks and those that they lead to, in the order of a depth-first search.
+    fn look_into(&mut self, mut tasks: Vec<Task>, at: &Span) {
+        let mut packages = Packages::default();
+        tasks.reverse();
+        while let Some(task) = tasks.pop() {
+            let mut more = match task {
+                Task::All(path, bases) => self.scripts_of(path, &bases),
+                Task::Script(path, bases) => self.script(&path, &bases, at),
+                Task::Text(path, bases) => self.text_of(&path, &bases, at),
+                Task::Named(path, bases) => self.named(path, &bases, at),
+                Task::Package(path) => self.local_packages(&path, &mut packages, at),
+            };
+            more.reverse();
+            tasks.append(&mut more);
         }
-        let files: Vec<PathBuf> = walkdir::WalkDir::new(path)
+    }
+
+    fn scripts_of(&mut self, path: PathBuf, bases: &Bases) -> Vec<Task> {
+        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+        if !real.starts_with(&self.places.root) {
+            return Vec::new();
+        }
+        if real.is_file() {
+            return vec![Task::Script(path, Rc::clone(bases))];
+        }
+        // `*` marks a directory that was walked, which `script` does not do.
+        if !self.looked_at.insert((real.join("*"), self.base_of(bases))) {
+            return Vec::new();
+        }
+        walkdir::WalkDir::new(path)
             .sort_by_file_name()
             .into_iter()
             .filter_entry(|entry| ignored(entry.path()).is_none())
             .filter_map(Result::ok)
             .filter(|entry| entry.file_type().is_file() && is_script_name(entry.path()))
-            .map(walkdir::DirEntry::into_path)
-            .collect();
-        for file in files {
-            self.needs(&file, bases, at);
-        }
+            .map(|entry| Task::Script(entry.into_path(), Rc::clone(bases)))
+            .collect()
     }
 
-    /// Takes along what a script needs that is run in one of these directories.
-    pub(super) fn needs(&mut self, script: &Path, bases: &[PathBuf], at: &Span) {
+    fn script(&mut self, script: &Path, bases: &Bases, at: &Span) -> Vec<Task> {
         // A link's neighbours are those of the file that it leads to.
         let script = script.canonicalize().unwrap_or_else(|_| script.to_owned());
-        let base = bases.last().unwrap_or(&self.places.dir).clone();
-        if !script.starts_with(&self.places.root) || !self.looked_at.insert((script.clone(), base)) {
-            return;
+        let base = self.base_of(bases);
+        if !script.starts_with(&self.places.root) || !self.looked_at.insert((script.clone(), base.clone())) {
+            return Vec::new();
         }
-        let Some(text) = script_text(&script) else { return };
-        let Some(dir) = script.parent().map(Path::to_owned) else { return };
+        if script_text(&script).is_none() {
+            return Vec::new();
+        }
+        let Some(dir) = script.parent().map(Path::to_owned) else { return Vec::new() };
+        let mut tasks = Vec::new();
         // The suite's own directory and those above it hold more than this script's things.
-        if !self.places.dir.starts_with(&dir) && dir != self.places.root {
+        if !self.lookup.dir.starts_with(&dir) && dir != self.places.root {
             self.files.add(Area::Scripts, &dir, at, &mut self.problems);
-            for sibling in scripts_in(&dir) {
-                self.needs(&sibling, bases, at);
+            if self.looked_at.insert((dir.clone(), base)) {
+                let siblings = scripts_in(&dir).into_iter();
+                tasks.extend(siblings.map(|sibling| Task::Script(sibling, Rc::clone(bases))));
             }
         }
-        self.packages(&script, at);
+        tasks.push(Task::Text(script, Rc::clone(bases)));
+        tasks
+    }
+
+    fn text_of(&mut self, script: &Path, bases: &Bases, at: &Span) -> Vec<Task> {
+        let Some(text) = script_text(script) else { return Vec::new() };
+        let Some(dir) = script.parent().map(Path::to_owned) else { return Vec::new() };
+        let mut tasks = self.packages_of(script, at);
         let mut from = vec![dir];
         from.extend(bases.iter().cloned());
+        let mut names = HashSet::new();
         let mut found: Vec<PathBuf> = named_paths(&text)
+            .filter(|name| names.insert(*name))
             .flat_map(|name| from.iter().filter_map(move |dir| named_file(dir, name)))
             .collect();
-        if script.extension().is_some_and(|end| end == "py") {
-            found.extend(
-                imports(&text).flat_map(|module| from.iter().filter_map(move |dir| module_in(dir, &module))),
-            );
+        let lines = Script { path: script, text: &text, inline: None };
+        if is_python(script, &text) {
+            found.extend(self.imported(lines, &from, at));
         }
-        for path in found {
-            let real = path.canonicalize().unwrap_or_else(|_| path.clone());
-            let holds_suite = self.places.dir.starts_with(&real);
-            if holds_suite || !real.starts_with(&self.places.root) || on_the_way(&path, &self.places.root) {
-                continue;
+        found.extend(if is_shell(script, &text) {
+            self.shell_script(lines, bases)
+        } else {
+            self.other_script(lines)
+        });
+        let named = without_repeats(found).into_iter();
+        tasks.extend(named.map(|path| Task::Named(path, Rc::clone(bases))));
+        tasks
+    }
+
+    fn named(&mut self, path: PathBuf, bases: &Bases, at: &Span) -> Vec<Task> {
+        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+        let holds_suite = self.lookup.dir.starts_with(&real);
+        if holds_suite || !real.starts_with(&self.places.root) {
+            return Vec::new();
+        }
+        if on_the_way(&path, &self.places.root) && !self.files.included.has(&path) {
+            if file_name(&path) == Some(FileName::Environment)
+                && let Some(what) = self.files.relative(&path)
+            {
+                self.files.leave(what, ENVIRONMENT);
             }
-            self.files.add(Area::Scripts, &path, at, &mut self.problems);
-            self.needs_of(&path, bases, at);
+            return Vec::new();
         }
+        self.files.add(Area::Scripts, &path, at, &mut self.problems);
+        vec![Task::All(path, Rc::clone(bases))]
+    }
+
+    /// The directory that a script is run in.
+    fn base_of(&self, bases: &[PathBuf]) -> PathBuf {
+        bases.last().unwrap_or(&self.lookup.dir).clone()
     }
 
     /// The files that say which packages a script may use, the nearest of each kind.
-    pub(super) fn packages(&mut self, script: &Path, at: &Span) {
+    fn packages_of(&mut self, script: &Path, at: &Span) -> Vec<Task> {
+        let mut tasks = Vec::new();
         let ending = script.extension().and_then(|end| end.to_str()).unwrap_or_default().to_owned();
         let groups: &[&[&str]] = match ending.as_str() {
-            "py" => &[&["pyproject.toml", "setup.py"], &["uv.lock", "poetry.lock", "requirements.txt"]],
+            "py" => &[&PROJECT_FILES, &["uv.lock", "poetry.lock", "requirements.txt"]],
             "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" | "tsx" | "jsx" | "json" => {
                 &[&["package.json"], &NODE_LOCKS, &["tsconfig.json"], &["bunfig.toml"]]
             }
-            _ => return,
+            _ => return tasks,
         };
         let root = self.places.root.clone();
         let dirs: Vec<PathBuf> =
@@ -94,6 +194,12 @@ impl Compiler<'_> {
             for name in group.iter().filter(|name| dir.join(name).is_file()) {
                 self.files.add(Area::Scripts, &dir.join(name), at, &mut self.problems);
             }
+            match group[0] {
+                "package.json" => tasks.push(Task::Package(dir.join("package.json"))),
+                "tsconfig.json" => self.extended(&dir.join("tsconfig.json"), at),
+                "pyproject.toml" => self.project_files(dir, at),
+                _ => {}
+            }
             let packages = dir.join("node_modules");
             if group[0] == "package.json" && packages.is_dir() {
                 let why = ignored(&packages).map(|ignored| ignored.why).unwrap_or_default();
@@ -101,16 +207,99 @@ impl Compiler<'_> {
                 self.files.leave(what, why);
             }
         }
+        tasks
     }
+}
+
+impl Compiler<'_> {
+    /// The modules of the repository that a Python script imports: those beside it, and those of its project.
+    fn imported(&mut self, script: Script<'_>, from: &[PathBuf], at: &Span) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let dir = script.path.parent().unwrap_or(script.path);
+        let mut roots = self.module_roots(dir);
+        let sets_path = script.text.contains("sys.path");
+        if sets_path {
+            let root = self.places.root.clone();
+            let dirs = dir.ancestors().take_while(|dir| dir.starts_with(&root));
+            roots
+                .extend(dirs.flat_map(|dir| ["", "src", "lib"].map(|name| (dir.join(name), dir.to_owned()))));
+        }
+        for (line, module) in imports(script.text) {
+            let near: Vec<PathBuf> = from.iter().filter_map(|dir| module_in(dir, &module)).collect();
+            if !near.is_empty() {
+                found.extend(near);
+                continue;
+            }
+            // Relative imports are about the package itself.
+            let mut of_project = roots.iter().filter(|_| module.0 == 0);
+            let hit = of_project.find_map(|(dir, project)| Some((module_in(dir, &module)?, project)));
+            let Some((path, project)) = hit else { continue };
+            found.push(path);
+            let (place, file) = (self.files.place(Area::Scripts, project), self.files.relative(script.path));
+            if let (Some(place), Some(file), false) =
+                (place, file, sets_path || dir.starts_with(project.join("src")))
+            {
+                self.project_files(&project.clone(), at);
+                let what = format!("the installed Python project of `{}`", module.1);
+                let why = format!(
+                    "`uv run` installs it; else run `pip install -e {place}` where the bundle is run"
+                );
+                self.files.leave_at(what, why, file, u32::try_from(line).unwrap_or(u32::MAX));
+            }
+        }
+        found
+    }
+
+    /// The settings that a `tsconfig.json` is based on.
+    fn extended(&mut self, config: &Path, at: &Span) {
+        let mut configs = vec![config.to_owned()];
+        while let Some(config) = configs.pop() {
+            if !self.looked_at.insert((config.clone(), PathBuf::new())) {
+                continue;
+            }
+            let text = regular_file::read_to_string(&config, LONGEST_SCRIPT).unwrap_or_default();
+            let Some(dir) = config.parent() else { continue };
+            let lines = text.lines().filter(|line| line.contains("\"extends\""));
+            let paths = lines.flat_map(named_paths).filter_map(|name| named_json(dir, name)).collect();
+            for path in without_repeats(paths) {
+                if path.starts_with(&self.places.root) {
+                    self.files.add(Area::Scripts, &path, at, &mut self.problems);
+                    configs.push(path);
+                }
+            }
+        }
+    }
+}
+
+/// The same paths, each only where it comes first.
+pub(super) fn without_repeats(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut seen = HashSet::new();
+    paths.retain(|path| seen.insert(path.clone()));
+    paths
+}
+
+fn named_json(dir: &Path, name: &str) -> Option<PathBuf> {
+    let names = [name.to_owned(), format!("{name}.json")];
+    names.map(|name| normalized(&dir.join(name))).into_iter().find(|path| path.is_file())
+}
+
+fn is_python(path: &Path, text: &str) -> bool {
+    let first = text.lines().next().unwrap_or_default();
+    path.extension().is_some_and(|end| end == "py") || first.starts_with("#!") && first.contains("python")
+}
+
+fn is_shell(path: &Path, text: &str) -> bool {
+    let first = text.lines().next().unwrap_or_default();
+    let by_name =
+        path.extension().and_then(|end| end.to_str()).is_some_and(|end| matches!(end, "sh" | "bash" | "zsh"));
+    let by_line = first.starts_with("#!")
+        && first.split(['/', ' ']).any(|word| matches!(word, "sh" | "bash" | "zsh" | "dash"));
+    by_name || by_line
 }
 
 /// The text of a script; nothing for other files.
 fn script_text(path: &Path) -> Option<String> {
-    let metadata = fs::metadata(path).ok()?;
-    if !metadata.is_file() || metadata.len() > LONGEST_SCRIPT {
-        return None;
-    }
-    let text = String::from_utf8(fs::read(path).ok()?).ok()?;
+    let text = regular_file::read_to_string(path, LONGEST_SCRIPT).ok()?;
     (is_script_name(path) || text.starts_with("#!")).then_some(text)
 }
 
@@ -139,29 +328,32 @@ fn named_file(dir: &Path, name: &str) -> Option<PathBuf> {
     names.map(|name| normalized(&dir.join(name))).find(|path| path.is_file())
 }
 
-/// The modules that a Python file imports: how many levels up, and the name.
-fn imports(text: &str) -> impl Iterator<Item = (usize, String)> {
-    text.lines().flat_map(|line| {
-        let line = line.trim_start();
-        let names: Vec<&str> = if let Some(rest) = line.strip_prefix("from ") {
-            let (module, names) = rest.split_once(" import ").unwrap_or((rest, ""));
-            if module.trim_matches('.').is_empty() {
-                // `from . import a, b`
-                return names.split(',').map(|name| (module.len(), first_word(name))).collect::<Vec<_>>();
-            }
-            vec![module]
-        } else if let Some(rest) = line.strip_prefix("import ") {
-            rest.split(',').collect()
-        } else {
-            Vec::new()
-        };
-        let module = |name: &str| {
-            let name = name.trim();
-            let stem = name.trim_start_matches('.');
-            (name.len() - stem.len(), first_word(stem))
-        };
-        names.into_iter().map(module).collect()
-    })
+/// The modules that a Python file imports: the line, how many levels up, and the name.
+fn imports(text: &str) -> impl Iterator<Item = (usize, (usize, String))> {
+    let lines = text.lines().enumerate();
+    lines.flat_map(|(i, line)| imports_of(line).into_iter().map(move |module| (i + 1, module)))
+}
+
+fn imports_of(line: &str) -> Vec<(usize, String)> {
+    let line = line.trim_start();
+    let names: Vec<&str> = if let Some(rest) = line.strip_prefix("from ") {
+        let (module, names) = rest.split_once(" import ").unwrap_or((rest, ""));
+        if module.trim_matches('.').is_empty() {
+            // `from . import a, b`
+            return names.split(',').map(|name| (module.len(), first_word(name))).collect();
+        }
+        vec![module]
+    } else if let Some(rest) = line.strip_prefix("import ") {
+        rest.split(',').collect()
+    } else {
+        Vec::new()
+    };
+    let module = |name: &str| {
+        let name = name.trim();
+        let stem = name.trim_start_matches('.');
+        (name.len() - stem.len(), first_word(stem))
+    };
+    names.into_iter().map(module).collect()
 }
 
 fn first_word(text: &str) -> String {
@@ -175,7 +367,13 @@ fn module_in(dir: &Path, (up, name): &(usize, String)) -> Option<PathBuf> {
     let dir = dir.ancestors().nth(up.saturating_sub(1))?;
     [dir.join(format!("{name}.py")), dir.join(name)]
         .into_iter()
-        .find(|path| path.is_file() || path.join("__init__.py").is_file())
+        .find(|path| path.is_file() || is_package(path))
+}
+
+/// Whether a directory has modules in it; a package needs no `__init__.py`.
+fn is_package(dir: &Path) -> bool {
+    let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
+    entries.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|end| end == "py"))
 }
 
 /// Whether a part of the path is one that stays behind.
@@ -188,18 +386,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_in_texts() {
+    fn paths_are_found_in_text() {
         let text = "import {a} from './lib/a.js';\n. \"$(dirname \"$0\")/../env.sh\"\nopen('x/y.json')";
         let names: Vec<_> = named_paths(text).collect();
         assert_eq!(names, ["./lib/a.js", "../env.sh", "x/y.json"]);
     }
 
     #[test]
-    fn imports_of_python() {
+    fn python_imports_are_found() {
         let text =
             "import os, helper as h\nfrom pkg.sub import x\nfrom . import near\nfrom ..far.y import z\n";
         let found: Vec<_> = imports(text).collect();
-        let expected = [(0, "os"), (0, "helper"), (0, "pkg"), (1, "near"), (2, "far")];
-        assert_eq!(found, expected.map(|(up, name)| (up, name.to_owned())));
+        let expected = [(1, 0, "os"), (1, 0, "helper"), (2, 0, "pkg"), (3, 1, "near"), (4, 2, "far")];
+        assert_eq!(found, expected.map(|(line, up, name)| (line, (up, name.to_owned()))));
     }
 }

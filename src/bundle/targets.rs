@@ -7,10 +7,9 @@ use super::command::{Missing, Style};
 use super::compiler::{Compiler, start_of};
 use super::files::Area;
 use super::tree::{self, get, get_mut, get_str, remove, set};
-use crate::config::{
-    Node, NodeValue, Reference, Source, Span, TargetsFile, did_you_mean, is_secret_name, normalized, shown,
-    suite_name,
-};
+use crate::config::{Node, NodeValue, Reference, Source, Span, TargetsFile, did_you_mean, normalized, shown};
+use crate::suite::{Reader as _, suite_name};
+use crate::util::secrets::is_secret_name;
 
 /// As many links as AgentV follows.
 const MOST_LINKS: usize = 10;
@@ -33,9 +32,9 @@ enum End {
 impl Compiler<'_> {
     /// The tree of `targets.yaml`; nothing if there is no targets file.
     pub(super) fn targets(&mut self, named: Option<&Path>, more: &[String]) -> Option<Node> {
-        let found = named.map(|path| normalized(&self.places.cwd.join(path)));
-        let found = found.or_else(|| TargetsFile::discover(&self.roots));
-        let at = start_of(Source { path: shown(&self.places.suite, &self.places.cwd), text: String::new() });
+        let found = named.map(|path| normalized(&self.lookup.cwd.join(path)));
+        let found = found.or_else(|| TargetsFile::discover(&self.lookup.roots));
+        let at = start_of(Source { path: shown(&self.places.suite, &self.lookup.cwd), text: String::new() });
         let Some(path) = found else {
             self.no_targets(&at);
             return None;
@@ -123,7 +122,7 @@ impl Compiler<'_> {
             self.warn(at, format!("no target `{name}`: what needs it fails, here and in the bundle"), hint);
             return;
         };
-        let mut target = match self.follow(first, known) {
+        let target = match self.follow(first, known) {
             End::Target(target) => target,
             End::Nowhere => return,
             End::Unset(variable) => {
@@ -145,7 +144,14 @@ impl Compiler<'_> {
                 first.clone()
             }
         };
-        set(&mut target, "name", tree::text(name, at));
+        // AgentV writes the name of the last target of the chain into its results, so the chain stays one.
+        let last = get_str(&target, "name").unwrap_or(name).trim().to_owned();
+        if last != name {
+            let link = [("name", tree::text(name, at)), ("use_target", tree::text(last.clone(), at))];
+            flat.push(tree::map(link, at));
+            self.ask(&last, at);
+            return;
+        }
         for key in ["grader_target", "judge_target"] {
             if let Some(grader) = get(&target, key).cloned() {
                 self.grader(&grader);
@@ -219,7 +225,13 @@ impl Compiler<'_> {
 
     /// Takes along what the settings of a target name.
     fn settings(&mut self, target: &mut Node, home: &Path) {
+        if get(target, "use_target").is_some() && get(target, "provider").is_none() {
+            return;
+        }
         self.literal_secrets(target);
+        if let Some(certificates) = get_mut(target, "ca_file") {
+            self.data_file(certificates, home);
+        }
         let provider = get_str(target, "provider").unwrap_or_default().to_owned();
         match provider.as_str() {
             "replay" => self.replay(target),
@@ -256,7 +268,13 @@ impl Compiler<'_> {
         let missing = if self.has_workspace { Missing::Fine } else { Missing::Error };
         if let Some(command) = get_mut(target, "command") {
             let span = command.span.clone();
-            if let Some(place) = self.command(command, Style::Shell, &base, missing) {
+            self.in_workspace = self.has_workspace;
+            let place = self.command(command, Style::Shell, &base, missing);
+            self.in_workspace = false;
+            if let Some(place) = place {
+                if let Some(links) = &mut self.linked {
+                    links.insert(place.clone());
+                }
                 set(target, "cwd", tree::text(place, &span));
             }
         } else {
@@ -279,9 +297,9 @@ impl Compiler<'_> {
 
     /// The directory that a command of a target is run in.
     fn directory_of(&mut self, node: &Node) -> Option<PathBuf> {
-        let Some(cwd) = get(node, "cwd").cloned() else { return Some(self.places.dir.clone()) };
-        let text = self.chosen_text(&cwd, "`cwd`")?;
-        let dir = normalized(&self.places.dir.join(&text));
+        let Some(cwd) = get(node, "cwd").cloned() else { return Some(self.lookup.dir.clone()) };
+        let text = self.choice(&cwd, "`cwd`")?;
+        let dir = normalized(&self.lookup.dir.join(&text));
         if !dir.is_dir() {
             self.problems.error(&cwd.span, format!("no such directory: `{text}`"));
             return None;
@@ -291,7 +309,7 @@ impl Compiler<'_> {
 
     /// What was recorded is found by the suite that it was recorded for.
     fn replay(&mut self, target: &mut Node) {
-        let dir = self.places.dir.clone();
+        let dir = self.lookup.dir.clone();
         for key in ["fixtures", "execution_traces"] {
             if let Some(path) = get_mut(target, key) {
                 self.data_file(path, &dir);
@@ -310,7 +328,7 @@ impl Compiler<'_> {
 
     fn data_file(&mut self, node: &mut Node, base: &Path) {
         let at = node.span.clone();
-        let Some(text) = self.chosen_text(node, "the file") else { return };
+        let Some(text) = self.choice(node, "the file") else { return };
         let path = normalized(&base.join(text));
         if let Some(place) = self.files.add(Area::Data, &path, &at, &mut self.problems) {
             *node = tree::text(place, &at);

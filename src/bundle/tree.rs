@@ -1,6 +1,7 @@
-//! Small changes to a tree whose nodes know where they stand.
+//! Small changes to a tree whose nodes know their positions.
 
 use crate::config::{Key, Node, NodeValue, Span};
+use crate::suite::{Keys, Part};
 
 /// The value of a key; one without a value is as good as absent.
 pub(super) fn get<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
@@ -14,12 +15,18 @@ pub(super) fn get_mut<'n>(node: &'n mut Node, key: &str) -> Option<&'n mut Node>
     Some(value).filter(|value| !value.is_null())
 }
 
+/// The values of a part, to be changed.
+pub(super) fn parts_mut(node: &mut Node, keys: Keys, part: Part) -> impl Iterator<Item = &mut Node> {
+    let is_it = move |(key, value): &&mut (Key, Node)| keys.part(&key.text) == Some(part) && !value.is_null();
+    entries_mut(node).into_iter().flatten().filter(is_it).map(|(_, value)| value)
+}
+
 /// The text of a key.
 pub(super) fn get_str<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
     get(node, key)?.as_str()
 }
 
-/// Gives a key this value, where it stands or at the end.
+/// Sets the value of a key, in its place or at the end.
 pub(super) fn set(node: &mut Node, key: &str, value: Node) {
     let span = node.span.clone();
     let Some(entries) = entries_mut(node) else { return };
@@ -46,7 +53,7 @@ pub(super) fn items_mut(node: &mut Node) -> Option<&mut Vec<Node>> {
     if let NodeValue::List(items) = &mut node.value { Some(items) } else { None }
 }
 
-/// A text that stands where something else stood.
+/// A text with the position of what it replaces.
 pub(super) fn text(text: impl Into<String>, span: &Span) -> Node {
     Node { value: NodeValue::String(text.into()), span: span.clone() }
 }
@@ -58,7 +65,7 @@ pub(super) fn map<const N: usize>(entries: [(&str, Node); N], span: &Span) -> No
     Node { value: NodeValue::Map(entries), span: span.clone() }
 }
 
-/// Where a key stands.
+/// The position of a key.
 pub(super) fn key_span(node: &Node, key: &str) -> Span {
     let entries = node.entries().unwrap_or_default();
     entries.iter().find(|(known, _)| known.text == key).map_or(&node.span, |(key, _)| &key.span).clone()

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::compiler::Compiler;
 use crate::config::{Env, Node, NodeValue, Problems, Reference, Span, each_reference, references, typed};
+use crate::util::secrets::is_secret_value;
 
-/// Shorter values are words, which stand everywhere.
+/// Shorter values are words, which appear everywhere.
 const SHORTEST_SECRET: usize = 8;
 
 /// Which variables are written into a bundle.
@@ -156,39 +157,10 @@ pub(super) fn leak(file: &str, name: &str) -> (String, String) {
 
 /// Whether a variable looks like a secret, by its name or its value.
 fn is_secret(name: &str, value: &str, env: &Env) -> bool {
-    const WORDS: [&str; 8] =
-        ["SECRET", "TOKEN", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "PRIVATE_KEY", "ACCESS_KEY"];
-    const BEGINNINGS: [&str; 13] = [
-        "sk-",
-        "sk_",
-        "ghp_",
-        "gho_",
-        "ghs_",
-        "ghu_",
-        "github_pat_",
-        "glpat-",
-        "xox",
-        "AKIA",
-        "ASIA",
-        "AIza",
-        "eyJ",
-    ];
-    let upper = name.to_uppercase();
-    let shaped = BEGINNINGS.iter().any(|begin| value.starts_with(begin)) && value.len() >= 16
-        || value.contains("-----BEGIN")
-        || super::workspace::has_credentials(value);
-    let legal = |c: char| c.is_ascii_alphanumeric() || "_+=/-".contains(c);
-    let has = |test: fn(&char) -> bool| value.chars().any(|c| test(&c));
-    let random = value.len() >= 32
-        && value.chars().all(legal)
-        && has(char::is_ascii_digit)
-        && has(char::is_ascii_uppercase)
-        && has(char::is_ascii_lowercase)
-        && !value.contains("//");
-    env.is_secret(name) || WORDS.iter().any(|word| upper.contains(word)) || shaped || random
+    env.is_secret(name) || is_secret_value(value)
 }
 
-/// Where the references of a tree stand; the items of a list are not told apart.
+/// Where a tree has references; the items of a list are not distinguished.
 fn uses(node: &Node, way: &mut String, used: &mut BTreeMap<String, BTreeSet<String>>) {
     let length = way.len();
     match &node.value {
@@ -246,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_told_by_name_or_shape() {
+    fn secrets_are_recognized_by_name_or_format() {
         let env = Env::default();
         for (name, value) in [
             ("MY_KEY", "x"),

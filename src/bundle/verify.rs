@@ -1,9 +1,11 @@
-//! Whether a directory is the bundle that its manifest describes, down to the last byte.
+//! Whether a directory is the bundle that its manifest describes, down to the last byte, and what else is in it.
+//!
+//! The manifest is untrusted too: it can list only what a bundle has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
@@ -11,25 +13,53 @@ use anyhow::Context as _;
 use sha2::{Digest as _, Sha256};
 use walkdir::WalkDir;
 
+use super::ignore::is_state;
 use super::manifest::{Content, FileRecord, Manifest};
 use super::{EVAL, MANIFEST, TARGETS};
 use crate::config::{Document, normalized};
 use crate::model::{Digest, Failure, printable};
+use crate::util::regular_file;
 
-/// How many differences are told.
+/// How many differences are listed.
 const MOST: usize = 20;
+/// How many links one path may lead through, as many as Linux follows.
+const MOST_LINKS: usize = 40;
+/// The longest path or link target in bytes, as in Linux.
+const LONGEST_PATH: usize = 4096;
+/// The most parts of a path or link target.
+const MOST_PARTS: usize = 256;
+/// The largest manifest, of about 150,000 files.
+pub(super) const LARGEST_MANIFEST: u64 = 32 << 20;
 
-/// What running a bundle leaves in it.
-const LEFT_BY_RUNS: [&str; 5] =
-    [".git", ".run-evals", ".agentv/results", ".agentv/cache", ".agentv/workspaces"];
+/// What can be in the directory of a bundle without being part of it: what runs leave there, the checkout of a repository that
+/// the bundle was committed to, and the variables for a run. They are named, and not checked.
+const BESIDE: [&str; 7] = [
+    ".env",
+    ".git",
+    ".run-evals",
+    ".agentv/results",
+    ".agentv/cache",
+    ".agentv/cache.json",
+    ".agentv/workspaces",
+];
+
+/// Directories that programs make wherever their files are: caches, and packages that were installed.
+pub(super) const MADE: [&str; 6] =
+    ["__pycache__", "node_modules", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache"];
+
+/// Where the files of a bundle are.
+const PLACES: [&str; 6] =
+    ["workspace/", "scripts/", "data/", ".agentv/assertions/", ".agentv/graders/", ".agentv/judges/"];
 
 /// What a sound bundle is.
 #[derive(Debug)]
 pub struct Verified {
     /// Its manifest.
     pub manifest: Manifest,
-    /// The digest of the manifest, which stands for everything.
+    /// The digest of the manifest, which covers everything.
     pub sha256: Digest,
+    /// What is in the directory and not part of the bundle, as far as that is legal.
+    pub beside: Vec<String>,
 }
 
 /// Something that is not as the manifest says.
@@ -45,27 +75,22 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Checks a bundle; everything that is wrong is told at once.
+/// Checks a bundle and reports every difference at once.
 pub fn verify(dir: &Path) -> anyhow::Result<Verified> {
     verify_as(dir, dir)
 }
 
 /// The same for one that messages call otherwise.
 pub(super) fn verify_as(dir: &Path, shown: &Path) -> anyhow::Result<Verified> {
-    let path = dir.join(MANIFEST);
-    let text = fs::read(&path).map_err(|error| {
-        Failure::config(format!("`{}` is no bundle: cannot read `{MANIFEST}`: {error}", shown.display()))
+    let text = read_manifest(dir).map_err(|error| {
+        Failure::config(format!("`{}` is not a bundle: cannot read `{MANIFEST}`: {error}", shown.display()))
             .hint("`run-evals bundle SUITE -o DIR` makes one")
     })?;
     let manifest = Manifest::parse(&text, &shown.join(MANIFEST))?;
-    let mut wrong = Vec::new();
-    let known: BTreeMap<&str, &FileRecord> =
-        manifest.files.iter().map(|file| (file.path.as_str(), file)).collect();
-    if known.len() != manifest.files.len() {
-        wrong.push(different(MANIFEST, "names a file twice"));
-    }
-    for file in &manifest.files {
-        check(dir, file, &mut wrong);
+    let (known, mut wrong) = listed(&manifest);
+    // A path that is not legal is not looked at either.
+    if wrong.is_empty() {
+        manifest.files.iter().for_each(|file| check(dir, file, &mut wrong));
     }
     for needed in [EVAL] {
         if !known.contains_key(needed) {
@@ -73,34 +98,189 @@ pub(super) fn verify_as(dir: &Path, shown: &Path) -> anyhow::Result<Verified> {
         }
     }
     for file in [EVAL, TARGETS] {
-        let Ok(text) = fs::read_to_string(dir.join(file)) else { continue };
+        let is_file = fs::symlink_metadata(dir.join(file)).is_ok_and(|metadata| metadata.is_file());
+        let text = is_file.then(|| regular_file::read_to_string(&dir.join(file), regular_file::CONTENT));
+        let Some(Ok(text)) = text else { continue };
         if let Err(invalid) = Document::parse(file, text) {
             wrong.push(different(file, &format!("cannot be read: {invalid}")));
         }
     }
-    for path in extra(dir)? {
+    let extra = extra(dir, &known)?;
+    for path in extra.files {
         let name = path.to_string_lossy();
         if !known.contains_key(name.as_ref()) && name != MANIFEST {
             wrong.push(different(&name, "is not in the manifest"));
         }
     }
+    wrong.extend(
+        extra.links.iter().map(|name| different(name, "is a symbolic link; runs never create one here")),
+    );
     if wrong.is_empty() {
-        return Ok(Verified { sha256: Digest::of(&text), manifest });
+        return Ok(Verified { sha256: Digest::of(&text), manifest, beside: extra.beside });
     }
+    Err(not_as_listed(&wrong, shown).into())
+}
+
+/// The text of a manifest, which is a file and not a link to one.
+pub(super) fn read_manifest(dir: &Path) -> io::Result<Vec<u8>> {
+    let path = dir.join(MANIFEST);
+    if fs::symlink_metadata(&path)?.is_symlink() {
+        return Err(io::Error::other("it is a link, expected a file"));
+    }
+    regular_file::read(&path, LARGEST_MANIFEST)
+}
+
+/// The files of a manifest by their paths, and what no manifest of a bundle lists.
+fn listed(manifest: &Manifest) -> (BTreeMap<&str, &FileRecord>, Vec<Difference>) {
+    let mut wrong = Vec::new();
+    let mut known = BTreeMap::new();
+    let mut spelled: BTreeMap<String, &str> = BTreeMap::from([(MANIFEST.to_owned(), MANIFEST)]);
+    for file in &manifest.files {
+        let name = file.path.as_str();
+        // Other checks take longer the longer a path is.
+        if let Some(what) = too_long(file) {
+            let start: String = name.chars().take(60).collect();
+            let end = if start.len() < name.len() { "…" } else { "" };
+            wrong.push(different(&format!("{start}{end}"), what));
+            continue;
+        }
+        let is_placed = [EVAL, TARGETS].contains(&name) || PLACES.iter().any(|place| name.starts_with(place));
+        let what = if !is_inside(name) {
+            "is not a valid path in a bundle"
+        } else if name.split('/').any(is_state) {
+            "is state of git or run-evals, which a bundle never contains"
+        } else if known.insert(name, file).is_some() {
+            "is listed twice"
+        } else if spelled.insert(name.to_lowercase(), name).is_some() {
+            "differs from another file only by case"
+        } else if !is_placed {
+            "is not a path that bundles use"
+        } else {
+            continue;
+        };
+        wrong.push(different(name, what));
+    }
+    // Only paths that are legal are followed.
+    if wrong.is_empty() {
+        let links = Links::of(manifest);
+        wrong.extend(manifest.files.iter().filter_map(|file| links.problem(file)));
+    }
+    (known, wrong)
+}
+
+/// Whether a path or link target is longer than those of a bundle.
+fn too_long(file: &FileRecord) -> Option<&'static str> {
+    let is_long = |path: &str| path.len() > LONGEST_PATH || path.split('/').count() > MOST_PARTS;
+    match &file.content {
+        _ if is_long(&file.path) => Some("is longer than 4096 bytes or 256 parts"),
+        Content::Link { link } if is_long(link) => {
+            Some("leads to a path longer than 4096 bytes or 256 parts")
+        }
+        _ => None,
+    }
+}
+
+/// The links of a bundle, in lower case: some disks do not distinguish capitals.
+struct Links<'m> {
+    /// Targets by path.
+    targets: BTreeMap<String, &'m str>,
+    /// Directories named like those that programs make, of which the manifest lists files.
+    made: BTreeSet<String>,
+}
+
+impl<'m> Links<'m> {
+    fn of(manifest: &'m Manifest) -> Self {
+        let links = manifest.files.iter().filter_map(|file| match &file.content {
+            Content::Link { link } => Some((file.path.to_lowercase(), link.as_str())),
+            Content::File { .. } => None,
+        });
+        let made = manifest.files.iter().flat_map(|file| {
+            let parents = file.path.match_indices('/').map(|(end, _)| &file.path[..end]);
+            parents.filter(|parent| parent.rsplit('/').next().is_some_and(|name| MADE.contains(&name)))
+        });
+        Self { targets: links.collect(), made: made.map(str::to_lowercase).collect() }
+    }
+
+    /// What is wrong with a path that is a link, or below one.
+    fn problem(&self, file: &FileRecord) -> Option<Difference> {
+        let name = file.path.as_str();
+        if self.targets.is_empty() {
+            return None;
+        }
+        let lower = name.to_lowercase();
+        let mut parents = lower.match_indices('/').zip(name.match_indices('/'));
+        let below = parents.find(|((end, _), _)| self.targets.contains_key(&lower[..*end]));
+        if let Some((_, (end, _))) = below {
+            let link = &name[..end];
+            return Some(different(name, &format!("is below the link `{}`", printable(link))));
+        }
+        let Content::Link { .. } = &file.content else { return None };
+        if [EVAL, TARGETS].contains(&name) {
+            return Some(different(name, "is a link, expected a file"));
+        }
+        self.follow(name).err().map(|what| different(name, what))
+    }
+
+    /// Follows a path as a disk does, from link to link; says what is wrong if it leaves the bundle on its way.
+    fn follow(&self, name: &str) -> Result<(), &'static str> {
+        const OUT: &str = "leads out of the bundle";
+        let mut left: Vec<String> = name.to_lowercase().rsplit('/').map(ToOwned::to_owned).collect();
+        let mut at = String::new();
+        let mut followed = 0;
+        while let Some(part) = left.pop() {
+            match part.as_str() {
+                "" | "." => {}
+                ".." if at.is_empty() => return Err(OUT),
+                ".." => at.truncate(at.rfind('/').unwrap_or(0)),
+                name => {
+                    let parent = at.len();
+                    if parent > 0 {
+                        at.push('/');
+                    }
+                    at.push_str(name);
+                    // What is beside a bundle is not checked, so it may lead anywhere.
+                    if BESIDE.contains(&at.as_str()) || MADE.contains(&name) && !self.made.contains(&at) {
+                        return Err("leads out of the bundle, to a file that is not part of it");
+                    }
+                    let Some(link) = self.targets.get(&at) else { continue };
+                    followed += 1;
+                    if followed > MOST_LINKS {
+                        return Err("leads in a circle or through more than 40 links");
+                    }
+                    if link.starts_with('/') || link.contains('\\') {
+                        return Err(OUT);
+                    }
+                    at.truncate(parent);
+                    left.extend(link.to_lowercase().rsplit('/').map(ToOwned::to_owned));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a manifest that lists what no bundle has, and gives its files by their paths.
+pub(super) fn check_listed<'m>(
+    manifest: &'m Manifest,
+    shown: &Path,
+) -> Result<BTreeMap<&'m str, &'m FileRecord>, Failure> {
+    match listed(manifest) {
+        (known, wrong) if wrong.is_empty() => Ok(known),
+        (_, wrong) => Err(not_as_listed(&wrong, shown)),
+    }
+}
+
+fn not_as_listed(wrong: &[Difference], shown: &Path) -> Failure {
     let mut lines: Vec<String> = wrong.iter().take(MOST).map(|one| format!("  {one}")).collect();
     if wrong.len() > MOST {
         lines.push(format!("  and {} more", wrong.len() - MOST));
     }
     let message = format!("`{}` is not what its manifest says:\n{}", shown.display(), lines.join("\n"));
-    Err(Failure::config(message).hint("bundle the suite again").into())
+    Failure::config(message).hint("bundle the suite again")
 }
 
 fn check(dir: &Path, file: &FileRecord, wrong: &mut Vec<Difference>) {
     let name = file.path.as_str();
-    if !is_inside(name) {
-        wrong.push(different(name, "is no path in the bundle"));
-        return;
-    }
     let path = dir.join(name);
     let Ok(metadata) = fs::symlink_metadata(&path) else {
         wrong.push(different(name, "is missing"));
@@ -108,11 +288,8 @@ fn check(dir: &Path, file: &FileRecord, wrong: &mut Vec<Difference>) {
     };
     match &file.content {
         Content::Link { link } => {
-            let parent = Path::new(name).parent().unwrap_or(Path::new(""));
             if !fs::read_link(&path).is_ok_and(|found| found == Path::new(link)) {
                 wrong.push(different(name, "is another link"));
-            } else if Path::new(link).is_absolute() || !stays_inside(&parent.join(link)) {
-                wrong.push(different(name, "leads out of the bundle"));
             }
         }
         Content::File { size, sha256, mode } => {
@@ -143,36 +320,60 @@ pub(super) fn is_inside(name: &str) -> bool {
         && normalized(path).to_str() == Some(name)
 }
 
-/// Whether a relative path never climbs out, on its way either.
-pub(super) fn stays_inside(path: &Path) -> bool {
-    let mut depth = 0_i64;
-    path.components().all(|part| {
-        depth += match part {
-            Component::Normal(_) => 1,
-            Component::ParentDir => -1,
-            Component::CurDir => 0,
-            Component::RootDir | Component::Prefix(_) => i64::MIN / 2,
-        };
-        depth >= 0
-    })
+/// What is in the directory of a bundle.
+#[derive(Default)]
+struct Extra {
+    /// Every file and link, but for what may be beside a bundle.
+    files: Vec<PathBuf>,
+    /// What may be.
+    beside: Vec<String>,
+    /// What would be, but is a link.
+    links: Vec<String>,
 }
 
-/// Every file and link that is there, but for what runs leave.
-fn extra(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+fn extra(dir: &Path, known: &BTreeMap<&str, &FileRecord>) -> anyhow::Result<Extra> {
     let relative = |path: &Path| path.strip_prefix(dir).unwrap_or(path).to_owned();
-    let is_left = |path: &Path| LEFT_BY_RUNS.iter().any(|left| relative(path) == Path::new(left));
-    let mut found = Vec::new();
-    for entry in WalkDir::new(dir).min_depth(1).into_iter().filter_entry(|entry| !is_left(entry.path())) {
+    let mut extra = Extra::default();
+    let mut entries = WalkDir::new(dir).min_depth(1).sort_by_file_name().into_iter();
+    while let Some(entry) = entries.next() {
         let entry = entry.with_context(|| format!("cannot read `{}`", dir.display()))?;
-        if !entry.file_type().is_dir() {
-            found.push(relative(entry.path()));
+        let path = relative(entry.path());
+        let kind = entry.file_type();
+        let name = path.to_string_lossy().into_owned();
+        let is_made = entry.file_name().to_str().is_some_and(|name| MADE.contains(&name))
+            && PLACES.iter().any(|place| name.starts_with(place))
+            && !known.keys().any(|listed| listed.starts_with(&format!("{name}/")));
+        if !BESIDE.contains(&name.as_str()) && !is_made {
+            if !kind.is_dir() {
+                extra.files.push(path);
+            }
+        } else if kind.is_symlink() {
+            extra.links.push(name);
+        } else {
+            let state = kind.is_dir() && name == ".run-evals";
+            let within = if state { contents(entry.path()) } else { Vec::new() };
+            extra.beside.extend(within.iter().map(|inner| format!("{name}/{inner}")));
+            if within.is_empty() {
+                extra.beside.push(name);
+            }
+            if kind.is_dir() {
+                entries.skip_current_dir();
+            }
         }
     }
-    found.sort();
-    Ok(found)
+    Ok(extra)
 }
 
-fn digest(path: &Path) -> std::io::Result<Digest> {
+/// The names in a directory.
+fn contents(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+fn digest(path: &Path) -> io::Result<Digest> {
     let mut file = File::open(path)?;
     let mut buffer = vec![0; 1 << 18];
     let mut hasher = Sha256::new();
@@ -193,7 +394,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_in_and_out() {
+    fn paths_inside_and_outside_the_bundle() {
         for (path, inside) in [
             ("a/b", true),
             ("a", true),
@@ -206,8 +407,29 @@ mod tests {
         ] {
             assert_eq!(is_inside(path), inside, "{path}");
         }
-        for (path, inside) in [("a/../b", true), ("a/../../b", false), ("a/b/../../c", true), ("/a", false)] {
-            assert_eq!(stays_inside(Path::new(path)), inside, "{path}");
+    }
+
+    #[test]
+    fn links_are_resolved_as_on_a_disk() {
+        let links = [
+            ("data/here", "."),
+            ("data/up", ".."),
+            ("data/file", "../workspace/a"),
+            ("data/again", "file"),
+            ("data/deep", "here/here/../data/again"),
+            ("data/out", "here/../../x"),
+            ("data/far", "up/.."),
+            ("data/loop", "loop"),
+            ("data/root", "/etc"),
+            ("data/env", "up/.Env"),
+        ];
+        let targets = links.map(|(path, link)| (path.to_owned(), link)).into();
+        let links = Links { targets, made: BTreeSet::new() };
+        for name in ["here", "up", "file", "again", "deep"] {
+            assert_eq!(links.follow(&format!("data/{name}")), Ok(()), "{name}");
+        }
+        for name in ["out", "far", "loop", "root", "env"] {
+            links.follow(&format!("data/{name}")).unwrap_err();
         }
     }
 }

@@ -4,12 +4,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::command::{Missing, Style, quoted, run_in};
+use super::command::{Missing, SCRIPTS_LINK, Style, quoted, run_in};
 use super::compiler::Compiler;
-use super::files::Area;
-use super::tree::{self, get, get_mut, items_mut, remove, set};
+use super::files::{Area, Entry, relative_path};
+use super::tree::{self, get, get_mut, items_mut, parts_mut, remove, set};
 use crate::config::{Node, NodeValue, Source, Span, normalized};
 use crate::git::resolve_ref;
+use crate::suite::{Part, Reader as _};
+use crate::util::secrets::has_credentials;
+
+/// The template of a workspace that has none, and needs one for a link.
+const OWN_TEMPLATE: &str = "workspace/.bundle-template";
 
 const HOOKS: [&str; 4] = ["before_all", "before_each", "after_each", "after_all"];
 
@@ -28,12 +33,13 @@ impl Compiler<'_> {
     /// Rewrites the workspace of the suite, and the hooks of its targets, which are run in the same directory.
     pub(super) fn suite_workspace(&mut self, root: &mut Node) -> SuiteWorkspace {
         let mut suite = SuiteWorkspace::default();
-        if let Some(mut workspace) = get(root, "workspace").cloned() {
-            suite = self.workspace(&mut workspace, None);
-            set(root, "workspace", workspace);
+        let dialect = self.dialect;
+        for workspace in parts_mut(root, dialect.suite, Part::Workspace) {
+            suite = self.workspace(workspace, None);
         }
-        let targets = get_mut(root, "execution").and_then(|execution| get_mut(execution, "targets"));
-        for target in targets.and_then(items_mut).into_iter().flatten() {
+        let targets = parts_mut(root, dialect.suite, Part::Execution)
+            .flat_map(|execution| parts_mut(execution, dialect.execution, Part::Targets));
+        for target in targets.filter_map(items_mut).flatten() {
             let Some(name) = tree::get_str(target, "name").map(ToOwned::to_owned) else { continue };
             let at = target.span.clone();
             self.ask(&name, &at);
@@ -51,7 +57,7 @@ impl Compiler<'_> {
 
     /// Rewrites a workspace; `suite` is that of the suite, for the one of a test.
     pub(super) fn workspace(&mut self, node: &mut Node, suite: Option<&SuiteWorkspace>) -> SuiteWorkspace {
-        let mut base = self.places.dir.clone();
+        let mut base = self.lookup.dir.clone();
         let mut own_file = None;
         if node.as_str().is_some() {
             let Some(file) = self.workspace_file(node) else { return SuiteWorkspace::default() };
@@ -80,7 +86,7 @@ impl Compiler<'_> {
             }
         }
         let default = own_file.clone().or_else(|| suite.and_then(|suite| suite.dir.clone()));
-        let default = default.unwrap_or_else(|| self.places.dir.clone());
+        let default = default.unwrap_or_else(|| self.lookup.dir.clone());
         for name in HOOKS {
             let inherited = suite.and_then(|suite| suite.named.get(name)).cloned();
             if let Some(hook) = get_mut(node, "hooks").and_then(|hooks| get_mut(hooks, name)) {
@@ -94,12 +100,56 @@ impl Compiler<'_> {
         found
     }
 
+    /// Adds the link to the scripts to every directory that a command of a target is run in. AgentV copies a template with its
+    /// links, and makes them absolute: so they lead to the bundle, wherever it is.
+    pub(super) fn link_scripts(&mut self, root: &mut Node) {
+        let Some(mut places) = self.linked.take() else { return };
+        let dialect = self.dialect;
+        let has_template =
+            dialect.suite.get(root, Part::Workspace).is_some_and(|node| get(node, "template").is_some());
+        for node in parts_mut(root, dialect.suite, Part::Workspace) {
+            places.extend(self.template_place(node));
+        }
+        for case in get_mut(root, "tests").and_then(items_mut).into_iter().flatten() {
+            for node in parts_mut(case, dialect.test, Part::Workspace) {
+                if get(node, "template").is_some() || !has_template {
+                    places.extend(self.template_place(node));
+                }
+            }
+        }
+        for place in places {
+            let link = format!("{place}/{SCRIPTS_LINK}");
+            let target = relative_path(&Path::new("/").join(&place), Path::new("/scripts"));
+            self.files.entries.insert(link, Entry::Link { target, source: None });
+        }
+    }
+
+    /// The directory of a template; a workspace without one gets one.
+    fn template_place(&mut self, node: &mut Node) -> Option<String> {
+        let at = node.span.clone();
+        if get(node, "path").is_some() || get(node, "docker").is_some() {
+            let message = "a command of a target has an absolute path, which this workspace cannot reach";
+            self.warn(&at, message, "name the program without its directory, and put it into `PATH`");
+            let why = "the workspace is no copy of a template, so nothing in it leads to the bundle";
+            self.files.leave("the script of a target, for a workspace with `path` or `docker`", why);
+            return None;
+        }
+        if let Some(text) = tree::get_str(node, "template") {
+            let is_file = matches!(self.files.entries.get(text), Some(Entry::Copy { .. }));
+            let dir = if is_file { Path::new(text).parent()?.to_str()? } else { text };
+            return Some(dir.to_owned());
+        }
+        node.entries()?;
+        set(node, "template", tree::text(OWN_TEMPLATE, &at));
+        Some(OWN_TEMPLATE.to_owned())
+    }
+
     /// A path to a workspace file, whose content takes its place, or to a template. Returns the file's directory.
     #[expect(clippy::option_option, reason = "no directory, and no workspace")]
     fn workspace_file(&mut self, node: &mut Node) -> Option<Option<PathBuf>> {
         let at = node.span.clone();
-        let text = self.chosen_text(node, "`workspace`")?;
-        let path = normalized(&self.places.dir.join(&text));
+        let text = self.choice(node, "`workspace`")?;
+        let path = normalized(&self.lookup.dir.join(&text));
         if path.is_dir() {
             let hint = format!("write `workspace: {{ template: {text} }}`; the bundle has it so");
             self.warn(&at, "AgentV wants a file here: a directory is taken for a template", hint);
@@ -125,7 +175,7 @@ impl Compiler<'_> {
 
     fn template(&mut self, node: &mut Node, base: &Path) {
         let at = node.span.clone();
-        let Some(text) = self.chosen_text(node, "the template") else { return };
+        let Some(text) = self.choice(node, "the template") else { return };
         let path = normalized(&base.join(&text));
         // A file is the one that VS Code opens; its directory is the template.
         let dir = if path.is_file() { path.parent().unwrap_or(&path) } else { &path };
@@ -139,9 +189,9 @@ impl Compiler<'_> {
     /// `path` names a directory that tests work in as it is. One of the repository becomes the template of a new one.
     fn static_path(&mut self, node: &mut Node) {
         let Some(path) = get(node, "path").cloned() else { return };
-        let Some(text) = self.chosen_text(&path, "`path`") else { return };
-        let cwd = self.places.cwd.join(&text);
-        let dirs = [cwd, self.places.dir.join(&text)].map(|dir| normalized(&dir));
+        let Some(text) = self.choice(&path, "`path`") else { return };
+        let cwd = self.lookup.cwd.join(&text);
+        let dirs = [cwd, self.lookup.dir.join(&text)].map(|dir| normalized(&dir));
         let inside = dirs.into_iter().find(|dir| dir.is_dir() && dir.starts_with(&self.places.root));
         let mode = tree::get_str(node, "mode");
         if mode.is_some_and(|mode| mode != "static") {
@@ -183,7 +233,7 @@ impl Compiler<'_> {
         let named = match get(hook, "cwd").cloned() {
             None => None,
             Some(cwd) => {
-                let text = self.chosen_text(&cwd, "`cwd`")?;
+                let text = self.choice(&cwd, "`cwd`")?;
                 let dir = normalized(&base.join(&text));
                 if !dir.is_dir() {
                     self.problems.error(&cwd.span, format!("no such directory: `{text}`"));
@@ -220,10 +270,10 @@ impl Compiler<'_> {
             return;
         }
         let dir = match remove(hook, "cwd") {
-            None => workspace_dir.unwrap_or(&self.places.dir).to_owned(),
+            None => workspace_dir.unwrap_or(&self.lookup.dir).to_owned(),
             Some(cwd) => {
-                let Some(text) = self.chosen_text(&cwd, "`cwd`") else { return };
-                let candidates = [self.places.cwd.join(&text), self.places.dir.join(&text)];
+                let Some(text) = self.choice(&cwd, "`cwd`") else { return };
+                let candidates = [self.lookup.cwd.join(&text), self.lookup.dir.join(&text)];
                 let Some(dir) = candidates.map(|dir| normalized(&dir)).into_iter().find(|dir| dir.is_dir())
                 else {
                     self.problems.error(&cwd.span, format!("no such directory: `{text}`"));
@@ -293,7 +343,7 @@ impl Compiler<'_> {
             let message = format!("the repository `{url}` is a directory of this machine, and stays behind");
             self.warn(at, message, "name a repository that every machine can reach");
         }
-        match resolve_ref(&address, wanted, &self.places.dir) {
+        match resolve_ref(&address, wanted, &self.lookup.dir) {
             Ok(Some(commit)) => Some(commit),
             Ok(None) => {
                 let message = format!("the repository `{url}` has no `{wanted}`: it is not pinned");
@@ -311,11 +361,4 @@ impl Compiler<'_> {
 
 fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-/// Whether an address has a name and a password in it.
-pub(super) fn has_credentials(url: &str) -> bool {
-    let Some((_, rest)) = url.split_once("://") else { return false };
-    let host = rest.split('/').next().unwrap_or(rest);
-    host.rsplit_once('@').is_some_and(|(user, _)| user.contains(':') || user.len() > 30)
 }

@@ -13,8 +13,10 @@ use sha2::{Digest as _, Sha256};
 use super::files::Entry;
 use super::manifest::{Content, FileRecord, Manifest};
 use super::variables::{Forbidden, leak};
+use super::verify::read_manifest;
 use super::{MANIFEST, is_bundle};
 use crate::model::{Digest, Exit, Failure};
+use crate::util::regular_file;
 
 const BUFFER: usize = 1 << 20;
 
@@ -35,12 +37,12 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Begins a directory; one that is there and is no bundle is refused.
+    /// Begins a directory; one that is there and is not a bundle is refused.
     pub(super) fn begin(out: &Path) -> anyhow::Result<Self> {
         let out = std::path::absolute(out)?;
         let is_empty = fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_none());
         if out.exists() && !is_empty && !is_bundle(&out) {
-            let message = format!("`{}` exists and is no bundle", out.display());
+            let message = format!("`{}` exists and is not a bundle", out.display());
             return Err(Failure::new(Exit::Usage, message).hint("name a new directory with `-o`").into());
         }
         let parent = out.parent().unwrap_or(&out).to_owned();
@@ -113,7 +115,7 @@ impl Draft {
         let cannot = || format!("cannot put the bundle at `{}`", self.out.display());
         fs::set_permissions(&dir, Permissions::from_mode(0o755)).with_context(cannot)?;
         if is_bundle(&self.out) {
-            if fs::read(self.out.join(MANIFEST)).is_ok_and(|known| known == text.as_bytes())
+            if read_manifest(&self.out).is_ok_and(|known| known == text.as_bytes())
                 && super::verify(&self.out).is_ok()
             {
                 return Ok(Placed::Unchanged);
@@ -145,7 +147,7 @@ fn copy(
     cannot: impl Fn() -> String,
 ) -> anyhow::Result<(u64, Digest)> {
     let unreadable = |error| Failure::config(format!("cannot read `{}`: {error}", from.display()));
-    let mut input = File::open(from).map_err(unreadable)?;
+    let (mut input, _) = regular_file::open(from).map_err(unreadable)?;
     let mut output = File::create_new(to).with_context(&cannot)?;
     let mut hasher = Sha256::new();
     // The end of a block stays before the next one: a value may lie across both.

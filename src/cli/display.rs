@@ -1,15 +1,13 @@
 //! What is shown while a command works: a bar on a terminal, a line now and then elsewhere; all on stderr.
 
-use std::io::{IsTerminal as _, Write as _};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::io::IsTerminal as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::actions::{self, Annotation, annotate};
-use crate::dispatcher::RemoteProgress;
-use crate::rollout::dispatch::DispatchProgress;
-use crate::runner::Progress;
+use crate::console::{Annotation, annotate, stderr};
+use crate::engine::{Observer, Progress};
 
 /// How often a line is written where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -20,12 +18,24 @@ const BAR_EVERY: Duration = Duration::from_millis(100);
 pub(super) struct Display {
     quiet: bool,
     terminal: bool,
+    bar: Arc<Mutex<Option<ProgressBar>>>,
 }
 
 impl Display {
     /// A display that is silent if asked to be.
     pub(super) fn new(quiet: bool) -> Self {
-        Self { quiet, terminal: std::io::stderr().is_terminal() }
+        Self { quiet, terminal: std::io::stderr().is_terminal(), bar: Arc::default() }
+    }
+
+    /// The same for an execution.
+    pub(super) fn observer(&self) -> Arc<dyn Observer> {
+        Arc::new(self.clone())
+    }
+
+    /// A function that writes notes.
+    pub(super) fn say(&self) -> impl Fn(&str) + Send + Sync + use<> {
+        let display = self.clone();
+        move |text: &str| display.note(text)
     }
 
     /// A warning; its text may have several lines.
@@ -48,131 +58,43 @@ impl Display {
             stderr(&format!("{text}\n"));
         }
     }
+}
 
-    /// Shows the progress of a run here until the work is done.
-    pub(super) async fn follow<T>(&self, progress: &Arc<Progress>, work: impl Future<Output = T>) -> T {
-        self.show(|| (progress.done(), progress.total.get(), state(progress)), work).await
+impl Observer for Display {
+    fn note(&self, text: &str) {
+        Self::note(self, text);
     }
 
-    /// Shows the progress of a run on GitHub until the work is done.
-    pub(super) async fn follow_remote<T>(
-        &self,
-        progress: &RemoteProgress,
-        work: impl Future<Output = T>,
-    ) -> T {
-        let view = || {
-            let (answered, total) = progress.counts();
-            (answered, total, progress.state())
-        };
-        self.show(view, work).await
+    fn warning(&self, text: &str) {
+        Self::warning(self, text);
     }
 
-    /// Shows the progress of rollouts until the work is done.
-    pub(super) async fn follow_rollouts<T>(
-        &self,
-        progress: &DispatchProgress,
-        work: impl Future<Output = T>,
-    ) -> T {
-        let view = || {
-            let (done, total) = progress.rows.get();
-            (done, total, progress.state.borrow().clone())
-        };
-        self.show(view, work).await
+    fn interval(&self) -> Option<Duration> {
+        (!self.quiet).then_some(if self.terminal { BAR_EVERY } else { LINE_EVERY })
     }
 
-    /// Shows how many of how many are done, and the state, until the work is done.
-    pub(super) async fn show<T>(
-        &self,
-        view: impl Fn() -> (u64, u64, String),
-        work: impl Future<Output = T>,
-    ) -> T {
-        if self.quiet {
-            return work.await;
+    fn progress(&self, elapsed: Duration, Progress { done, total, state }: Progress) {
+        if self.terminal {
+            let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
+            let bar = bar.get_or_insert_with(|| new_bar(elapsed));
+            bar.set_length(total);
+            bar.set_position(done);
+            bar.set_message(state);
+        } else {
+            self.note(&format!("{done} of {total} done after {} s: {state}", elapsed.as_secs()));
         }
-        let bar = self.terminal.then(bar);
-        let mut ticks = tokio::time::interval(if self.terminal { BAR_EVERY } else { LINE_EVERY });
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        // The first tick comes at once, when there is nothing to tell.
-        ticks.tick().await;
-        let started = Instant::now();
-        tokio::pin!(work);
-        loop {
-            tokio::select! {
-                done = &mut work => {
-                    if let Some(bar) = bar {
-                        bar.finish_and_clear();
-                    }
-                    return done;
-                }
-                _ = ticks.tick() => {
-                    let (done, total, state) = view();
-                    if let Some(bar) = &bar {
-                        bar.set_length(total);
-                        bar.set_position(done);
-                        bar.set_message(state);
-                    } else {
-                        let seconds = started.elapsed().as_secs();
-                        self.note(&format!("{done} of {total} done after {seconds} s: {state}"));
-                    }
-                }
-            }
+    }
+
+    fn done(&self) {
+        if let Some(bar) = self.bar.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            bar.finish_and_clear();
         }
     }
 }
 
-/// Writes data: the only thing that goes to stdout. A reader that has gone away is no error.
-pub(super) fn stdout(text: &str) -> anyhow::Result<()> {
-    if actions::is_step() { to_stdout(actions::inert(text).as_bytes()) } else { to_stdout(text.as_bytes()) }
-}
-
-/// The same for JSON.
-pub(super) fn json(json: &str) -> anyhow::Result<()> {
-    if actions::is_step() {
-        to_stdout(&actions::inert_json(json.as_bytes()))
-    } else {
-        to_stdout(json.as_bytes())
-    }
-}
-
-fn to_stdout(bytes: &[u8]) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
-}
-
-/// Something went wrong, and the work goes on.
-pub(super) fn error(text: &str) {
-    if !annotate(Annotation::Error, text) {
-        stderr(&format!("error: {text}\n\n"));
-    }
-}
-
-/// Writes for people. Nothing can be done where even that fails.
-pub fn stderr(text: &str) {
-    let text = if actions::is_step() { &actions::inert(text) } else { text };
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
-}
-
-fn bar() -> ProgressBar {
+fn new_bar(elapsed: Duration) -> ProgressBar {
     let template = "{bar:30} {pos}/{len} {elapsed} (about {eta} left) {wide_msg}";
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr()).with_style(style)
-}
-
-fn state(progress: &Progress) -> String {
-    let failed = match progress.failed.get() {
-        0 => String::new(),
-        failed => format!(", {failed} failed"),
-    };
-    let waiting = match progress.waiting.get() {
-        0 => String::new(),
-        waiting => format!(", {waiting} waiting"),
-    };
-    let pace = match progress.learned_per_minute.get() {
-        0 => String::new(),
-        learned => format!(", slowed by the vendor to {learned} calls a minute"),
-    };
-    format!("{} in flight{waiting}{failed}{pace}", progress.in_flight.get())
+    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr()).with_style(style);
+    bar.with_elapsed(elapsed)
 }

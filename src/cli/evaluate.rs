@@ -6,19 +6,23 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::actions;
 use super::args::{EvaluateArgs, Format, GithubArgs, PublishArgs};
-use super::display::{self, Display};
-use super::foreign::{self, Foreign};
-use super::output::write_file;
-use super::{github, inputs, signals};
+use super::display::Display;
+use super::github;
 use crate::config::Env;
-use crate::evaluate::{
-    self, Checkout, Evaluated, Order, Place, Progress, PublishOptions, Published, Source, Update,
+use crate::console::{self, actions, signals};
+use crate::engine::report::write_file;
+use crate::engine::{self, inputs};
+use crate::github::Client;
+use crate::model::{BatchId, Digest, Exit, Failure};
+use crate::protocol::names::is_repository;
+use crate::skills::evaluate::trust::{self, UntrustedTrees};
+use crate::skills::evaluate::{
+    self, Checkout, Evaluated, Order, Progress, PublishOptions, Published, Source, Update, Workspace,
     pull_request_body, render_text,
 };
-use crate::github::Client;
-use crate::model::{BatchId, Digest, Exit, Failure, is_repository};
+use crate::util::own_dir;
+use crate::util::process_env::ProcessEnv;
 
 /// What is printed as JSON, and kept as `evaluation.json`.
 #[derive(Serialize)]
@@ -37,16 +41,16 @@ pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::R
     }
     let cwd = std::env::current_dir().context("cannot find the working directory")?;
     let library = args.library.as_deref().unwrap_or(Path::new("."));
-    let foreign = Foreign::of(Some(library), args.datasets.as_deref());
-    let env = inputs::environment_but(&cwd, &cwd, |dir| foreign.has(dir))?;
-    let client = client(&args.publish, &args.github, &env, display)?;
-    let targets = foreign::targets(args.targets.targets.as_deref(), &cwd, &foreign)?;
-    let place = place(&args, targets, &env, client.clone(), display)?;
-    let (order, id) = order(&args, &place)?;
-    let checkout = evaluate::check_out(&place, &order).await.map_err(Failure::from)?;
+    let untrusted = UntrustedTrees::of(Some(library), args.datasets.as_deref());
+    let env = inputs::environment_but(&cwd, &cwd, |dir| untrusted.contain(dir))?;
+    let client = client(&args.publish, &args.github, env.process(), display)?;
+    let targets = trust::targets(args.targets.targets.as_deref(), &cwd, &untrusted)?;
+    let workspace = workspace(&args, targets, &env, client.clone(), display)?;
+    let (order, id) = order(&args, &workspace)?;
+    let checkout = evaluate::check_out(&workspace, &order).await.map_err(Failure::from)?;
     check(&args.publish, &checkout, display)?;
     if let (Some(client), true) = (&client, args.publish.open_pr) {
-        let options = publish_options(&args.publish, &env);
+        let options = publish_options(&args.publish, env.process());
         evaluate::may_publish(&checkout, client, &options).await.map_err(Failure::from)?;
     }
     let id = match id {
@@ -59,11 +63,15 @@ pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::R
         checkout.skill.version,
         checkout.prompt_commit().short()
     ));
-    let stop = signals::stop_requested(display)?;
+    let stop = signals::stop_requested(display.say())?;
     let now = std::cell::Cell::new(Progress::default());
-    let work = evaluate::run(&place, &checkout, &id, |progress| now.set(progress), stop);
-    let view = || (now.get().done, now.get().total, "calls of all models".to_owned());
-    let evaluated = display.show(view, work).await;
+    let work = evaluate::run(&workspace, &checkout, &id, |progress| now.set(progress), stop);
+    let view = || engine::Progress {
+        done: now.get().done,
+        total: now.get().total,
+        state: "calls of all models".to_owned(),
+    };
+    let evaluated = Box::pin(engine::observe(display, view, work)).await;
     let evaluated = evaluated.map_err(|failure| resumable(failure, &id))?;
     if let Some(dir) = &args.output {
         write_files(dir, &evaluated)?;
@@ -71,8 +79,8 @@ pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::R
     display.warnings(&evaluated.warnings);
     let published = match (&client, args.publish.open_pr) {
         (Some(client), true) => {
-            let options = publish_options(&args.publish, &env);
-            match evaluate::publish(&place, &evaluated, client, &options).await {
+            let options = publish_options(&args.publish, env.process());
+            match evaluate::publish(&workspace, &evaluated, client, &options).await {
                 Ok(published) => Some(published),
                 Err(failure) => {
                     // What was paid for is shown all the same.
@@ -97,7 +105,7 @@ pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::R
 fn client(
     publish: &PublishArgs,
     github: &GithubArgs,
-    env: &Env,
+    env: &ProcessEnv,
     display: &Display,
 ) -> anyhow::Result<Option<Client>> {
     match github::client(github, env, display) {
@@ -110,22 +118,21 @@ fn client(
     }
 }
 
-fn place(
+fn workspace(
     args: &EvaluateArgs,
     targets: PathBuf,
     env: &Env,
     github: Option<Client>,
     display: &Display,
-) -> anyhow::Result<Place> {
+) -> anyhow::Result<Workspace> {
     let source = |dir: &Path| Source { dir: dir.to_path_buf(), update: Update::Leave };
     let display = display.clone();
+    own_dir::check_entries(&args.state)?;
+    own_dir::check_entries(&args.state.join("evaluations"))?;
     std::fs::create_dir_all(&args.state)
         .with_context(|| format!("cannot make `{}`", args.state.display()))?;
-    let ignore = args.state.join(".gitignore");
-    if !ignore.exists() {
-        std::fs::write(&ignore, "*\n").with_context(|| format!("cannot write `{}`", ignore.display()))?;
-    }
-    Ok(Place {
+    own_dir::ignore_by_git(&args.state)?;
+    Ok(Workspace {
         library: source(args.library.as_deref().unwrap_or(Path::new("."))),
         datasets: args.datasets.as_deref().map(source),
         targets,
@@ -139,10 +146,10 @@ fn place(
 }
 
 /// The order; that of an earlier run under the same name goes on.
-fn order(args: &EvaluateArgs, place: &Place) -> anyhow::Result<(Order, Option<BatchId>)> {
+fn order(args: &EvaluateArgs, workspace: &Workspace) -> anyhow::Result<(Order, Option<BatchId>)> {
     let asked = Order::new(args.skill.clone(), args.replicates, args.git_sha.clone());
     let Some(id) = &args.batch_id else { return Ok((asked, None)) };
-    let earlier = evaluate::recall(place, id)?;
+    let earlier = evaluate::recall(workspace, id)?;
     let order = match earlier {
         Some(earlier) => Order { pinned: earlier.pinned, ..asked },
         None => asked,
@@ -185,18 +192,13 @@ fn resumable(failure: evaluate::Failure, id: &BatchId) -> Failure {
     }
 }
 
-fn publish_options(args: &PublishArgs, env: &Env) -> PublishOptions {
-    let run_url = actions::is_step().then(|| {
-        let get = |name: &str| env.get(name).unwrap_or_default();
-        let (server, repo, run) = (get("GITHUB_SERVER_URL"), get("GITHUB_REPOSITORY"), get("GITHUB_RUN_ID"));
-        format!("{server}/{repo}/actions/runs/{run}")
-    });
+fn publish_options(args: &PublishArgs, env: &ProcessEnv) -> PublishOptions {
     PublishOptions {
         repo: args.repo.clone(),
         labels: args.label.clone(),
         auto_merge: args.auto_merge,
         identity: args.commit_as.clone(),
-        run_url,
+        run_url: actions::run_url(env),
     }
 }
 
@@ -215,7 +217,7 @@ fn tell_published(published: &Published, display: &Display) -> bool {
         (Some(url), _) => display.note(&format!("pull request: {}", crate::model::printable(url))),
         (None, Some(_)) => {
             for warning in &published.warnings {
-                display::error(warning);
+                console::error(warning);
             }
             return true;
         }
@@ -231,9 +233,9 @@ fn tell(args: &EvaluateArgs, evaluated: &Evaluated, published: Option<&Published
     match args.format {
         Format::Json => {
             let report = serde_json::to_string_pretty(&Report { evaluated, published })?;
-            display::json(&format!("{report}\n"))?;
+            console::json(&format!("{report}\n"))?;
         }
-        Format::Text => display::stdout(&render_text(evaluated))?,
+        Format::Text => console::stdout(&render_text(evaluated))?,
     }
     let (branch, url) = published
         .map_or((None, None), |published| (published.branch.clone(), published.pull_request_url.clone()));

@@ -1,48 +1,33 @@
 //! The command line: what can be asked for, and the one place each request goes.
 
-mod actions;
 mod adapter;
-mod agentv_batch;
-mod agentv_run;
-mod answer;
 mod args;
-mod asking;
-mod attach;
-mod baseline;
-mod begin;
 mod bundle;
 mod collect;
 mod display;
 mod eval;
 mod evaluate;
-mod follow;
-mod foreign;
 mod github;
-mod grading;
-mod inputs;
-mod output;
-mod publish;
-mod remote;
-mod replay;
+mod init;
 mod report;
-mod resume;
 mod rollout;
 mod run;
 mod run_remote;
 mod serve;
-mod session;
-mod signals;
+mod suites;
+mod summary;
 mod sweep;
 mod sync;
 mod targets;
 mod trigger;
 mod verify_run;
 
-pub use actions::{Annotation, annotate};
 pub use args::{Cli, Command};
-pub(crate) use baseline::from_commit as results_of_commit;
-pub use display::stderr;
 
+use clap::CommandFactory as _;
+
+use self::args::CompletionsArgs;
+use crate::console::{actions, stdout};
 use crate::model::Exit;
 
 /// What is wrong with a command line of AgentV, in the one line that it has room for.
@@ -57,6 +42,13 @@ pub fn usage_line(args: &[std::ffi::OsString], error: &clap::Error) -> Option<St
     (is_for_agentv && error.use_stderr()).then(|| format!("{} (hint: {hint})\n", words.join(" ")))
 }
 
+fn completions(args: &CompletionsArgs) -> anyhow::Result<Exit> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "run-evals", &mut script);
+    stdout(&String::from_utf8(script)?)?;
+    Ok(Exit::Ok)
+}
+
 /// Runs a command to its end.
 pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
     let for_agentv = cli.is_for_agentv();
@@ -65,9 +57,11 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
     }
     let display = display::Display::new(cli.global.quiet || for_agentv && cli.global.verbose == 0);
     match cli.command {
+        Command::Init(args) => init::init(&args, &display),
+        Command::Completions(args) => completions(&args),
         Command::Eval(args) => Box::pin(eval::eval(*args, &display)).await,
-        Command::Dispatch(args) if args.agentv_batch => agentv_batch::agentv_batch(args, &display).await,
-        Command::Dispatch(args) => eval::dispatch(args, &display).await,
+        Command::Dispatch(args) if args.agentv_batch => adapter::agentv_batch(args, &display).await,
+        Command::Dispatch(args) => Box::pin(eval::dispatch(args, &display)).await,
         Command::Collect(args) => collect::collect(args, &display).await,
         Command::Run(args) => run::run(args, &display).await,
         Command::Report(args) => report::report(args, &display).await,

@@ -1,13 +1,22 @@
 //! `run`: the runner role, one shard of one batch.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use super::args::{Format, RunArgs};
-use super::display::{self, Display};
-use super::{inputs, run_remote, signals};
+use super::args::RunArgs;
+use super::display::Display;
+use super::run_remote;
+use crate::console::signals;
+use crate::engine::{self, inputs};
 use crate::exchange::LocalExchange;
-use crate::model::{BatchId, BatchManifest, Exit, Failure};
+use crate::model::{BatchId, Exit, Failure};
+use crate::protocol::BatchManifest;
 use crate::runner::{self, Progress, RunOptions};
+use crate::util::process_env::ProcessEnv;
+use crate::util::{ca, regular_file};
+
+/// Where the certificates of private CAs may be, in PEM format.
+const PRIVATE_CA: &str = "RUN_EVALS_CA";
 
 /// Remote where the step names no batch and an event started it, local otherwise.
 pub(super) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
@@ -24,9 +33,11 @@ pub(super) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
 async fn run_local(args: RunArgs, batch_id: &BatchId, display: &Display) -> anyhow::Result<Exit> {
     let cwd = std::env::current_dir()?;
     let exchange = LocalExchange::open(&args.exchange)?;
+    exchange.repair_branches(batch_id)?;
     let mut env = inputs::environment(&cwd, &cwd)?;
     let targets = inputs::targets_file(args.targets.as_deref(), &cwd, &cwd, display)?;
     env.mark_secret(targets.secret_names());
+    let ca_pem = private_ca(args.ca_file.as_deref(), env.process())?.unwrap_or_default();
     let options = RunOptions {
         shard: args.shard,
         sharers: 1,
@@ -38,26 +49,44 @@ async fn run_local(args: RunArgs, batch_id: &BatchId, display: &Display) -> anyh
         ..RunOptions::default()
     };
     let progress = Arc::new(Progress::default());
-    let stop = signals::stop_requested(display)?;
+    let stop = signals::stop_requested(display.say())?;
     let choose = |manifest: &BatchManifest| {
         let name = args.target.as_deref().unwrap_or(&manifest.target);
         let mut target = inputs::runner_target(&targets, name, &env)?;
-        inputs::apply_limits(&mut target, &args.limits);
+        target.trust(&ca_pem);
+        args.limits.options().apply(&mut target);
         Ok(target)
     };
     let work = runner::run(&exchange, batch_id, choose, &options, &progress, stop);
-    let report = display.follow(&progress, work).await?;
+    let report = engine::observe_run(display, &progress, work).await?;
     let totals = report.totals;
-    match args.format {
-        Format::Json => display::json(&format!("{}\n", serde_json::to_string_pretty(&totals)?))?,
-        Format::Text => {
-            let requests = totals.answered + totals.failed + totals.not_run;
-            let counts = format!("{} of {requests} answered, {} failed", totals.answered, totals.failed);
-            display::stdout(&format!("{counts}, {} not run\n", totals.not_run))?;
-        }
-    }
+    run_remote::print_totals(args.format, &totals)?;
     if let Some(stop) = report.stopped {
         display.note(&format!("stopped early: {}", stop.describe()));
     }
     Ok(if totals.failed + totals.not_run == 0 { Exit::Ok } else { Exit::Incomplete })
+}
+
+/// The certificates of private CAs that the step or the command line names, checked.
+pub(super) fn private_ca(file: Option<&Path>, env: &ProcessEnv) -> Result<Option<Vec<u8>>, Failure> {
+    let (pem, place) = match file {
+        Some(path) => {
+            let place = format!("the CA file `{}`", path.display());
+            let pem = regular_file::read(path, ca::MOST_BYTES).map_err(|error| {
+                Failure::config(format!("cannot read {place}: {error}")).hint(format!(
+                    "`--ca-file` names a file; in a step without a checkout, put the certificates into the variable `{PRIVATE_CA}`"
+                ))
+            })?;
+            (pem, place)
+        }
+        None => match env.get(PRIVATE_CA).filter(|pem| !pem.trim().is_empty()) {
+            Some(pem) => (pem.as_bytes().to_vec(), format!("the variable `{PRIVATE_CA}`")),
+            None => return Ok(None),
+        },
+    };
+    ca::check(&pem).map_err(|problem| {
+        Failure::config(format!("{place} {problem}"))
+            .hint("certificates in PEM format begin with `-----BEGIN CERTIFICATE-----`")
+    })?;
+    Ok(Some(pem))
 }

@@ -1,26 +1,28 @@
-//! `run` as a step of a dispatched workflow: one leg, or the job that gathers the legs.
+//! `run` as a step of a dispatched workflow: one shard, or the job that gathers the shards.
 
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::args::{Format, RunArgs};
-use super::display::{self, Display};
-use super::{actions, inputs, signals};
+use super::display::Display;
+use super::run::private_ca;
+use super::summary as page;
 use crate::config::Env;
-use crate::dispatcher::{self, Collection};
-use crate::model::{Exit, Failure, RemoteResults, Stop, Totals};
+use crate::console::{self, actions, signals};
+use crate::engine::{self, Collection};
+use crate::model::{Exit, Failure, RemoteResults};
+use crate::protocol::{Stop, Totals};
 use crate::report::Summary;
-use crate::runner::{self, Home, Host, Kept, LegOptions, LegReport, Level, Notify, Progress};
-
-/// How often rows are kept, in seconds; for tests, which have no time.
-const CHECKPOINT_SECONDS: &str = "RUN_EVALS_CHECKPOINT_SECONDS";
+use crate::runner::{
+    self, Host, Level, Notify, Progress, RunnerConfig, SavedRows, ShardJobOptions, ShardJobReport,
+};
 
 /// What is told where the runner repository sets no limits.
 const NO_POLICY: &str = "no `.run-evals.yml`: nothing but the targets limits this run";
 
-/// Runs the leg or the last job that the step says.
+/// Runs the shard or the last job that the step says.
 pub(super) async fn run(args: &RunArgs, display: &Display) -> anyhow::Result<Exit> {
-    let mut env = inputs::process_environment();
+    let mut env = Env::from_process();
     // Before anything else is printed.
     actions::mask(&env.likely_secrets());
     for (option, given) in [
@@ -35,24 +37,28 @@ pub(super) async fn run(args: &RunArgs, display: &Display) -> anyhow::Result<Exi
                 .into());
         }
     }
-    let host = Host::from_env(|name| env.get(name).map(ToOwned::to_owned))?;
+    let mut host = Host::from_env(|name| env.get(name).map(ToOwned::to_owned))?;
+    if let Some(pem) = private_ca(args.ca_file.as_deref(), env.process())? {
+        let system = env.get("SSL_CERT_FILE").map(PathBuf::from);
+        host = host.trusting(pem, system.as_deref())?;
+    }
     let notify = notices(display);
     if args.finish {
-        let home = Home::fetch(&host).await?;
-        return finish(args, &host, &home, &notify).await;
+        let config = RunnerConfig::fetch(&host).await?;
+        return finish(args, &host, &config, &notify).await;
     }
     let stop = signals::stop_once()?;
-    let home = Home::fetch(&host).await?;
-    env.mark_secret(home.targets.secret_names());
+    let config = RunnerConfig::fetch(&host).await?;
+    env.mark_secret(config.targets.secret_names());
     actions::mask(&env.likely_secrets());
-    for warning in &home.warnings {
+    for warning in &config.warnings {
         display.warning(warning);
     }
-    if !home.has_policy {
+    if !config.has_policy {
         display.note(NO_POLICY);
     }
     let limits = &args.limits;
-    let options = LegOptions {
+    let options = ShardJobOptions {
         shard: args.shard,
         budget_usd: limits.budget_usd,
         max_requests: limits.max_requests,
@@ -60,48 +66,52 @@ pub(super) async fn run(args: &RunArgs, display: &Display) -> anyhow::Result<Exi
         deadline: limits.deadline,
         dedupe: limits.dedupe,
         keep_raw: limits.keep_raw,
-        checkpoint_every: checkpoint_every(&env)?,
         secrets: env.secrets().collect(),
     };
     let progress = Arc::new(Progress::default());
-    let work = runner::run_leg(&host, &home, &env, &options, &progress, &notify, stop);
-    let report = display.follow(&progress, Box::pin(work)).await?;
-    let exit = tell_leg(args, &host, &report, display)?;
-    if !home.has_policy {
+    let work = runner::run_shard_job(&host, &config, &env, &options, &progress, &notify, stop);
+    let report = engine::observe_run(display, &progress, Box::pin(work)).await?;
+    let exit = tell_shard(args, &host, &report, display)?;
+    if !config.has_policy {
         actions::step_summary(&format!("\n{NO_POLICY}\n"))?;
     }
     Ok(exit)
 }
 
-async fn finish(args: &RunArgs, host: &Host, home: &Home, notify: &Notify) -> anyhow::Result<Exit> {
-    let Some(finished) = runner::finish(host, home, notify).await? else { return Ok(Exit::Ok) };
+async fn finish(args: &RunArgs, host: &Host, config: &RunnerConfig, notify: &Notify) -> anyhow::Result<Exit> {
+    let Some(finished) = runner::finish(host, config, notify).await? else { return Ok(Exit::Ok) };
     let id = &host.inputs.batch_id;
-    let collection = dispatcher::collect(&finished.exchange, id, None, &mut std::io::sink())?;
+    let collection = engine::collect(&finished.exchange, id, None, &mut std::io::sink())?;
     let exit = exit_code(&collection);
     print_totals(args.format, &finished.manifest.totals)?;
-    actions::report(&format!("batch {id}"), &summary(collection, host))?;
+    page::report(&format!("batch {id}"), &summary(collection, host))?;
     Ok(exit)
 }
 
-/// Tells what a leg came to: in the log, on the run's page, in the outputs, and by the exit code.
-fn tell_leg(args: &RunArgs, host: &Host, report: &LegReport, display: &Display) -> anyhow::Result<Exit> {
+/// Tells what a shard came to: in the log, on the run's page, in the outputs, and by the exit code.
+fn tell_shard(
+    args: &RunArgs,
+    host: &Host,
+    report: &ShardJobReport,
+    display: &Display,
+) -> anyhow::Result<Exit> {
     let id = &host.inputs.batch_id;
     let totals = &report.run.totals;
     print_totals(args.format, totals)?;
-    let mut collection = dispatcher::survey_shard(&report.exchange, id, args.shard)?;
+    let mut collection = engine::collect_shard(&report.exchange, id, args.shard)?;
     collection.summary.stopped = report.run.stopped.filter(|_| totals.not_run > 0);
     let exit = match report.kept {
-        Kept::Branch | Kept::Artifacts => exit_code(&collection),
-        Kept::File(_) | Kept::Nowhere => Exit::Incomplete,
+        SavedRows::Branch | SavedRows::Artifacts => exit_code(&collection),
+        SavedRows::File(_) | SavedRows::Nowhere => Exit::Incomplete,
     };
     let failed = collection.summary.totals.failed;
     if failed > 0 {
         display.warning(&format!("{failed} requests of shard {} failed; the summary tells why", args.shard));
     }
-    actions::report(&format!("batch {id}, shard {}", args.shard), &summary(collection, host))?;
+    page::report(&format!("batch {id}, shard {}", args.shard), &summary(collection, host))?;
     if exit == Exit::Incomplete {
         let text = resume(host, report.run.stopped);
-        display::error(&text);
+        console::error(&text);
         actions::step_summary(&format!("\n{text}\n"))?;
     }
     Ok(exit)
@@ -132,13 +142,13 @@ fn summary(collection: Collection, host: &Host) -> Summary {
     Summary::new(None, vec![target])
 }
 
-fn print_totals(format: Format, totals: &Totals) -> anyhow::Result<()> {
+pub(super) fn print_totals(format: Format, totals: &Totals) -> anyhow::Result<()> {
     match format {
-        Format::Json => display::json(&format!("{}\n", serde_json::to_string_pretty(totals)?)),
+        Format::Json => console::json(&format!("{}\n", serde_json::to_string_pretty(totals)?)),
         Format::Text => {
             let requests = totals.answered + totals.failed + totals.not_run;
             let counts = format!("{} of {requests} answered, {} failed", totals.answered, totals.failed);
-            display::stdout(&format!("{counts}, {} not run\n", totals.not_run))
+            console::stdout(&format!("{counts}, {} not run\n", totals.not_run))
         }
     }
 }
@@ -146,16 +156,8 @@ fn print_totals(format: Format, totals: &Totals) -> anyhow::Result<()> {
 fn notices(display: &Display) -> Notify {
     let display = display.clone();
     Arc::new(move |level, text| match level {
-        Level::Error => display::error(text),
+        Level::Error => console::error(text),
         Level::Warning => display.warning(text),
         Level::Note => display.note(text),
     })
-}
-
-fn checkpoint_every(env: &Env) -> anyhow::Result<Option<Duration>> {
-    let Some(text) = env.get(CHECKPOINT_SECONDS) else { return Ok(None) };
-    let seconds = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let seconds = seconds.filter(|seconds| !seconds.is_zero());
-    let message = || Failure::config(format!("`{CHECKPOINT_SECONDS}` is a number of seconds above 0"));
-    Ok(Some(seconds.ok_or_else(message)?))
 }

@@ -4,22 +4,27 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use axum::Router;
 
 use super::args::{GithubArgs, ServeArgs};
 use super::display::Display;
-use super::foreign::{self, Foreign};
-use super::{github, inputs};
 use crate::config::{Env, TargetsFile};
-use crate::evaluate::{Place, PublishOptions, Source, Update};
+use crate::engine::inputs;
 use crate::leaderboard::Leaderboard;
-use crate::model::{Exit, Failure, Secret, is_repository, printable};
-use crate::serve::auth::{TOKENS_VARIABLE, TokenSource};
-use crate::serve::{self, ListenOptions, LogOptions, LogTo, Options, StudioOptions, TlsFiles, Work};
+use crate::model::{Exit, Failure, printable};
+use crate::protocol::names::is_repository;
+use crate::serve::auth::{TokenSource, token_variable};
+use crate::serve::{self, Evaluator, ListenOptions, LogOptions, LogTo, Options, TlsFiles};
+use crate::skills::evaluate::trust::{self, UntrustedTrees};
+use crate::skills::evaluate::{PublishOptions, Source, Update, Workspace};
+use crate::studio::{self, StudioOptions};
+use crate::util::own_dir;
+use crate::util::process_env::ProcessEnv;
 
 pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> anyhow::Result<Exit> {
     let cwd = std::env::current_dir().context("cannot find the working directory")?;
-    let foreign = Foreign::of(args.skills.library.as_deref(), args.skills.datasets.as_deref());
-    let env = inputs::environment_but(&cwd, &cwd, |dir| foreign.has(dir))?;
+    let untrusted = UntrustedTrees::of(args.skills.library.as_deref(), args.skills.datasets.as_deref());
+    let env = inputs::environment_but(&cwd, &cwd, |dir| untrusted.contain(dir))?;
     let log = match (&args.keep.log_dir, args.keep.log_stderr) {
         (_, true) => LogTo::Stderr,
         (dir, false) => {
@@ -27,16 +32,21 @@ pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> 
             LogTo::Files { dir, keep_days: args.keep.keep_logs }
         }
     };
+    own_dir::check_entries(&args.keep.state)?;
+    own_dir::check_entries(&args.keep.state.join("evaluations"))?;
+    if let LogTo::Files { dir, .. } = &log {
+        own_dir::check_entries(dir)?;
+    }
     let gateway = super::rollout::gateway(&args, (&cwd, &env), display)?;
     // The page or a gateway alone is something to serve as well.
-    let work = match &args.skills.library {
+    let evaluator = match &args.skills.library {
         None if gateway.is_some() || args.page.studio => None,
-        _ => Some(work(&args, (&cwd, &foreign), &env)?),
+        _ => Some(evaluator(&args, (&cwd, &untrusted), &env)?),
     };
-    let studio = studio(&args, &env);
+    let studio = studio_options(&args);
     let trace_files = args.traces.traces_token_file;
     // A gateway alone needs none but its own.
-    let may_be_none = !trace_files.is_empty() && work.is_none() && studio.is_none();
+    let may_be_none = !trace_files.is_empty() && evaluator.is_none() && studio.is_none();
     let listen = args.listen;
     let options = Options {
         gateway,
@@ -49,7 +59,7 @@ pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> 
         tokens: TokenSource {
             option: "--auth-token-file",
             files: args.access.auth_token_file,
-            variable: env.get(TOKENS_VARIABLE).map(Secret::new),
+            variable: token_variable(env.process()),
             may_be_none,
         },
         trace_tokens: (!trace_files.is_empty()).then_some(TokenSource {
@@ -59,15 +69,17 @@ pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> 
             may_be_none: false,
         }),
         allow_from: args.access.allow_from,
+        allow_github_actions: args.access.allow_github_actions.then(|| args.github.github_api_url.clone()),
         log: LogOptions { to: log.clone(), verbose },
         state: args.keep.state,
         keep_jobs: args.keep.keep_jobs as usize,
-        studio,
-        work,
+        evaluator,
         resume_jobs: args.skills.resume_jobs,
         stop_within: args.skills.stop_within,
     };
-    serve::serve(options, |url, app| display.note(&greeting(url, app, &log))).await?;
+    let pages =
+        |app: &Arc<serve::App>| studio.map_or_else(Router::new, |options| studio::routes(app, options));
+    serve::serve(options, pages, |url, app| display.note(&greeting(url, app, &log))).await?;
     Ok(Exit::Ok)
 }
 
@@ -90,7 +102,7 @@ fn greeting(url: &str, app: &serve::App, log: &LogTo) -> String {
 }
 
 /// What the page shows.
-fn studio(args: &ServeArgs, env: &Env) -> Option<StudioOptions> {
+fn studio_options(args: &ServeArgs) -> Option<StudioOptions> {
     let page = &args.page;
     let of_library = || args.skills.library.as_ref().map(|library| library.join(Leaderboard::PATH));
     // Whoever starts a gateway alone has asked for no page.
@@ -105,12 +117,16 @@ fn studio(args: &ServeArgs, env: &Env) -> Option<StudioOptions> {
         allow_local: page.allow_local,
         leaderboard: page.leaderboard.clone().or_else(of_library),
         runs: page.runs.clone(),
-        env: env.clone(),
+        env: Env::from_process(),
     })
 }
 
 /// How evaluations are made. What is wrong with that is told now, not at the first order.
-fn work(args: &ServeArgs, (cwd, foreign): (&Path, &Foreign), env: &Env) -> anyhow::Result<Work> {
+fn evaluator(
+    args: &ServeArgs,
+    (cwd, untrusted): (&Path, &UntrustedTrees),
+    env: &Env,
+) -> anyhow::Result<Evaluator> {
     let library = args.skills.library.clone().ok_or_else(|| {
         Failure::new(Exit::Usage, "nothing to serve: no library of skills")
             .hint("name a clone of it: `--library DIR`; `--studio` serves the page alone, `--traces DIR` a trace gateway")
@@ -121,16 +137,17 @@ fn work(args: &ServeArgs, (cwd, foreign): (&Path, &Foreign), env: &Env) -> anyho
             .into());
     }
     for dir in [Some(&library), args.skills.datasets.as_ref()].into_iter().flatten() {
-        if crate::git::Worktree::of(dir).ok().flatten().is_none() {
+        // Its files do not matter yet: what a crash has left of them is repaired before they are used.
+        if crate::git::Worktree::unseen(dir)?.is_none() {
             return Err(Failure::config(format!("`{}` is no clone of a repository", dir.display()))
                 .hint(format!("git clone URL {}", dir.display()))
                 .into());
         }
     }
-    let targets = foreign::targets(args.targets.targets.as_deref(), cwd, foreign)?;
+    let targets = trust::targets(args.targets.targets.as_deref(), cwd, untrusted)?;
     TargetsFile::load(&targets, &targets)?;
     let source = |dir: std::path::PathBuf| Source { dir, update: Update::Pull };
-    let place = Place {
+    let workspace = Workspace {
         library: source(library),
         datasets: args.skills.datasets.clone().map(source),
         targets,
@@ -149,16 +166,20 @@ fn work(args: &ServeArgs, (cwd, foreign): (&Path, &Foreign), env: &Env) -> anyho
         identity: results.commit_as.clone(),
         run_url: None,
     });
-    let (github, env) = (args.github.clone(), env.clone());
+    let (github, env) = (args.github.clone(), env.process().clone());
     let needed = publish.is_some() || github.token_file.is_some() || github.app_id.is_some();
     // Made anew for each job: a client belongs to one runtime, and a token in a file may have been replaced.
-    let place = move || Ok(Place { github: client(&github, &env, needed)?, ..place.clone() });
-    place()?;
-    Ok(Work { place: Box::new(place), publish, report: results.report_failures })
+    let workspace = move || Ok(Workspace { github: client(&github, &env, needed)?, ..workspace.clone() });
+    workspace()?;
+    Ok(Evaluator { workspace: Box::new(workspace), publish, report: results.report_failures })
 }
 
-fn client(args: &GithubArgs, env: &Env, needed: bool) -> anyhow::Result<Option<crate::github::Client>> {
-    match github::client_telling(args, env, Arc::new(|text: &str| tracing::info!("{text}"))) {
+fn client(
+    args: &GithubArgs,
+    env: &ProcessEnv,
+    needed: bool,
+) -> anyhow::Result<Option<crate::github::Client>> {
+    match args.access().client(env, Arc::new(|text: &str| tracing::info!("{text}"))) {
         Ok(client) => Ok(Some(client)),
         Err(error) if needed => Err(error),
         Err(_) => Ok(None),

@@ -4,13 +4,14 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::args::SweepArgs;
 use super::display::Display;
-use super::trigger::{library, repository, service, tell, told};
-use super::{github, inputs};
+use super::github;
+use super::trigger::{library, print, report, repository, service};
 use crate::model::{Exit, Failure};
-use crate::trigger::{Patrol, sweep as sweep_up};
+use crate::skills::trigger::{Patrol, sweep as sweep_up};
+use crate::util::process_env::ProcessEnv;
 
 pub(super) async fn sweep(args: SweepArgs, display: &Display) -> anyhow::Result<Exit> {
-    let env = inputs::process_environment();
+    let env = ProcessEnv::read();
     let repo = repository(args.repo.as_deref(), &env)?;
     let service = service(&args.service, &env)?;
     let client = github::client(&args.github, &env, display)?;
@@ -30,15 +31,15 @@ pub(super) async fn sweep(args: SweepArgs, display: &Display) -> anyhow::Result<
         dry_run: args.dry_run,
         tell: &|text| display.note(text),
     };
-    let (range, found, shots) = sweep_up(&patrol).await?;
+    let (range, found, attempts) = sweep_up(&patrol).await?;
     display.warnings(&found.warnings);
     let library = library(&env, Some(&repo));
-    tell(
-        &told(
+    print(
+        &report(
             "Sweep of skill evaluations",
             library,
             (range.as_ref(), &found),
-            &shots,
+            &attempts,
             client.requests_sent(),
         ),
         args.format,

@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use super::args::{Format, SyncArgs};
 use super::display::Display;
-use super::{actions, display, inputs};
-use crate::config::did_you_mean;
+use crate::config::{Env, did_you_mean};
+use crate::console::{self, actions};
 use crate::model::{Exit, Failure, printable};
-use crate::sync::{self, Benchmark, Change, Options, Registry, Status, Step, Synced, sync_one};
+use crate::sync::{self, Benchmark, Change, Options, Registered, Registry, Status, Step, Synced, sync_one};
 
 /// How much of a commit people read.
 const SHORT: usize = 12;
@@ -32,7 +32,7 @@ struct Outcome {
 }
 
 pub(super) fn sync(args: &SyncArgs, display: &Display) -> anyhow::Result<Exit> {
-    let env = inputs::process_environment();
+    let env = Env::from_process();
     actions::mask(&env.likely_secrets());
     let (registry, warnings) = Registry::find(args.registry.as_deref(), &env)?;
     display.warnings(&warnings);
@@ -47,13 +47,15 @@ pub(super) fn sync(args: &SyncArgs, display: &Display) -> anyhow::Result<Exit> {
     };
     if args.status {
         let found = each(&chosen, args.jobs.get(), |benchmark| sync::status(benchmark, &options));
-        return show(&found, args.format);
+        show(&found, args.format)?;
+        let is_fine = |status: &Status| ["current", "local"].contains(&status.state);
+        return Ok(if args.exit_code && !found.iter().all(is_fine) { Exit::Failure } else { Exit::Ok });
     }
     let outcomes = each(&chosen, args.jobs.get(), |benchmark| {
         let told: Mutex<Option<Discriminant<Step>>> = Mutex::new(None);
         let result = sync_one(benchmark, &options, |step| tell(benchmark, step, &told, display));
         if let Err(failure) = &result {
-            display::error(&drawn(benchmark, failure));
+            console::error(&drawn(benchmark, failure));
         }
         let (synced, error) = match result {
             Ok(synced) => (Some(synced), None),
@@ -68,7 +70,18 @@ pub(super) fn sync(args: &SyncArgs, display: &Display) -> anyhow::Result<Exit> {
             error,
         }
     });
-    report(&outcomes, args.format, display)
+    let exit = report(&outcomes, args.format, display)?;
+    if args.register {
+        let synced = chosen.iter().zip(&outcomes).filter(|(_, outcome)| outcome.error.is_none());
+        for (benchmark, _) in synced {
+            let told = match sync::register(benchmark, &options.env)? {
+                Registered::Added(file) => format!("added to `projects` in `{}`", file.display()),
+                Registered::AlreadyAs(id) => format!("AgentV has it already, as the project `{id}`"),
+            };
+            display.note(&format!("{}: {told}", benchmark.id));
+        }
+    }
+    Ok(exit)
 }
 
 /// The benchmarks that the command line names.
@@ -167,8 +180,8 @@ fn report(outcomes: &[Outcome], format: Format, display: &Display) -> anyhow::Re
     let rows: Vec<Vec<String>> = outcomes.iter().map(Outcome::row).collect();
     let head = ["id", "sync", "ref", "commit", "received"];
     match format {
-        Format::Json => display::json(&format!("{json}\n"))?,
-        Format::Text => display::stdout(&table(&head, &rows))?,
+        Format::Json => console::json(&format!("{json}\n"))?,
+        Format::Text => console::stdout(&table(&head, &rows))?,
     }
     actions::outputs(&[
         ("synced", (outcomes.len() - failed).to_string()),
@@ -179,19 +192,19 @@ fn report(outcomes: &[Outcome], format: Format, display: &Display) -> anyhow::Re
     Ok(if failed > 0 { Exit::Failure } else { Exit::Ok })
 }
 
-fn show(found: &[Status], format: Format) -> anyhow::Result<Exit> {
+fn show(found: &[Status], format: Format) -> anyhow::Result<()> {
     let rows: Vec<Vec<String>> = found.iter().map(status_row).collect();
     let head = ["id", "state", "ref", "commit", "behind", "ahead", "changed", "last sync", "last error"];
     match format {
-        Format::Json => display::json(&format!(
+        Format::Json => console::json(&format!(
             "{}\n",
             serde_json::to_string_pretty(&serde_json::json!({ "benchmarks": found }))?
         ))?,
-        Format::Text => display::stdout(&table(&head, &rows))?,
+        Format::Text => console::stdout(&table(&head, &rows))?,
     }
     actions::outputs(&[("benchmarks", serde_json::to_string(found)?)])?;
     actions::step_summary(&summary(&head, &rows, &[]))?;
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 impl Outcome {

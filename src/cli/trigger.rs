@@ -3,32 +3,33 @@
 use std::path::Path;
 
 use super::args::{Format, ServiceArgs, TriggerArgs};
-use super::display::{self, Display};
-use super::{actions, github, inputs};
-use crate::config::Env;
-use crate::model::{CommitSha, Exit, Failure, Secret, is_repository, printable};
-use crate::trigger::{
-    Found, Order, PushEvent, Range, Service, ServiceOptions, Shot, Told, find_bumps, fire, pushed,
-    render_json, render_markdown, render_text,
+use super::display::Display;
+use super::github;
+use crate::console::{self, actions};
+use crate::model::{CommitSha, Exit, Failure, Secret, printable};
+use crate::protocol::names::is_repository;
+use crate::serve::auth::{TOKEN_VARIABLES, token_variable};
+use crate::skills::trigger::{
+    Attempt, Found, Order, PushEvent, Range, Service, ServiceOptions, TriggerReport, find_bumps, pushed,
+    render_json, render_markdown, render_text, request,
 };
+use crate::util::process_env::ProcessEnv;
 
-/// Where the token of the service stands.
-const SERVE_TOKEN: &str = "RUN_EVALS_SERVE_TOKEN";
 /// Where the certificates of the service's CA may stand.
 const SERVE_CA: &str = "RUN_EVALS_SERVE_CA";
 
 pub(super) async fn trigger(args: TriggerArgs, display: &Display) -> anyhow::Result<Exit> {
-    let env = inputs::process_environment();
+    let env = ProcessEnv::read();
     let service = service(&args.service, &env)?;
     if let Some(skill) = args.skill {
         let order = Order { skill, replicates: args.replicates, git_sha: args.git_sha };
         let outcome = service.evaluate(&order).await.into();
         let Order { skill, git_sha, .. } = order;
-        let shots = [Shot { skill, from: None, to: None, git_sha, outcome }];
+        let attempts = [Attempt { skill, from: None, to: None, git_sha, outcome }];
         let library = library(&env, args.repo.as_deref());
         let title = "Skill evaluation";
-        return tell(
-            &Told { title, library, range: None, shots: &shots, others: 0, requests: 0 },
+        return print(
+            &TriggerReport { title, library, range: None, attempts: &attempts, others: 0, requests: 0 },
             args.format,
         );
     }
@@ -38,62 +39,67 @@ pub(super) async fn trigger(args: TriggerArgs, display: &Display) -> anyhow::Res
     let range = pushed(&client, &repo, before.as_ref(), &after).await.map_err(Failure::from)?;
     let found = find_bumps(&client, &repo, &range).await.map_err(Failure::from)?;
     display.warnings(&found.warnings);
-    let shots = fire(&service, &found.bumps, args.replicates).await;
+    let attempts = request(&service, &found.bumps, args.replicates).await;
     let library = library(&env, Some(&repo));
-    let told = told(
+    let report = report(
         "Skill evaluations of this push",
         library,
         (Some(&range), &found),
-        &shots,
+        &attempts,
         client.requests_sent(),
     );
-    tell(&told, args.format)
+    print(&report, args.format)
 }
 
-/// What there is to tell of a range.
-pub(super) fn told<'a>(
+/// What there is to print of a range.
+pub(super) fn report<'a>(
     title: &'a str,
     library: Option<String>,
     (range, found): (Option<&'a Range>, &Found),
-    shots: &'a [Shot],
+    attempts: &'a [Attempt],
     requests: u64,
-) -> Told<'a> {
-    Told { title, library, range, shots, others: found.others, requests }
+) -> TriggerReport<'a> {
+    TriggerReport { title, library, range, attempts, others: found.others, requests }
 }
 
-/// Tells everybody what became of it.
-pub(super) fn tell(told: &Told<'_>, format: Format) -> anyhow::Result<Exit> {
+/// Prints the report, for people and for the step.
+pub(super) fn print(report: &TriggerReport<'_>, format: Format) -> anyhow::Result<Exit> {
     match format {
-        Format::Text => display::stdout(&render_text(told))?,
-        Format::Json => display::json(&format!("{:#}\n", render_json(told)))?,
+        Format::Text => console::stdout(&render_text(report))?,
+        Format::Json => console::json(&format!("{:#}\n", render_json(report)))?,
     }
-    actions::step_summary(&render_markdown(told))?;
+    actions::step_summary(&render_markdown(report))?;
     let (mut jobs, mut fired) = (Vec::new(), Vec::new());
-    for shot in told.shots {
-        if let crate::trigger::Outcome::Fired { job_id } = &shot.outcome {
+    for attempt in report.attempts {
+        if let crate::skills::trigger::Outcome::Fired { job_id } = &attempt.outcome {
             jobs.push(job_id.as_str());
-            fired.push(shot.skill.as_str());
+            fired.push(attempt.skill.as_str());
         }
-        if shot.outcome.exit() != Exit::Ok {
-            let hint = shot.outcome.hint().map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
-            display::error(&format!("`{}` is not evaluated: {}{hint}", shot.skill, shot.outcome.detail()));
+        if attempt.outcome.exit() != Exit::Ok {
+            let hint = attempt.outcome.hint().map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
+            console::error(&format!(
+                "`{}` is not evaluated: {}{hint}",
+                attempt.skill,
+                attempt.outcome.detail()
+            ));
         }
     }
     actions::outputs(&[("job-id", jobs.join(",")), ("fired", fired.join(","))])?;
-    Ok(Shot::exit(told.shots))
+    Ok(Attempt::exit(report.attempts))
 }
 
 /// The service that the command line and the environment describe.
-pub(super) fn service(args: &ServiceArgs, env: &Env) -> anyhow::Result<Service> {
+pub(super) fn service(args: &ServiceArgs, env: &ProcessEnv) -> anyhow::Result<Service> {
     let token = if let Some(path) = &args.auth_token_file {
         Secret::new(&read(path, "the service's token", "--auth-token-file")?)
     } else {
-        let value = env.get(SERVE_TOKEN).filter(|value| !value.trim().is_empty());
-        Secret::new(value.ok_or_else(|| {
+        let (_, token) = token_variable(env).ok_or_else(|| {
             Failure::new(Exit::Usage, "no token for the service").hint(format!(
-                "put it into the variable `{SERVE_TOKEN}`, or name a file with `--auth-token-file`"
+                "put it into the variable `{}`, or name a file with `--auth-token-file`",
+                TOKEN_VARIABLES[0]
             ))
-        })?)
+        })?;
+        token
     };
     actions::mask([&token]);
     let ca = match &args.ca_file {
@@ -111,7 +117,7 @@ fn read(path: &Path, what: &str, option: &str) -> Result<String, Failure> {
 }
 
 /// The repository that was named, or that of the workflow.
-pub(super) fn repository(named: Option<&str>, env: &Env) -> Result<String, Failure> {
+pub(super) fn repository(named: Option<&str>, env: &ProcessEnv) -> Result<String, Failure> {
     let repo = named.or_else(|| env.get("GITHUB_REPOSITORY")).filter(|repo| !repo.is_empty());
     let repo = repo.ok_or_else(|| {
         Failure::new(Exit::Usage, "no skill library is named").hint("name it with `--repo <owner>/<name>`")
@@ -124,7 +130,7 @@ pub(super) fn repository(named: Option<&str>, env: &Env) -> Result<String, Failu
 }
 
 /// The page of the library, where the step knows its server.
-pub(super) fn library(env: &Env, repo: Option<&str>) -> Option<String> {
+pub(super) fn library(env: &ProcessEnv, repo: Option<&str>) -> Option<String> {
     let server = env.get("GITHUB_SERVER_URL").filter(|url| !url.is_empty())?;
     let repo = repo.or_else(|| env.get("GITHUB_REPOSITORY")).filter(|repo| is_repository(repo))?;
     Some(format!("{}/{repo}", server.trim_end_matches('/')))
@@ -133,7 +139,7 @@ pub(super) fn library(env: &Env, repo: Option<&str>) -> Option<String> {
 /// The commits of the push: as named, else from the event. `None` where nothing was pushed that could be evaluated.
 fn commits(
     args: &TriggerArgs,
-    env: &Env,
+    env: &ProcessEnv,
     display: &Display,
 ) -> Result<Option<(Option<CommitSha>, CommitSha)>, Failure> {
     const WHAT: &str = "name a skill, or a push with `--before` and `--after`";

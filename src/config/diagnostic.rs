@@ -1,15 +1,49 @@
 //! Problems in files: collected, then told all at once, each with its line drawn.
 
+use std::collections::HashSet;
 use std::fmt;
+use std::path::PathBuf;
 
 use super::Span;
 use crate::model::{Exit, Failure, Finding, Level, printable};
+use crate::util::secrets::is_secret_name;
+
+/// The most problems of a kind that are kept: each is drawn with its line.
+const MOST_KEPT: usize = 100;
 
 /// Collects problems while a file is read.
 #[derive(Debug, Default)]
 pub struct Problems {
-    errors: Vec<Problem>,
-    warnings: Vec<Problem>,
+    errors: Kept,
+    warnings: Kept,
+    /// The messages of the warnings that are noted once for each file.
+    once: HashSet<(PathBuf, String)>,
+}
+
+/// The first problems, and how many there are more.
+#[derive(Debug, Default)]
+struct Kept {
+    first: Vec<Problem>,
+    more: usize,
+}
+
+impl Kept {
+    fn push(&mut self, problem: impl FnOnce() -> Problem) {
+        if self.first.len() < MOST_KEPT {
+            self.first.push(problem());
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// The line that counts the others.
+    fn rest(&self) -> Option<String> {
+        match self.more {
+            0 => None,
+            1 => Some("1 more problem is not shown".to_owned()),
+            more => Some(format!("{more} more problems are not shown")),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -22,38 +56,49 @@ struct Problem {
 impl Problems {
     /// Notes an error; the reader goes on to find the next one.
     pub fn error(&mut self, span: &Span, message: impl Into<String>) {
-        self.errors.push(Problem { span: span.clone(), message: message.into(), hint: None });
+        self.errors.push(|| Problem { span: span.clone(), message: message.into(), hint: None });
     }
 
     /// Notes an error and the way out.
     pub fn error_with_hint(&mut self, span: &Span, message: impl Into<String>, hint: impl Into<String>) {
-        self.errors.push(Problem { span: span.clone(), message: message.into(), hint: Some(hint.into()) });
+        self.errors.push(|| Problem { span: span.clone(), message: message.into(), hint: Some(hint.into()) });
     }
 
     /// Notes something that works but is probably not meant.
     pub fn warning(&mut self, span: &Span, message: impl Into<String>, hint: Option<String>) {
-        self.warnings.push(Problem { span: span.clone(), message: message.into(), hint });
+        self.warnings.push(|| Problem { span: span.clone(), message: message.into(), hint });
+    }
+
+    /// Notes a warning, unless the same file had the same one: a mistake on 100,000 lines is noted once.
+    pub fn warn_once(&mut self, span: &Span, message: String, hint: Option<String>) {
+        if self.once.insert((span.source.path.clone(), message.clone())) {
+            self.warning(span, message, hint);
+        }
     }
 
     /// Notes what was found in another file.
     pub fn absorb(&mut self, invalid: Invalid) {
-        self.errors.extend(invalid.problems);
+        self.errors.more += invalid.problems.more;
+        for problem in invalid.problems.first {
+            self.errors.push(|| problem);
+        }
     }
 
     /// How many errors were noted.
     pub fn error_count(&self) -> usize {
-        self.errors.len()
+        self.errors.first.len() + self.errors.more
     }
 
     /// Whether an error was noted.
     pub fn has_errors(&self) -> bool {
-        !self.errors.is_empty()
+        !self.errors.first.is_empty()
     }
 
     /// The warnings, drawn; or all errors as one.
     pub fn finish(self) -> Result<Vec<String>, Invalid> {
-        if self.errors.is_empty() {
-            Ok(self.warnings.iter().map(ToString::to_string).collect())
+        if self.errors.first.is_empty() {
+            let rest = self.warnings.rest();
+            Ok(self.warnings.first.iter().map(ToString::to_string).chain(rest).collect())
         } else {
             Err(Invalid { problems: self.errors })
         }
@@ -62,13 +107,15 @@ impl Problems {
     /// Everything that was noted, each with its line drawn: the errors, then the warnings.
     pub fn findings(&self) -> Vec<Finding> {
         let of = |level| move |problem: &Problem| problem.finding(level);
-        let errors = self.errors.iter().map(of(Level::Error));
-        errors.chain(self.warnings.iter().map(of(Level::Warning))).collect()
+        let rest = |kept: &Kept, level| kept.rest().map(|rest| Finding::new(level, rest));
+        let errors = self.errors.first.iter().map(of(Level::Error)).chain(rest(&self.errors, Level::Error));
+        let warnings = self.warnings.first.iter().map(of(Level::Warning));
+        errors.chain(warnings).chain(rest(&self.warnings, Level::Warning)).collect()
     }
 
     /// All errors as one, and the value where there are none; the warnings go on in `self`.
     pub fn check<T>(&mut self, value: T) -> Result<T, Invalid> {
-        if self.errors.is_empty() {
+        if self.errors.first.is_empty() {
             Ok(value)
         } else {
             Err(Invalid { problems: std::mem::take(&mut self.errors) })
@@ -79,19 +126,22 @@ impl Problems {
 /// One or more problems in files that the user wrote (exit 3).
 #[derive(Debug)]
 pub struct Invalid {
-    problems: Vec<Problem>,
+    problems: Kept,
 }
 
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, problem) in self.problems.iter().enumerate() {
+        for (i, problem) in self.problems.first.iter().enumerate() {
             // The reporter writes the first `error: ` itself.
             if i > 0 {
                 f.write_str("\n\nerror: ")?;
             }
             problem.fmt(f)?;
         }
-        Ok(())
+        match self.problems.rest() {
+            Some(rest) => write!(f, "\n\nerror: {rest}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -106,7 +156,8 @@ impl From<Invalid> for Failure {
 impl Invalid {
     /// Each problem by itself, with its line drawn.
     pub fn findings(&self) -> Vec<Finding> {
-        self.problems.iter().map(|problem| problem.finding(Level::Error)).collect()
+        let rest = self.problems.rest().map(|rest| Finding::new(Level::Error, rest));
+        self.problems.first.iter().map(|problem| problem.finding(Level::Error)).chain(rest).collect()
     }
 }
 
@@ -167,24 +218,21 @@ fn excerpt(line: &str, column: usize) -> (String, usize) {
     (text, (column - start + dots.chars().count()).max(1))
 }
 
-/// Whether the value of a key with this name is a secret.
-pub fn is_secret_name(name: &str) -> bool {
-    const NAMES: [&str; 5] = ["key", "token", "secret", "password", "authorization"];
-    let lower = name.trim_end().trim_end_matches(['"', '\'']).to_lowercase();
-    NAMES.iter().any(|secret| lower.ends_with(secret))
-}
-
 /// A line such as `api_key: sk-…` with its value hidden: a drawn line ends up in logs.
 fn hide_secret(line: &str) -> String {
     let mut shown = String::new();
     let mut rest = line;
+    let has_brace = line.contains('{');
     while let Some(colon) = rest.find(':') {
         let (name, value) = (&rest[..colon], &rest[colon + 1..]);
         shown.push_str(&rest[..=colon]);
         rest = value;
         // A mapping below a bare `key` is looked into: it says how items are told apart.
         let is_mapping = name.trim() == "key" && value.trim_start().starts_with('{');
-        if !is_secret_name(name) || is_mapping {
+        // In `{ model: m, api_key: x }` only the last word before the colon is the name.
+        let key = name.trim_end().trim_end_matches(['"', '\'']);
+        let key = key.rsplit([' ', ',', '{', '"', '\'']).next().unwrap_or(key);
+        if !is_secret_name(key) || is_mapping {
             continue;
         }
         // In `{ api_key: x, model: y }` the value ends before the rest; that rest keeps its columns.
@@ -192,7 +240,7 @@ fn hide_secret(line: &str) -> String {
         let indent = value.len() - text.len();
         let length = match text.chars().next() {
             Some(quote @ ('"' | '\'')) => text[1..].find(quote).map_or(text.len(), |end| end + 2),
-            _ if line.contains('{') => text.find([',', '}']).unwrap_or(text.len()),
+            _ if has_brace => text.find([',', '}']).unwrap_or(text.len()),
             _ => text.len(),
         };
         let literal = &text[..length];
@@ -237,6 +285,35 @@ mod tests {
 
         hint: stop
         ");
+    }
+
+    #[test]
+    fn drawing_time_is_linear_in_the_number_of_problems() {
+        let drawn = |count: u32| {
+            let text = "key: value\n".repeat(count as usize);
+            let source = std::sync::Arc::new(crate::config::Source::new("a.yaml", text));
+            let mut problems = Problems::default();
+            for line in 1..=count {
+                let source = std::sync::Arc::clone(&source);
+                problems.error(&Span { source, line, column: 1, width: 3 }, "no");
+            }
+            problems.finish().unwrap_err().to_string()
+        };
+        let growth = crate::config::growth::growth(|| drawn(4_000), || drawn(8_000));
+        assert!(growth < 3.0, "twice as many problems take {growth:.1} times as long");
+    }
+
+    #[test]
+    fn many_problems_are_counted() {
+        let source = std::sync::Arc::new(crate::config::Source::new("a.yaml", "key: value\n"));
+        let mut problems = Problems::default();
+        for _ in 0..150 {
+            problems.error(&Span::of_line(&source, 1), "no");
+        }
+        assert_eq!(problems.error_count(), 150);
+        let told = problems.finish().unwrap_err().to_string();
+        assert_eq!(told.matches("error: no").count(), 99, "the reporter writes the first `error: ` itself");
+        assert!(told.ends_with("\n\nerror: 50 more problems are not shown"), "{told}");
     }
 
     #[test]

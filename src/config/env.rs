@@ -4,33 +4,59 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use crate::model::Secret;
+use crate::util::process_env::ProcessEnv;
+use crate::util::regular_file;
+use crate::util::secrets::{is_known_secret, is_secret_name};
 
-/// The values that `${{ NAME }}` refers to. Built once, then passed on; nothing else reads the environment.
+/// The variables that say who the user is, beside all that begin with `RUN_EVALS_`.
+const IDENTITY: [&str; 7] = [
+    "GH_TOKEN",
+    "GITHUB_TOKEN",
+    "GH_ENTERPRISE_TOKEN",
+    "GITHUB_ENTERPRISE_TOKEN",
+    "INPUT_TOKEN",
+    "ACTIONS_RUNTIME_TOKEN",
+    "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
+];
+
+/// The values that `${{ NAME }}` refers to: the environment of the process, and `.env` files where it has nothing. Who the user is
+/// and where GitHub is, only [`Env::process`] says: a `.env` file may have come with a checkout.
 #[derive(Clone, Default)]
 pub struct Env {
-    values: HashMap<String, String>,
+    process: ProcessEnv,
+    /// What the process has not.
+    added: HashMap<String, String>,
     secrets: BTreeSet<String>,
 }
 
 impl Env {
-    /// The environment of this process; names and values that are not UTF-8 are left out.
+    /// The environment of this process, with the variables of [`IDENTITY`] marked as secrets.
     pub fn from_process() -> Self {
-        let values = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect();
-        Self { values, secrets: BTreeSet::new() }
+        let secrets = IDENTITY.map(ToOwned::to_owned).into();
+        Self { process: ProcessEnv::read(), added: HashMap::new(), secrets }
+    }
+
+    /// The environment of the process alone.
+    pub fn process(&self) -> &ProcessEnv {
+        &self.process
+    }
+
+    /// Whether a variable says who the user is: it is sent to GitHub, or to the service that it belongs to, and nowhere else.
+    pub fn is_identity(name: &str) -> bool {
+        IDENTITY.contains(&name) || name.starts_with("RUN_EVALS_")
     }
 
     /// The value of a variable; an empty one is as good as unset.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
+        let added = || self.added.get(name).map(String::as_str).filter(|value| !value.is_empty());
+        self.process.get(name).or_else(added)
     }
 
     /// The names of all variables, in order.
     pub fn names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.values.keys().map(String::as_str).collect();
-        names.sort_unstable();
-        names
+        let added = self.added.keys().map(String::as_str);
+        let names: BTreeSet<&str> = self.process.names().chain(added).collect();
+        names.into_iter().collect()
     }
 
     /// Marks variables that hold a key: nothing that is sent anywhere may refer to them.
@@ -38,11 +64,9 @@ impl Env {
         self.secrets.extend(names);
     }
 
-    /// Whether a variable holds a key: it was marked, or its name says so.
+    /// Whether a variable holds a key: it was marked, or its name or its value says so.
     pub fn is_secret(&self, name: &str) -> bool {
-        const WORDS: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
-        let last = name.rsplit('_').next().unwrap_or(name).to_uppercase();
-        self.secrets.contains(name) || WORDS.contains(&last.as_str())
+        self.secrets.contains(name) || is_secret_name(name) || self.get(name).is_some_and(is_known_secret)
     }
 
     /// The marked ones that are set.
@@ -54,24 +78,25 @@ impl Env {
     pub fn set_where_unset(&mut self, names: impl IntoIterator<Item = String>, value: &str) {
         for name in names {
             if self.get(&name).is_none() {
-                self.values.insert(name, value.to_owned());
+                self.added.insert(name, value.to_owned());
             }
         }
     }
 
-    /// Those, and the ones whose names say that they hold a key.
+    /// Those, and the ones whose names or values say that they hold a key.
     pub fn likely_secrets(&self) -> Vec<Secret> {
-        let mut names: Vec<&String> = self.values.keys().filter(|name| self.is_secret(name)).collect();
-        names.sort();
-        names.into_iter().filter_map(|name| self.get(name)).map(Secret::new).collect()
+        let names = self.names().into_iter().filter(|name| self.is_secret(name));
+        names.filter_map(|name| self.get(name)).map(Secret::new).collect()
     }
 
     /// Adds what `dir/.env` says, where nothing is set yet.
     pub fn add_dotenv(&mut self, dir: &Path) -> std::io::Result<()> {
-        match std::fs::read_to_string(dir.join(".env")) {
+        match regular_file::read_to_string(&dir.join(".env"), regular_file::SETTINGS) {
             Ok(text) => {
                 for (name, value) in parse_dotenv(&text) {
-                    self.values.entry(name).or_insert(value);
+                    if !self.process.has(&name) {
+                        self.added.entry(name).or_insert(value);
+                    }
                 }
                 Ok(())
             }
@@ -83,15 +108,14 @@ impl Env {
 
 impl<const N: usize> From<[(&str, &str); N]> for Env {
     fn from(pairs: [(&str, &str); N]) -> Self {
-        let values = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        Self { values, secrets: BTreeSet::new() }
+        Self { process: ProcessEnv::of(pairs), ..Self::default() }
     }
 }
 
 // The values are secrets more often than not.
 impl std::fmt::Debug for Env {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Env({} values)", self.values.len())
+        write!(f, "Env({} values)", self.names().len())
     }
 }
 
@@ -138,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_marked_or_told_by_their_name() {
+    fn secrets_are_marked_or_recognized_by_their_name() {
         let mut env = Env::from([("ORG", "value-of-org"), ("OTHER_KEY", "value-of-key")]);
         env.mark_secret(["ORG".to_owned(), "UNSET".to_owned()]);
         for secret in ["ORG", "OTHER_KEY", "INPUT_TOKEN", "AWS_SECRET_ACCESS_KEY", "db_password"] {
@@ -156,11 +180,12 @@ mod tests {
     }
 
     #[test]
-    fn the_process_wins_over_dotenv() {
+    fn the_process_environment_overrides_dotenv() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join(".env"), "A=file\nB=file\n").unwrap();
         let mut env = Env::from([("A", "process")]);
         env.add_dotenv(dir.path()).unwrap();
         assert_eq!((env.get("A"), env.get("B"), env.get("C")), (Some("process"), Some("file"), None));
+        assert_eq!((env.process().get("A"), env.process().get("B")), (Some("process"), None));
     }
 }

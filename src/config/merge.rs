@@ -1,5 +1,7 @@
 //! YAML merge keys: `<<: *anchor` stands for the keys of another mapping, as in AgentV's parser.
 
+use std::collections::HashMap;
+
 use super::{Key, Node, NodeValue, Problems};
 
 const MERGE: &str = "<<";
@@ -26,30 +28,44 @@ pub(super) fn merge_keys(node: &mut Node, problems: &mut Problems) {
 }
 
 fn merged(entries: Vec<(Key, Node)>, problems: &mut Problems) -> Vec<(Key, Node)> {
-    let mut out: Vec<(Key, Node)> = Vec::with_capacity(entries.len());
+    let mut out = Merged { entries: Vec::with_capacity(entries.len()), places: HashMap::new() };
     for (key, value) in entries {
-        let known = out.iter().position(|(known, _)| known.text == key.text);
-        match (key.text == MERGE, known) {
-            (true, _) => {
-                let sources = if let NodeValue::List(sources) = value.value { sources } else { vec![value] };
-                for source in sources {
-                    let NodeValue::Map(entries) = source.value else {
-                        let message = format!("`<<`: expected a mapping, found {}", source.kind());
-                        problems.error(&source.span, message);
-                        continue;
-                    };
-                    for entry in entries {
-                        if !out.iter().any(|(known, _)| known.text == entry.0.text) {
-                            out.push(entry);
-                        }
-                    }
+        if key.text != MERGE {
+            out.set(key, value);
+            continue;
+        }
+        let sources = if let NodeValue::List(sources) = value.value { sources } else { vec![value] };
+        for source in sources {
+            let NodeValue::Map(entries) = source.value else {
+                let message = format!("`<<`: expected a mapping, found {}", source.kind());
+                problems.error(&source.span, message);
+                continue;
+            };
+            for (key, value) in entries {
+                if !out.places.contains_key(&key.text) {
+                    out.set(key, value);
                 }
             }
-            (false, Some(at)) => out[at] = (key, value),
-            (false, None) => out.push((key, value)),
         }
     }
-    out
+    out.entries
+}
+
+/// The entries so far, and where each key is among them.
+struct Merged {
+    entries: Vec<(Key, Node)>,
+    places: HashMap<String, usize>,
+}
+
+impl Merged {
+    fn set(&mut self, key: Key, value: Node) {
+        if let Some(at) = self.places.get(&key.text) {
+            self.entries[*at] = (key, value);
+        } else {
+            self.places.insert(key.text.clone(), self.entries.len());
+            self.entries.push((key, value));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -62,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn own_keys_win_and_order_stays() {
+    fn own_keys_win_and_the_order_is_kept() {
         for (text, expected) in [
             ("- &a {x: 1, y: 2}\n- {<<: *a, y: 3, z: 4}", r#"[{"x":1,"y":2},{"x":1,"y":3,"z":4}]"#),
             ("- &a {x: 1}\n- {x: 0, <<: *a}", r#"[{"x":1},{"x":0}]"#),

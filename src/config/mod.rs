@@ -3,39 +3,40 @@
 //! Every file (`source`) is read into a tree whose nodes know where they stand (`yaml`, `node`), so that all problems of all files
 //! are told at once, each with its line drawn (`diagnostic`). `env` is the only source of environment values, `interpolate`
 //! puts them into strings, `merge` resolves `<<`, and `roots` are the directories where references are looked up.
-//! `targets` reads `targets.yaml`, `suite` reads evaluation suites, `skill` reads skills and the models that they are
+//! `targets` reads `targets.yaml`, `jsonl` one line of a JSONL file, `skill` reads skills and the models that they are
 //! evaluated with, `policy` reads what a runner repository allows, `workflow`
 //! looks into a workflow file.
 
 mod diagnostic;
 mod env;
+#[cfg(test)]
+mod growth;
 mod interpolate;
+mod jsonl;
 mod merge;
 mod node;
 mod policy;
 mod roots;
 mod skill;
 mod source;
-mod suite;
 mod targets;
 mod workflow;
 mod yaml;
 
-pub use diagnostic::{Invalid, Problems, is_secret_name};
+pub use diagnostic::{Invalid, Problems};
 pub use env::Env;
 pub use interpolate::{Reference, each_reference, interpolate, interpolate_tree, references, typed};
+pub use jsonl::parse_line;
 pub use node::{Fields, Key, Node, NodeValue, did_you_mean};
 pub use policy::Policy;
 pub use roots::{Roots, git_root};
 pub use skill::{
-    Expected, ModelSettings, Models, OutputFormat, ReadData, Refused, SchemaCheck, Skill, SkillCase,
-    SkillError, skill_names, skill_version,
+    Expected, ModelSettings, Models, OutputFormat, ReadData, Refused, Skill, SkillCase, SkillError,
+    skill_version,
 };
 pub use source::{Source, Span, shown};
-pub use suite::{
-    GraderOptions, SuiteOptions, VERSION_5, expand_pattern, fill_vars, is_pattern, load_suite, media_type,
-    mentions_vars, normalized, parse_line, suite_name,
-};
 pub use targets::{Inspection, RunBy, TargetsFile, Variable, parse_duration, targets_schema};
 pub use workflow::WorkflowInputs;
 pub use yaml::Document;
+
+pub use crate::util::path::normalized;

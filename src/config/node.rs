@@ -218,11 +218,22 @@ fn describe(node: &Node) -> String {
     }
 }
 
+/// A longer word is not a misspelled one.
+const LONGEST_MISSPELLED: usize = 100;
+/// The most legal words that a misspelled one is compared with.
+const MOST_LEGAL: usize = 1_000;
+
 /// The legal word that was probably meant.
 pub fn did_you_mean<'a>(word: &str, legal: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // The distance takes time and memory by the length of both.
+    if word.len() > LONGEST_MISSPELLED {
+        return None;
+    }
     let distance = |candidate: &str| strsim::damerau_levenshtein(word, candidate);
     legal
         .into_iter()
+        .take(MOST_LEGAL)
+        .filter(|candidate| candidate.len() <= LONGEST_MISSPELLED)
         .min_by_key(|candidate| distance(candidate))
         .filter(|best| distance(best) <= word.len() / 3 + 1)
 }
@@ -235,5 +246,6 @@ mod tests {
     fn suggestions_are_near() {
         assert_eq!(did_you_mean("opnai", ["openai", "azure"]), Some("openai"));
         assert_eq!(did_you_mean("wholly-other", ["openai", "azure"]), None);
+        assert_eq!(did_you_mean(&"openai".repeat(100_000), ["openai"]), None);
     }
 }

@@ -128,16 +128,16 @@ impl Policy {
         Ok(())
     }
 
-    /// Whether a rollout may call this URL with a key of the repository: `false` where the owner lists no URLs, an error where this
-    /// is none of them.
-    pub fn check_model_base_url(&self, url: &Url) -> Result<bool, Failure> {
+    /// Whether a rollout may call this URL, found in `place`, with a key of the repository: `false` where the owner lists no URLs, an
+    /// error where this is none of them.
+    pub fn check_model_base_url(&self, place: &str, url: &Url) -> Result<bool, Failure> {
         let Some(allowed) = &self.model_base_urls else { return Ok(false) };
         if allowed.iter().any(|base| is_below(base, url)) {
             return Ok(true);
         }
         let allowed: Vec<String> = allowed.iter().map(ToString::to_string).collect();
         let host = url.host_str().unwrap_or_default();
-        let message = format!("`model_base_url`: rollouts may not call `{}`", printable(host));
+        let message = format!("`{place}`: rollouts may not call `{}`", printable(host));
         Err(refused(message, "rollout.model_base_urls", &allowed))
     }
 
@@ -297,7 +297,7 @@ allowed_senders: [Octocat, 'my-app[bot]']
     const PRICE: &str = "    price: { input_per_mtok: 1, output_per_mtok: 1 }\n";
 
     #[test]
-    fn what_is_allowed_passes() {
+    fn allowed_requests_pass() {
         let policy = policy(POLICY);
         policy.check_sender("octocat").unwrap();
         policy.check_sender("My-App[bot]").unwrap();
@@ -309,7 +309,7 @@ allowed_senders: [Octocat, 'my-app[bot]']
     }
 
     #[test]
-    fn what_is_not_allowed_is_refused() {
+    fn other_requests_are_rejected() {
         let policy = policy(POLICY);
         insta::assert_snapshot!(told(policy.check_sender("mallory\n::error::")), @r"
         `mallory\n::error::` may not start runs here
@@ -350,7 +350,7 @@ allowed_senders: [Octocat, 'my-app[bot]']
     }
 
     #[test]
-    fn mistakes_are_drawn_all_at_once() {
+    fn all_mistakes_are_shown_at_once() {
         insta::assert_snapshot!(problem("allowed_target: [x]\nmax_requests: many\nmax_budget_usd: -1\nallowed_models:\nallowed_senders: ['*-bot', 7]\n"), @r"
         `allowed_senders` takes no patterns
           --> .run-evals.yml:5:19
@@ -404,10 +404,10 @@ allowed_senders: [Octocat, 'my-app[bot]']
     }
 
     #[test]
-    fn rollouts_call_what_is_listed_and_below() {
+    fn rollouts_can_call_listed_urls_and_paths_below_them() {
         let listed =
             policy("rollout:\n  model_base_urls: [https://traces.example.com/a, 'http://localhost:9/']\n");
-        let check = |url: &str| listed.check_model_base_url(&Url::parse(url).unwrap());
+        let check = |url: &str| listed.check_model_base_url("model_base_url", &Url::parse(url).unwrap());
         for url in
             ["https://traces.example.com/a", "https://TRACES.example.com:443/a/b", "http://localhost:9"]
         {
@@ -428,8 +428,16 @@ allowed_senders: [Octocat, 'my-app[bot]']
         `model_base_url`: rollouts may not call `evil.example`
         hint: `rollout.model_base_urls` in `.run-evals.yml` of the runner repository allows `https://traces.example.com/a`, `http://localhost:9/`
         ");
-        assert!(!Policy::default().check_model_base_url(&Url::parse("https://x").unwrap()).unwrap());
-        assert!(policy("rollout: {}\n").check_model_base_url(&Url::parse("https://x").unwrap()).is_err());
+        assert!(
+            !Policy::default()
+                .check_model_base_url("model_base_url", &Url::parse("https://x").unwrap())
+                .unwrap()
+        );
+        assert!(
+            policy("rollout: {}\n")
+                .check_model_base_url("model_base_url", &Url::parse("https://x").unwrap())
+                .is_err()
+        );
         insta::assert_snapshot!(problem("rollout: { model_base_url: [x], model_base_urls: ['*', 'https://u:p@h'] }\n"), @r"
         unknown key `model_base_url`
           --> .run-evals.yml:1:12
@@ -458,7 +466,7 @@ allowed_senders: [Octocat, 'my-app[bot]']
     }
 
     #[test]
-    fn a_star_stands_for_any_text() {
+    fn a_star_matches_any_text() {
         for (pattern, name, fits) in [
             ("*", "", true),
             ("a*", "a", true),

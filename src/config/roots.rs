@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::shown;
+use crate::util::regular_file;
 
 /// The directories of a file, nearest first, as AgentV walks them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Roots {
     dirs: Vec<PathBuf>,
+    is_bundle: bool,
 }
 
 impl Roots {
@@ -25,7 +27,23 @@ impl Roots {
         if !dirs.iter().any(|known| known == cwd) {
             dirs.push(cwd.to_path_buf());
         }
-        Self { dirs }
+        Self { dirs, is_bundle: false }
+    }
+
+    /// The same for the references of a suite in `dir`. Those of a bundle end at the bundle: it may be a stranger's, and what is
+    /// around it is not.
+    pub fn of_suite(dir: &Path, cwd: &Path) -> Self {
+        let absolute = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
+        let Some(bundle) = absolute.ancestors().find(|dir| is_bundle(dir)) else {
+            return Self::new(dir, cwd);
+        };
+        let dirs = absolute.ancestors().take_while(|dir| dir.starts_with(bundle));
+        Self { dirs: dirs.map(Path::to_path_buf).collect(), is_bundle: true }
+    }
+
+    /// Whether these are directories of a bundle.
+    pub fn is_bundle(&self) -> bool {
+        self.is_bundle
     }
 
     /// The directories, nearest first.
@@ -49,6 +67,17 @@ impl Roots {
     }
 }
 
+/// Whether a directory has the manifest of a bundle, of whatever version.
+fn is_bundle(dir: &Path) -> bool {
+    const LARGEST: u64 = 64 << 20;
+    if !dir.join("eval.yaml").exists() {
+        return false;
+    }
+    let text = regular_file::read(&dir.join("manifest.json"), LARGEST).unwrap_or_default();
+    let manifest: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+    manifest["format"].is_u64() && manifest["run_evals"].is_string() && manifest["files"].is_array()
+}
+
 /// The nearest directory upwards that is a git repository, or a work tree of one.
 pub fn git_root(dir: &Path) -> Option<&Path> {
     dir.ancestors().find(|ancestor| ancestor.join(".git").exists())
@@ -69,6 +98,22 @@ mod tests {
         let dirs: Vec<_> =
             roots.iter().map(|dir| dir.strip_prefix(temp.path()).unwrap().to_owned()).collect();
         assert_eq!(dirs, ["repo/a/b", "repo/a", "repo", "elsewhere"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn the_roots_of_a_bundle_end_at_the_bundle() {
+        let temp = tempfile::tempdir().unwrap();
+        let bundle = temp.path().join("repo/bundle");
+        std::fs::create_dir_all(bundle.join("data")).unwrap();
+        std::fs::create_dir_all(temp.path().join("repo/.git")).unwrap();
+        std::fs::write(bundle.join("eval.yaml"), "").unwrap();
+        std::fs::write(bundle.join("manifest.json"), "{}").unwrap();
+        assert!(!Roots::of_suite(&bundle, temp.path()).is_bundle());
+        std::fs::write(bundle.join("manifest.json"), r#"{"format": 2, "run_evals": "9", "files": []}"#)
+            .unwrap();
+        let roots = Roots::of_suite(&bundle.join("data"), temp.path());
+        assert_eq!(roots.iter().collect::<Vec<_>>(), [&bundle.join("data"), &bundle]);
+        assert!(roots.is_bundle());
     }
 
     #[test]

@@ -15,6 +15,11 @@ pub struct Source {
 }
 
 impl Source {
+    /// A file with this text; `path` is only for messages.
+    pub fn new(path: impl Into<PathBuf>, text: impl Into<String>) -> Self {
+        Self { path: path.into(), text: text.into() }
+    }
+
     /// The bytes of a file as text, without a byte order mark; an error stands at the first byte that is not UTF-8.
     pub fn decode(path: impl Into<PathBuf>, bytes: Vec<u8>) -> Result<Self, Invalid> {
         let path = path.into();

@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_the_trigger_is_understood() {
+    fn every_form_of_the_trigger_is_recognized() {
         let nothing = Some((vec![], vec![]));
         for text in [
             "on: workflow_dispatch",
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_and_which_of_them_must_be_given() {
+    fn inputs_and_which_of_them_are_required() {
         let text = "\
 on:
   workflow_dispatch:
@@ -81,7 +81,7 @@ on:
     }
 
     #[test]
-    fn what_is_no_yaml_is_told() {
+    fn invalid_yaml_is_an_error() {
         assert!(WorkflowInputs::read("w.yml", "on: [").is_err());
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Scalars mean what YAML 1.2's core schema says (`no` is a string), as in AgentV's own parser.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,8 +11,10 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Span as ParserSpan};
 use super::merge::merge_keys;
 use super::{Invalid, Key, Node, NodeValue, Problems, Source, Span};
 
-/// The most nodes that aliases may multiply a document to.
+/// The most nodes that anchors and aliases may multiply a document to.
 const MOST_NODES: usize = 1_000_000;
+/// The most text that anchors and aliases may repeat.
+const MOST_REPEATED_MIB: usize = 64;
 /// The deepest nesting, so that a hostile file cannot overflow the stack.
 const DEEPEST: usize = 128;
 
@@ -27,13 +30,14 @@ pub struct Document {
 impl Document {
     /// Parses YAML, of which JSON is a part, with merge keys as in AgentV. `path` is only for messages.
     pub fn parse(path: impl Into<PathBuf>, text: impl Into<String>) -> Result<Self, Invalid> {
-        let source = Arc::new(Source { path: path.into(), text: text.into() });
+        let source = Arc::new(Source::new(path, text));
         let mut problems = Problems::default();
         let mut root = Loader {
             source: &source,
             lines: source.text.lines().count().max(1),
-            anchors: Vec::new(),
+            anchors: HashMap::new(),
             nodes: 0,
+            repeated_bytes: 0,
         }
         .document(&mut problems);
         merge_keys(&mut root, &mut problems);
@@ -45,8 +49,9 @@ impl Document {
 struct Loader<'s> {
     source: &'s Arc<Source>,
     lines: usize,
-    anchors: Vec<(usize, Node)>,
+    anchors: HashMap<usize, Node>,
     nodes: usize,
+    repeated_bytes: usize,
 }
 
 impl Loader<'_> {
@@ -94,18 +99,19 @@ impl Loader<'_> {
         depth: usize,
     ) -> Result<Node, (Span, String)> {
         let span = self.span(at);
-        self.count(1, &span)?;
+        self.count(Size { nodes: 1, bytes: 0 }, &span)?;
         if depth > DEEPEST {
             return Err((span, format!("nested more than {DEEPEST} levels deep")));
         }
         let (value, anchor) = match event {
             Event::Alias(id) => {
-                let Some((_, node)) = self.anchors.iter().find(|(known, _)| *known == id) else {
+                let Some(node) = self.anchors.get(&id) else {
                     return Err((span, "an alias inside the value it stands for".to_owned()));
                 };
-                let node = node.clone();
-                self.count(size(&node), &span)?;
-                return Ok(node);
+                let size = Size::of(node);
+                // Counted before it is copied.
+                self.count(size, &span)?;
+                return Ok(self.anchors[&id].clone());
             }
             Event::Scalar(text, style, anchor, tag) => {
                 let is_text = style != ScalarStyle::Plain || tag.is_some_and(|tag| tag.suffix == "str");
@@ -125,6 +131,7 @@ impl Loader<'_> {
             }
             Event::MappingStart(anchor, _) => {
                 let mut entries: Vec<(Key, Node)> = Vec::new();
+                let mut known: HashMap<String, u32> = HashMap::new();
                 loop {
                     let (event, at) = self.next(parser)?;
                     if event == Event::MappingEnd {
@@ -136,9 +143,8 @@ impl Loader<'_> {
                     let key = Key { text: text.into_owned(), span: self.span(at) };
                     let (event, at) = self.next(parser)?;
                     let node = self.node(event, at, parser, depth + 1)?;
-                    if let Some((first, _)) = entries.iter().find(|(known, _)| known.text == key.text) {
-                        let message =
-                            format!("duplicate key `{}`, first on line {}", key.text, first.span.line);
+                    if let Some(first) = known.insert(key.text.clone(), key.span.line) {
+                        let message = format!("duplicate key `{}`, first on line {first}", key.text);
                         return Err((key.span, message));
                     }
                     entries.push((key, node));
@@ -149,7 +155,8 @@ impl Loader<'_> {
         };
         let node = Node { value, span };
         if anchor > 0 {
-            self.anchors.push((anchor, node.clone()));
+            self.count(Size::of(&node), &node.span)?;
+            self.anchors.insert(anchor, node.clone());
         }
         Ok(node)
     }
@@ -168,10 +175,15 @@ impl Loader<'_> {
         }
     }
 
-    fn count(&mut self, nodes: usize, span: &Span) -> Result<(), (Span, String)> {
-        self.nodes += nodes;
+    fn count(&mut self, size: Size, span: &Span) -> Result<(), (Span, String)> {
+        self.nodes += size.nodes;
+        self.repeated_bytes += size.bytes;
         if self.nodes > MOST_NODES {
             return Err((span.clone(), format!("more than {MOST_NODES} values, aliases included")));
+        }
+        if self.repeated_bytes > MOST_REPEATED_MIB << 20 {
+            let message = format!("aliases repeat more than {MOST_REPEATED_MIB} MiB of text");
+            return Err((span.clone(), message));
         }
         Ok(())
     }
@@ -193,11 +205,33 @@ impl Loader<'_> {
     }
 }
 
-fn size(node: &Node) -> usize {
-    1 + match &node.value {
-        NodeValue::List(items) => items.iter().map(size).sum(),
-        NodeValue::Map(entries) => entries.iter().map(|(_, node)| size(node)).sum(),
-        _ => 0,
+/// How much a node takes to copy.
+#[derive(Clone, Copy)]
+struct Size {
+    nodes: usize,
+    bytes: usize,
+}
+
+impl Size {
+    fn of(node: &Node) -> Self {
+        let mut size = Self { nodes: 0, bytes: 0 };
+        size.add(node);
+        size
+    }
+
+    fn add(&mut self, node: &Node) {
+        self.nodes += 1;
+        match &node.value {
+            NodeValue::String(text) => self.bytes += text.len(),
+            NodeValue::List(items) => items.iter().for_each(|item| self.add(item)),
+            NodeValue::Map(entries) => {
+                for (key, value) in entries {
+                    self.bytes += key.text.len();
+                    self.add(value);
+                }
+            }
+            _ => {}
+        }
     }
 }
 
@@ -237,6 +271,7 @@ pub(super) fn plain(text: &str) -> NodeValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::growth::growth;
 
     fn json(text: &str) -> String {
         Document::parse("x.yaml", text).unwrap().root.to_json().to_string()
@@ -255,12 +290,12 @@ mod tests {
     }
 
     #[test]
-    fn aliases_stand_for_their_anchor() {
+    fn aliases_resolve_to_their_anchor() {
         assert_eq!(json("a: &x [1, 2]\nb: *x"), r#"{"a":[1,2],"b":[1,2]}"#);
     }
 
     #[test]
-    fn an_alias_bomb_is_refused() {
+    fn an_alias_bomb_is_rejected() {
         let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
         for i in 1..10 {
             let previous = i - 1;
@@ -272,13 +307,56 @@ mod tests {
     }
 
     #[test]
-    fn deep_nesting_is_refused() {
+    fn deep_nesting_is_rejected() {
         let error = Document::parse("deep.yaml", "[".repeat(5000)).unwrap_err().to_string();
         assert!(error.contains("nested more than") || error.contains("invalid YAML"), "{error}");
     }
 
     #[test]
-    fn nodes_know_where_they_stand() {
+    fn parsing_time_is_linear_in_the_document_length() {
+        let lines = |n: usize, line: &dyn Fn(usize) -> String| (0..n).map(line).collect::<Vec<_>>().concat();
+        let keys = |n: usize, indent: &str| lines(n, &|i| format!("{indent}key{i}: value\n"));
+        let shapes: [(&str, &dyn Fn(usize) -> String); 7] = [
+            ("keys", &|n| keys(n, "")),
+            ("keys of JSON", &|n| {
+                let pairs: Vec<String> = (0..n).map(|i| format!("\"key{i}\": 1")).collect();
+                format!("{{{}}}", pairs.join(", "))
+            }),
+            ("merged keys", &|n| format!("a: &a\n{}b:\n  <<: *a\n  other: 1\n", keys(n, "  "))),
+            ("merges", &|n| {
+                let parts: Vec<String> = (0..n).map(|i| format!("{{ k{i}: 1 }}")).collect();
+                format!("<<: [{}]\n", parts.join(", "))
+            }),
+            ("anchors", &|n| lines(n, &|i| format!("- &a{i} x\n- *a{i}\n"))),
+            ("list", &|n| "- x\n".repeat(n)),
+            ("long text", &|n| format!("a: |\n{}", "  line\n".repeat(n))),
+        ];
+        for (shape, document) in shapes {
+            let texts = [document(12_000), document(24_000)];
+            let [once, twice] =
+                texts.each_ref().map(|text| || Document::parse("x.yaml", text.as_str()).unwrap());
+            let growth = growth(once, twice);
+            assert!(growth < 3.0, "{shape}: twice as long takes {growth:.1} times as long");
+        }
+    }
+
+    #[test]
+    fn aliases_of_a_long_text_are_rejected() {
+        let text = format!("- &a {}\n{}", "x".repeat(1 << 20), "- *a\n".repeat(1_000));
+        let error = Document::parse("bomb.yaml", text).unwrap_err().to_string();
+        assert!(error.starts_with("aliases repeat more than 64 MiB of text"), "{error}");
+    }
+
+    #[test]
+    fn anchors_inside_anchors_are_counted() {
+        let open = (0..100).map(|i| format!("&a{i} [")).collect::<Vec<_>>().concat();
+        let text = format!("{open}{}{}", "x, ".repeat(20_000), "]".repeat(100));
+        let error = Document::parse("bomb.yaml", text).unwrap_err().to_string();
+        assert!(error.starts_with("more than 1000000 values"), "{error}");
+    }
+
+    #[test]
+    fn nodes_know_their_position() {
         let document = Document::parse("x.yaml", "a:\n  - b: hello\n").unwrap();
         let mut problems = Problems::default();
         let list = document.root.fields("x", &mut problems).unwrap().list("a", &mut problems).unwrap();

@@ -1,20 +1,24 @@
 //! What was collected of a batch: the batch itself is deleted then, and a later collection must show the same.
 //!
 //! A small file in the exchange remembers eight bytes of the digest of each row that was accepted, in request order, after
-//! one line of JSON. Rows that somebody adds to the results later have another digest.
+//! one line of JSON; eight bytes of the digest of all that follow. Rows that are added to the results later have another
+//! digest. A damaged file is set aside: then the results say what was collected.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-use super::{Asked, LocalExchange};
-use crate::model::{BatchId, Digest, MOST_REQUESTS, MOST_SHARDS};
+use super::damage::set_aside;
+use super::{LocalExchange, RowFilter, row_mark};
+use crate::model::{BatchId, Digest};
+use crate::protocol::{MOST_REQUESTS, MOST_SHARDS};
+use crate::util::durable;
 
 const FOLDER: &str = "collected";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// A batch that was collected completely.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,21 +46,24 @@ impl LocalExchange {
     pub fn remember_collected(&self, id: &BatchId, batch: &Collected, rows: &[u64]) -> anyhow::Result<()> {
         let path = self.collected_file(id);
         let cannot = || format!("cannot write `{}`", path.display());
-        let folder = self.path().join(FOLDER);
-        fs::create_dir_all(&folder).with_context(cannot)?;
-        let mut file = io::BufWriter::new(tempfile::NamedTempFile::new_in(&folder).with_context(cannot)?);
-        serde_json::to_writer(&mut file, batch)?;
-        file.write_all(b"\n").with_context(cannot)?;
-        for row in rows {
-            file.write_all(&row.to_be_bytes()).with_context(cannot)?;
+        // Of commands that publish at once, an older one may have kept its tip last.
+        for exchange in [self, &self.artifacts()?] {
+            exchange.keep_tip(&exchange.results_branch(id))?;
         }
-        let file = file.into_inner().map_err(io::IntoInnerError::into_error).with_context(cannot)?;
-        file.persist(&path).with_context(cannot)?;
-        Ok(())
+        let folder = self.path().join(FOLDER);
+        durable::create_dir_all(&folder).with_context(cannot)?;
+        let mut bytes = serde_json::to_vec(batch)?;
+        bytes.push(b'\n');
+        for row in rows {
+            bytes.extend(row.to_be_bytes());
+        }
+        let checksum = row_mark(&bytes);
+        bytes.extend(checksum.to_be_bytes());
+        durable::write(&path, &bytes).with_context(cannot)
     }
 
     /// What was collected of a batch, and what its rows must be; nothing where that is not known here.
-    pub fn collected(&self, id: &BatchId) -> anyhow::Result<Option<(Collected, Asked)>> {
+    pub fn collected(&self, id: &BatchId) -> anyhow::Result<Option<(Collected, RowFilter)>> {
         let path = self.collected_file(id);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
@@ -65,7 +72,7 @@ impl LocalExchange {
         };
         let read = parse(&bytes);
         if read.is_none() {
-            tracing::warn!("`{}` cannot be read: it is passed over", path.display());
+            set_aside(self.path(), &path, "its checksum does not fit")?;
         }
         Ok(read)
     }
@@ -75,13 +82,14 @@ impl LocalExchange {
     }
 }
 
-fn parse(bytes: &[u8]) -> Option<(Collected, Asked)> {
-    let end = memchr::memchr(b'\n', bytes)?;
+fn parse(bytes: &[u8]) -> Option<(Collected, RowFilter)> {
+    let (bytes, checksum) = bytes.split_last_chunk::<8>()?;
+    let end = memchr::memchr(b'\n', bytes).filter(|_| u64::from_be_bytes(*checksum) == row_mark(bytes))?;
     let batch: Collected = serde_json::from_slice(&bytes[..end]).ok()?;
     let (rows, rest) = bytes[end + 1..].as_chunks::<8>();
     let rows: Vec<u64> = rows.iter().map(|row| u64::from_be_bytes(*row)).collect();
     let whole = batch.format == FORMAT && rest.is_empty() && rows.len() as u64 == batch.requests;
     let sane = batch.requests <= MOST_REQUESTS && (1..=MOST_SHARDS).contains(&batch.shards);
-    let asked = Asked::accepted(batch.shards, rows);
-    (whole && sane).then_some((batch, asked))
+    let filter = RowFilter::accepted(batch.shards, batch.batch_sha256, rows);
+    (whole && sane).then_some((batch, filter))
 }

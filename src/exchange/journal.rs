@@ -1,17 +1,19 @@
 //! The journal of each shard: a plain file inside the repository's directory, so that a copy of the exchange carries it.
 
+use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::LocalExchange;
+use super::damage::{RowPlace, keep_copy, set_aside};
 use super::local::must_match;
+use super::{LocalExchange, row_mark};
 use crate::model::{BatchId, Digest, Exit, Failure};
+use crate::protocol::RowSeal;
+use crate::util::durable;
 
-/// The extension of the small file that says how much of a journal is published.
-const PUBLISHED: &str = "published";
 /// The file that says which batch a journal belongs to.
 const CLAIM: &str = "batch.sha256";
 
@@ -28,41 +30,83 @@ impl LocalExchange {
         Ok(self.journal_file(id, shard))
     }
 
-    /// Hands over all rows of a shard's journal, each without its line feed, if it is of this batch.
+    /// Hands over all rows of a shard's journal, each without its line feed, unless it is of another batch.
     pub fn each_journal_row(
         &self,
         id: &BatchId,
         batch: Digest,
         shard: u32,
-        mut each: impl FnMut(&[u8]) -> anyhow::Result<()>,
+        mut each: impl FnMut(&RowPlace<'_>, &[u8]) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        if self.claimed_batch(id)? != Some(batch) {
+        // Without a claim, or with a damaged one, each row tells by its checksum.
+        if self.claimed_batch(id)?.is_some_and(|owner| owner != batch) {
             return Ok(());
         }
         let path = self.journal_file(id, shard);
-        let cannot = || format!("cannot read the journal `{}`", path.display());
-        let journal = match File::open(&path) {
-            Ok(journal) => journal,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error).with_context(cannot),
-        };
-        let mut reader = BufReader::with_capacity(1 << 16, journal);
-        let mut line = Vec::new();
-        // A line without its end is where a killed run was writing.
-        while reader.read_until(b'\n', &mut line).with_context(cannot)? > 0 && line.ends_with(b"\n") {
-            each(&line[..line.len() - 1])?;
-            line.clear();
-        }
-        Ok(())
+        let Some(journal) = open_journal(&path)? else { return Ok(()) };
+        let file = path.display().to_string();
+        each_line(journal, |line, _, row| each(&RowPlace { file: &file, line }, row))
+            .with_context(|| format!("cannot read the journal `{file}`"))
     }
 
-    /// Appends the rows of a shard's journal that are not published yet to the file `to`; tells how long the journal is.
-    pub fn unpublished(&self, id: &BatchId, shard: u32, to: &Path) -> anyhow::Result<u64> {
-        let marker = self.journal_file(id, shard).with_extension(PUBLISHED);
-        let published = fs::read_to_string(marker).unwrap_or_default();
-        // Without the branch nothing is published, whatever was.
-        let branch = self.repository.tip(&self.results_branch(id))?;
-        self.copy_journal(id, shard, branch.and_then(|_| published.trim().parse().ok()).unwrap_or(0), to)
+    /// Writes the rows of a shard's journal that the results branch does not have to the file `to`; only whole ones of
+    /// this batch.
+    pub fn unpublished(&self, id: &BatchId, batch: Digest, shard: u32, to: &Path) -> anyhow::Result<()> {
+        let mut published = HashSet::new();
+        self.each_row(id, |of_shard, _, line| {
+            if of_shard == shard {
+                published.insert(row_mark(line));
+            }
+            Ok(())
+        })?;
+        let cannot = || format!("cannot write the rows to `{}`", to.display());
+        let mut out = BufWriter::with_capacity(1 << 16, File::create(to).with_context(cannot)?);
+        let seal = RowSeal::of(batch);
+        self.each_journal_row(id, batch, shard, |_, row| {
+            let is_new = published.is_empty() || !published.contains(&row_mark(row));
+            if is_new && seal.index(row)?.is_some() {
+                out.write_all(row).and_then(|()| out.write_all(b"\n")).with_context(cannot)?;
+            }
+            Ok(())
+        })?;
+        out.flush().with_context(cannot)
+    }
+
+    /// Takes everything out of a shard's journal that is not a whole row of this batch, and keeps the original. A last line
+    /// without its end is removed without a warning: that is where a killed run was writing.
+    pub fn clean_journal(&self, id: &BatchId, batch: Digest, shard: u32) -> anyhow::Result<()> {
+        let path = self.journal_file(id, shard);
+        let cannot = || format!("cannot read the journal `{}`", path.display());
+        let seal = RowSeal::of(batch);
+        let (mut damaged, mut rows) = (Vec::new(), 0_u64);
+        let Some(journal) = open_journal(&path)? else { return Ok(()) };
+        each_line(journal, |number, is_clean, row| {
+            rows += 1;
+            if !is_clean || seal.index(row)?.is_none() {
+                damaged.push(number);
+            }
+            Ok(())
+        })
+        .with_context(cannot)?;
+        let Some(first) = damaged.first() else { return Ok(()) };
+        let problem = match damaged.len() {
+            1 => format!("line {first} of {rows}"),
+            others => format!("{others} of {rows} lines, the first is line {first}"),
+        };
+        keep_copy(self.path(), &path, &problem)?;
+        let Some(journal) = open_journal(&path)? else { return Ok(()) };
+        let cannot = || format!("cannot write the journal `{}`", path.display());
+        let mut out = BufWriter::new(durable::temporary_for(&path).with_context(cannot)?);
+        each_line(journal, |_, _, row| {
+            if seal.index(row)?.is_some() {
+                out.write_all(row)?;
+                out.write_all(b"\n")?;
+            }
+            Ok(())
+        })
+        .with_context(cannot)?;
+        let out = out.into_inner().map_err(io::IntoInnerError::into_error).with_context(cannot)?;
+        durable::persist(out, &path).with_context(cannot)
     }
 
     /// Appends the rows of a shard's journal from an offset on to the file `to`; tells how long the journal is.
@@ -82,39 +126,60 @@ impl LocalExchange {
         Ok(length)
     }
 
-    /// Notes that a shard's journal is published up to here. A crash before this publishes some rows twice, which no
-    /// reader minds.
-    pub fn mark_published(&self, id: &BatchId, shard: u32, length: u64) -> anyhow::Result<()> {
-        let path = self.journal_path(id, shard)?.with_extension(PUBLISHED);
-        write_whole(&path, &length.to_string())
-    }
-
     /// Notes which batch a journal belongs to. Rows of another batch with the same id would be taken for answers, so
     /// that is an error (exit 3).
     pub fn claim_journal(&self, id: &BatchId, batch: Digest) -> anyhow::Result<()> {
         if let Some(owner) = self.results_batch(id)? {
             must_match(id, owner, batch)?;
         }
-        let path = self.make_journal_dir(id)?.join(CLAIM);
-        match fs::read_to_string(&path) {
-            Ok(owner) if owner.trim() == batch.to_string() => Ok(()),
-            Ok(owner) => {
-                let message =
-                    format!("the journal of `{id}` belongs to another batch: {}, not {batch}", owner.trim());
-                Err(Failure::config(message).hint("choose another `--batch-id`").into())
+        match self.claimed_batch(id)? {
+            Some(owner) if owner == batch => return Ok(()),
+            Some(owner) => {
+                let message = format!("the journal of `{id}` belongs to another batch: {owner}, not {batch}");
+                return Err(Failure::config(message).hint("choose another `--batch-id`").into());
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => write_whole(&path, &batch.to_string()),
+            None => {}
+        }
+        let path = self.make_journal_dir(id)?.join(CLAIM);
+        if path.exists() {
+            set_aside(self.path(), &path, "its checksum does not fit")?;
+        }
+        durable::write(&path, claim(batch).as_bytes())
+            .with_context(|| format!("cannot write `{}`", path.display()))
+    }
+
+    /// The batch that the journal belongs to, once a runner has claimed it; nothing where the claim is damaged.
+    pub(super) fn claimed_batch(&self, id: &BatchId) -> anyhow::Result<Option<Digest>> {
+        let path = self.journal_dir(id).join(CLAIM);
+        match fs::read(&path) {
+            Ok(text) => Ok(parse_claim(&text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).with_context(|| format!("cannot read `{}`", path.display())),
         }
     }
 
-    /// The batch that the journal belongs to, once a runner has claimed it.
-    pub(super) fn claimed_batch(&self, id: &BatchId) -> anyhow::Result<Option<Digest>> {
-        let path = self.journal_dir(id).join(CLAIM);
-        match fs::read_to_string(&path) {
-            Ok(owner) => Ok(owner.trim().parse().ok()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+    /// How many lines the journals of a batch have.
+    pub(super) fn journal_rows(&self, id: &BatchId) -> anyhow::Result<u64> {
+        let mut rows = 0;
+        for entry in fs::read_dir(self.journal_dir(id)).into_iter().flatten().flatten() {
+            if entry.path().extension().is_some_and(|end| end == "jsonl") {
+                each_line(File::open(entry.path())?, |_, _, _| {
+                    rows += 1;
+                    Ok(())
+                })?;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Deletes the journals of a batch.
+    pub(super) fn delete_journals(&self, id: &BatchId) -> anyhow::Result<()> {
+        let dir = self.journal_dir(id);
+        match fs::remove_dir_all(&dir) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot delete `{}`", dir.display()))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -157,17 +222,45 @@ impl LocalExchange {
 
     fn make_journal_dir(&self, id: &BatchId) -> anyhow::Result<PathBuf> {
         let dir = self.journal_dir(id);
-        fs::create_dir_all(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
+        durable::create_dir_all(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
         Ok(dir)
     }
 }
 
-/// Writes a small file that is never seen half-written.
-fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
-    let cannot = || format!("cannot write `{}`", path.display());
-    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(path)).with_context(cannot)?;
-    file.write_all(text.as_bytes()).with_context(cannot)?;
-    file.persist(path).with_context(cannot)?;
+/// The text of a claim: the digest of the batch, and a checksum of it.
+fn claim(batch: Digest) -> String {
+    format!("{batch} {:016x}\n", row_mark(batch.to_string().as_bytes()))
+}
+
+fn parse_claim(text: &[u8]) -> Option<Digest> {
+    let batch = std::str::from_utf8(text).ok()?.split(' ').next()?.parse().ok()?;
+    (claim(batch).as_bytes() == text).then_some(batch)
+}
+
+/// The file, if there is one.
+fn open_journal(path: &Path) -> anyhow::Result<Option<File>> {
+    match File::open(path) {
+        Ok(journal) => Ok(Some(journal)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read the journal `{}`", path.display())),
+    }
+}
+
+/// Hands over all whole lines, each with its number and without its line feed and what a lost block has left before it:
+/// zeros. Says whether there were none.
+fn each_line(
+    journal: impl Read,
+    mut each: impl FnMut(u64, bool, &[u8]) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut reader = BufReader::with_capacity(1 << 16, journal);
+    let (mut number, mut line) = (0, Vec::new());
+    // A line without its end is where a killed run was writing.
+    while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
+        number += 1;
+        let zeros = line.iter().take_while(|byte| **byte == 0).count();
+        each(number, zeros == 0, &line[zeros..line.len() - 1])?;
+        line.clear();
+    }
     Ok(())
 }
 
@@ -179,7 +272,7 @@ pub fn whole_lines(file: &mut File) -> io::Result<u64> {
         let start = end.saturating_sub(STEP);
         file.seek(SeekFrom::Start(start))?;
         let mut chunk = Vec::new();
-        io::Read::take(&mut *file, end - start).read_to_end(&mut chunk)?;
+        Read::take(&mut *file, end - start).read_to_end(&mut chunk)?;
         if let Some(at) = memchr::memrchr(b'\n', &chunk) {
             return Ok(start + at as u64 + 1);
         }

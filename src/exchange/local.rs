@@ -1,27 +1,25 @@
 //! A bare git repository on disk.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use sha2::{Digest as _, Sha256};
-use tempfile::NamedTempFile;
 
-use super::races::Races;
+use super::repair::{is_damage, repair_files};
+use super::retry::Retries;
 use super::rows;
-use crate::archive;
-use crate::git::{Committed, NewFile, Repository};
+use crate::git::{CommitOutcome, GitError, Repository};
 use crate::model::{BatchId, Digest, Exit, Failure};
+use crate::protocol::names::{
+    ARTIFACTS_FOLDER, BATCH_FILE, HANDOVER_FOLDER, RESULTS_FOLDER, handover_branch,
+};
+use crate::protocol::{BatchManifest, Split, archive};
+use crate::util::durable;
+use crate::util::own_dir;
+use crate::util::path::quoted;
 
-/// The folder of the hand-over branches.
-pub(super) const HANDOVER: &str = "eval-batch";
-/// The one file on a hand-over branch.
-const ARCHIVE: &str = "batch.tar.gz";
-/// The folder of the results branches, unless another one is chosen.
-const RESULTS: &str = "eval-results";
-/// The folder of the branches with rows that came as artifacts.
-const ARTIFACTS: &str = "artifact-results";
 /// Every commit leaves a pack; from here on they slow the reading down.
 const MOST_PACKS: usize = 100;
 /// How many known batches a message lists.
@@ -39,6 +37,8 @@ pub struct LocalExchange {
     pub(super) results_prefix: String,
     /// When a results file is full, and how long it may be; smaller in tests.
     pub(super) rows_bytes: (u64, u64),
+    /// How a batch is split into files; into smaller ones in tests.
+    pub(super) split: Split,
 }
 
 /// What became of a batch that was put.
@@ -58,8 +58,10 @@ impl LocalExchange {
 
     /// Opens the exchange, and makes it first if the path is new or empty.
     pub fn open_or_create(path: &Path) -> anyhow::Result<Self> {
+        own_dir::check(path)?;
+        let was_damaged = repair_files(path)?;
         if Repository::is_at(path) {
-            return Ok(Self::new(Repository::open(path)?, path));
+            return Self::repaired(Repository::open(path)?, path, was_damaged);
         }
         let empty = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
         if path.symlink_metadata().is_ok() && !empty {
@@ -77,11 +79,15 @@ impl LocalExchange {
 
     /// Opens an exchange that is there.
     pub fn open(path: &Path) -> Result<Self, Failure> {
+        own_dir::check(path)?;
+        let cannot = |error: anyhow::Error| match error.downcast::<Failure>() {
+            Ok(failure) => failure,
+            Err(error) => Failure::new(Exit::Failure, format!("cannot open `{}`: {error:#}", path.display())),
+        };
+        let was_damaged = repair_files(path).map_err(cannot)?;
         if Repository::is_at(path) {
-            let repository = Repository::open(path).map_err(|error| {
-                Failure::new(Exit::Failure, format!("cannot open `{}`: {error:#}", path.display()))
-            })?;
-            return Ok(Self::new(repository, path));
+            let repository = Repository::open(path).map_err(cannot)?;
+            return Self::repaired(repository, path, was_damaged).map_err(cannot);
         }
         if path.symlink_metadata().is_ok() {
             return Err(not_an_exchange(path)
@@ -91,12 +97,22 @@ impl LocalExchange {
             .hint("`run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path"))
     }
 
+    /// An exchange of which some files were set aside may have branches that point to nothing.
+    fn repaired(repository: Repository, path: &Path, was_damaged: bool) -> anyhow::Result<Self> {
+        let exchange = Self::new(repository, path);
+        if was_damaged {
+            exchange.repair_all_branches()?;
+        }
+        Ok(exchange)
+    }
+
     fn new(repository: Repository, path: &Path) -> Self {
         Self {
             repository,
             shown: path.to_path_buf(),
-            results_prefix: RESULTS.to_owned(),
+            results_prefix: RESULTS_FOLDER.to_owned(),
             rows_bytes: (rows::FULL, rows::LONGEST),
+            split: Split::default(),
         }
     }
 
@@ -109,7 +125,7 @@ impl LocalExchange {
     /// The same exchange, with what came as artifacts instead of what is on the results branches: that follows another
     /// repository, and is overwritten.
     pub fn artifacts(&self) -> anyhow::Result<Self> {
-        Ok(Self::new(Repository::open(self.path())?, &self.shown).with_results_prefix(ARTIFACTS))
+        Ok(Self::new(self.repository.again(), &self.shown).with_results_prefix(ARTIFACTS_FOLDER))
     }
 
     /// The directory of the repository.
@@ -125,7 +141,7 @@ impl LocalExchange {
     /// Hands a batch over on the orphan branch `eval-batch/<id>`; another batch with that id is an error (exit 3).
     pub fn put_batch(&self, id: &BatchId, archive: &Path, digest: Digest) -> anyhow::Result<Put> {
         let branch = handover_branch(id);
-        let mut races = Races::default();
+        let (mut retries, mut repaired) = (Retries::default(), false);
         loop {
             if let Some(there) = self.stored_digest(&branch)? {
                 must_match(id, there, digest)?;
@@ -135,22 +151,51 @@ impl LocalExchange {
             if let Some(owner) = self.results_batch(id)? {
                 must_match(id, owner, digest)?;
             }
-            self.must_be_free(HANDOVER)?;
+            self.must_be_free(HANDOVER_FOLDER)?;
 
-            let cannot_read = || format!("cannot read the batch archive `{}`", archive.display());
-            let file = File::open(archive).with_context(cannot_read)?;
-            let size = file.metadata().with_context(cannot_read)?.len();
-            let mut content = Checked { inner: file, hasher: Sha256::new(), expected: digest };
-            let file = NewFile { path: ARCHIVE.to_owned(), size, content: &mut content };
             // Random, so that two commands which do the same in the same second do not both take the branch for theirs.
             let nonce = fastrand::u64(..);
             let message = format!("Hand over batch {id}\n\nbatch_sha256: {digest}\nnonce: {nonce:016x}\n");
-            match self.repository.commit(&branch, None, &message, &mut [file])? {
-                Committed::Done if collected.is_some() => return Ok(Put::Again),
-                Committed::Done => return Ok(Put::New),
-                Committed::LostRace(error) => races.lost(error)?,
+            let committed = match self.commit_archive(&branch, &message, archive, digest) {
+                Err(error) if !repaired && is_damage(&error) => {
+                    self.repair_objects()?;
+                    repaired = true;
+                    continue;
+                }
+                committed => committed.map_err(|error| self.or_read_only(id, error))?,
+            };
+            match committed {
+                // Git does not write what it has already, also if that is damaged.
+                CommitOutcome::Done
+                    if self.stored_digest(&branch).is_ok_and(|there| there == Some(digest)) =>
+                {
+                    return Ok(if collected.is_some() { Put::Again } else { Put::New });
+                }
+                CommitOutcome::Done if repaired => {
+                    anyhow::bail!("cannot read the batch `{id}` from `{}`", self.shown.display());
+                }
+                CommitOutcome::Done => {
+                    self.repair_objects()?;
+                    self.delete_handover(id)?;
+                    repaired = true;
+                }
+                CommitOutcome::LostRace(error) => retries.lost(error)?,
             }
         }
+    }
+
+    /// The error, or a clearer one where the exchange cannot be written to.
+    fn or_read_only(&self, id: &BatchId, error: anyhow::Error) -> anyhow::Error {
+        if rustix::fs::access(self.path().join("objects"), rustix::fs::Access::WRITE_OK).is_ok() {
+            return error;
+        }
+        let shown = quoted(&self.shown);
+        let message =
+            format!("the exchange `{}` is read-only: it cannot take the batch `{id}`", self.shown.display());
+        let hint = format!(
+            "`run-evals collect {id} --exchange {shown}` reads what is answered; to call what is missing, make it writable"
+        );
+        Failure::config(message).hint(hint).into()
     }
 
     /// Writes the archive of a batch to the file `to`.
@@ -159,46 +204,99 @@ impl LocalExchange {
     }
 
     /// The same; `false` if there is no such batch.
-    pub fn find_batch(&self, id: &BatchId, to: &Path) -> anyhow::Result<bool> {
-        let folder = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fn find_batch(&self, id: &BatchId, to: &Path) -> anyhow::Result<bool> {
         let cannot_write = || format!("cannot write `{}`", to.display());
-        let name = format!("refs/heads/{}:{ARCHIVE}", handover_branch(id));
-        let most = archive::Limits::default().archive_bytes;
-        let found = self.repository.read_blob(&name, |size, content| {
-            if size > most {
-                let message = format!("the batch `{id}` has {size} bytes, more than {most}");
-                return Err(Failure::config(message).hint("split it into several batches").into());
-            }
-            let mut temporary = NamedTempFile::new_in(folder).with_context(cannot_write)?;
-            io::copy(content, &mut temporary).with_context(cannot_write)?;
-            temporary.persist(to).map_err(|error| error.error).with_context(cannot_write)?;
-            Ok(())
+        let branch = handover_branch(id);
+        let Some(tip) = self.repository.tip(&branch)? else { return Ok(false) };
+        let mut temporary = durable::temporary_for(to).with_context(cannot_write)?;
+        let found = self.read_archive(&tip, &branch, |content| {
+            io::copy(content, &mut temporary).map(drop).with_context(cannot_write)
         })?;
+        if found.is_some() {
+            durable::place(temporary, to).with_context(cannot_write)?;
+        }
         Ok(found.is_some())
+    }
+
+    /// Unpacks a batch into the new directory `dir`, if its archive has the expected digest, and gives that digest.
+    pub fn unpack_batch(
+        &self,
+        id: &BatchId,
+        expected: Option<Digest>,
+        dir: &Path,
+    ) -> anyhow::Result<(BatchManifest, Digest)> {
+        match self.find_unpacked(id, expected, dir)? {
+            Some(batch) => Ok(batch),
+            None => Err(self.no_batch(id)?.into()),
+        }
+    }
+
+    /// The same; nothing if there is no such batch.
+    pub fn find_unpacked(
+        &self,
+        id: &BatchId,
+        expected: Option<Digest>,
+        dir: &Path,
+    ) -> anyhow::Result<Option<(BatchManifest, Digest)>> {
+        let archive = dir.with_file_name(BATCH_FILE);
+        if !self.find_batch(id, &archive)? {
+            return Ok(None);
+        }
+        let manifest = archive::unpack(&archive, id, expected, &archive::Limits::default(), dir)?;
+        let digest = expected.map_or_else(|| archive::digest(&archive, id), Ok)?;
+        Ok(Some((manifest, digest)))
+    }
+
+    /// The digest of a batch that lies there.
+    pub fn batch_digest(&self, id: &BatchId) -> anyhow::Result<Option<Digest>> {
+        self.stored_digest(&handover_branch(id))
     }
 
     /// How long the archive of a batch is that lies there.
     pub fn batch_bytes(&self, id: &BatchId) -> anyhow::Result<Option<u64>> {
-        let name = format!("refs/heads/{}:{ARCHIVE}", handover_branch(id));
-        self.repository.read_blob(&name, |size, content| {
-            io::copy(content, &mut io::sink())?;
-            Ok(size)
-        })
+        let branch = handover_branch(id);
+        let Some(tip) = self.repository.tip(&branch)? else { return Ok(None) };
+        self.read_archive(&tip, &branch, |content| Ok(io::copy(content, &mut io::sink()).map(drop)?))
     }
 
     /// Takes the hand-over branch away, once everything is collected.
     pub fn delete_batch(&self, id: &BatchId) -> anyhow::Result<()> {
-        self.repository.delete_branch(&handover_branch(id))?;
-        if let Err(error) = self.repository.tidy(MOST_PACKS) {
-            // The batch is deleted all the same, and the next one tries again.
+        self.delete_handover(id)?;
+        self.tidy();
+        Ok(())
+    }
+
+    /// Takes the branch away, also while other commands change other branches.
+    pub(super) fn delete_handover(&self, id: &BatchId) -> anyhow::Result<()> {
+        let mut retries = Retries::default();
+        loop {
+            match self.repository.delete_branch(&handover_branch(id)) {
+                Ok(()) => return Ok(()),
+                Err(error) => match error.downcast::<GitError>() {
+                    Ok(error) if error.stderr.contains(".lock") => retries.lost(error)?,
+                    Ok(error) => return Err(error.into()),
+                    Err(error) => return Err(error),
+                },
+            }
+        }
+    }
+
+    /// Packs the repository, if that is worth it.
+    pub(super) fn tidy(&self) {
+        if !self.repository.is_untidy(MOST_PACKS) {
+            return;
+        }
+        // Otherwise git deletes the rows of a branch that a failing disk has lost.
+        let tidied = self.restore_all_branches().and_then(|()| self.repository.tidy(MOST_PACKS));
+        if let Err(error) = tidied {
+            // Nothing depends on it, and the next one tries again.
             tracing::debug!("cannot tidy the exchange: {error:#}");
         }
-        Ok(())
     }
 
     /// The batches that lie there, in the order of their ids.
     pub fn batches(&self) -> anyhow::Result<Vec<BatchId>> {
-        self.ids(HANDOVER)
+        self.ids(HANDOVER_FOLDER)
     }
 
     fn ids(&self, folder: &str) -> anyhow::Result<Vec<BatchId>> {
@@ -226,20 +324,19 @@ impl LocalExchange {
         let Some(tip) = self.repository.tip(branch)? else {
             return Ok(None);
         };
-        let digest = self.repository.read_blob(&format!("{tip}:{ARCHIVE}"), |_, content| {
-            let mut hasher = Sha256::new();
-            let mut buffer = vec![0; 1 << 16];
+        let (mut hasher, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
+        let found = self.read_archive(&tip, branch, |content| {
             loop {
                 match content.read(&mut buffer)? {
-                    0 => return Ok(Digest::finish(hasher)),
+                    0 => return Ok(()),
                     length => hasher.update(&buffer[..length]),
                 }
             }
         })?;
-        if digest.is_none() {
+        if found.is_none() {
             return Err(no_archive(branch).into());
         }
-        Ok(digest)
+        Ok(Some(Digest::finish(hasher)))
     }
 
     fn no_batch(&self, id: &BatchId) -> anyhow::Result<Failure> {
@@ -249,13 +346,20 @@ impl LocalExchange {
         }
         let failure =
             Failure::config(format!("there is no batch `{id}` in the exchange `{}`", self.shown.display()));
+        let rows = self.journal_rows(id)?;
+        if rows > 0 {
+            return Ok(failure.hint(format!(
+                "its journal has {rows} rows: the `eval` or `dispatch` command that made the batch, with `--batch-id {id}`, \
+                 uses them and calls what is missing"
+            )));
+        }
         let branch = self.results_branch(id);
         if self.repository.tip(&branch)?.is_some() {
             return Ok(
                 failure.hint(format!("its results are on the branch `{branch}`, which `collect` reads"))
             );
         }
-        Ok(match (listed(&self.batches()?), listed(&self.ids(RESULTS)?)) {
+        Ok(match (listed(&self.batches()?), listed(&self.ids(RESULTS_FOLDER)?)) {
             (None, None) => failure.hint("it has no batch at all: `--exchange` names another path"),
             (Some(batches), None) => failure.hint(format!("it has {batches}")),
             (None, Some(results)) => failure.hint(format!("it has only the results of {results}")),
@@ -264,29 +368,6 @@ impl LocalExchange {
             }
         })
     }
-}
-
-/// Reads a file and fails at its end if it is not the expected one.
-struct Checked<R> {
-    inner: R,
-    hasher: Sha256,
-    expected: Digest,
-}
-
-impl<R: Read> Read for Checked<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let length = self.inner.read(buffer)?;
-        self.hasher.update(&buffer[..length]);
-        if length == 0 && Digest::finish(self.hasher.clone()) != self.expected {
-            return Err(io::Error::other(format!("its digest is not {}", self.expected)));
-        }
-        Ok(length)
-    }
-}
-
-/// The branch that a batch is handed over on.
-pub fn handover_branch(id: &BatchId) -> String {
-    format!("{HANDOVER}/{id}")
 }
 
 /// Refuses a batch (exit 3) that has the id of another one.
@@ -304,7 +385,7 @@ fn not_an_exchange(path: &Path) -> Failure {
 }
 
 fn no_archive(branch: &str) -> Failure {
-    Failure::config(format!("the branch `{branch}` is there but has no `{ARCHIVE}`"))
+    Failure::config(format!("the branch `{branch}` is there but has no `{BATCH_FILE}`"))
         .hint("delete the branch, or choose another `--batch-id`")
 }
 

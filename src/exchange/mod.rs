@@ -1,27 +1,35 @@
 //! Where a batch and its results lie between dispatcher and runner.
 //!
 //! `local` is a bare git repository on disk with the same branches as a runner repository on GitHub: the hand-over branch
-//! `eval-batch/<id>` and the results branch `eval-results/<id>`, which `results` writes and reads. Beside them it holds the
+//! `eval-batch/<id>`, whose files `handover` writes and reads, and the results branch `eval-results/<id>`, which `results` writes and reads. Beside them it holds the
 //! `journal` of each shard. `remote` brings both branches to and from the runner repository itself.
-//! `rows` is the format of the results files, `asked` the rule that tells which rows count, `collected` what was accepted;
-//! `forget` deletes a batch with all of it.
+//! `rows` is the format of the results files, `row_filter` decides which rows count, `collected` what was accepted;
+//! `delete` deletes a batch with all of it, `hold` keeps others from deleting it. `damage` and `repair` set aside what a
+//! power cut or a failing disk has damaged; `tips` finds the results again whose branch is gone.
 
-mod asked;
 mod collected;
-mod forget;
+mod damage;
+mod delete;
+mod handover;
+mod hold;
 mod journal;
 mod local;
-mod races;
 mod remote;
+mod repair;
 mod results;
+mod retry;
+mod row_filter;
 mod rows;
 #[cfg(test)]
 mod tests;
+mod tips;
 
-pub use asked::{Asked, row_mark, split_index, strangers_warning};
 pub use collected::Collected;
+pub use damage::RowPlace;
+pub use hold::Hold;
 pub use journal::{ShardLock, whole_lines};
-pub use local::{LocalExchange, Put, handover_branch, must_match};
+pub use local::{LocalExchange, Put, must_match};
 pub use remote::{Needs, PublishError};
 pub use results::Publication;
-pub use rows::{compress_rows, decompress_rows};
+pub use row_filter::{RowFilter, Strangers, row_mark};
+pub use rows::RowParts;

@@ -5,18 +5,18 @@
 //! of what is there now. A branch that is not one with results of the batch is never changed, here or there.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::local::{HANDOVER, handover_branch, must_match};
+use super::local::must_match;
 use super::results::foreign;
 use super::{LocalExchange, Publication};
-use crate::git::{GitError, ObjectId, Pushed, Remote};
-use crate::model::{BatchId, Digest, Failure, ResultsManifest};
+use crate::git::{GitError, ObjectId, PushOutcome, Remote, retry};
+use crate::model::{BatchId, Digest, Failure};
+use crate::protocol::ResultsManifest;
+use crate::protocol::names::{HANDOVER_FOLDER, INCOMING_FOLDER, handover_branch};
+use crate::util::backoff::Backoff;
 
-/// Where a branch of the other side lies while it is compared.
-const INCOMING: &str = "incoming";
-const FIRST_WAIT: Duration = Duration::from_millis(250);
-const LONGEST_WAIT: Duration = Duration::from_secs(20);
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(250), Duration::from_secs(20));
 
 /// Which branches a batch needs over there.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +24,7 @@ pub struct Needs {
     /// One for its results.
     pub results: bool,
     /// One for itself.
-    pub hand_over: bool,
+    pub handover: bool,
 }
 
 /// Why results are not on the results branch.
@@ -72,7 +72,7 @@ impl LocalExchange {
         let results = self.results_branch(id);
         let mut folders = Vec::new();
         folders.extend(needs.results.then_some(self.results_prefix.as_str()));
-        folders.extend(needs.hand_over.then_some(HANDOVER));
+        folders.extend(needs.handover.then_some(HANDOVER_FOLDER));
         let mut names: Vec<&str> = folders.iter().copied().flat_map(folder_names).collect();
         names.extend(needs.results.then_some(results.as_str()));
         let there = with_patience(remote, patience, || self.repository.remote_branches(remote, &names))?;
@@ -91,7 +91,7 @@ impl LocalExchange {
     /// Fetches a branch of the other side to look at it, and leaves every branch here as it is.
     fn incoming(&self, remote: &Remote, branch: &str) -> anyhow::Result<Option<ObjectId>> {
         // A name of its own: several processes may look at the same time.
-        let to = format!("{INCOMING}/{:016x}", fastrand::u64(..));
+        let to = format!("{INCOMING_FOLDER}/{:016x}", fastrand::u64(..));
         if !self.repository.fetch(remote, branch, &to)? {
             return Ok(None);
         }
@@ -144,7 +144,7 @@ impl LocalExchange {
         } else if let Some(here) = self.stored_digest(&handover_branch(id))? {
             must_match(id, here, owner)?;
         }
-        self.repository.set_branch(&branch, Some(tip))
+        self.set_results(&branch, Some(tip))
     }
 
     /// Hands the batch over on the branch `eval-batch/<id>` of the runner repository; another batch with that id over
@@ -159,16 +159,18 @@ impl LocalExchange {
         let branch = handover_branch(id);
         let push = || self.repository.push(remote, &branch, true);
         match with_patience(remote, patience, push)? {
-            Pushed::Done => Ok(true),
-            Pushed::InTheWay => Err(in_the_way(remote, HANDOVER).into()),
-            Pushed::Refused(words) => Err(Failure::config(format!(
+            PushOutcome::Done => Ok(true),
+            PushOutcome::InTheWay => Err(in_the_way(remote, HANDOVER_FOLDER).into()),
+            PushOutcome::Refused(words) => Err(Failure::config(format!(
                 "`{}` refuses the branch `{branch}`:\n{words}",
                 remote.url()
             ))
-            .hint("allow branches `eval-batch/…` in the repository's rulesets, or hand the batch over as an artifact")
+            .hint(format!(
+                "allow branches `{HANDOVER_FOLDER}/…` in the repository's rulesets, or hand the batch over as an artifact"
+            ))
             .into()),
-            Pushed::Moved(_) => {
-                let incoming = format!("{INCOMING}/{id}");
+            PushOutcome::Moved(_) => {
+                let incoming = format!("{INCOMING_FOLDER}/{id}");
                 let fetch = || self.repository.fetch(remote, &branch, &incoming);
                 let there = with_patience(remote, patience, fetch)?;
                 let digest_there = if there { self.stored_digest(&incoming)? } else { None };
@@ -220,11 +222,11 @@ impl LocalExchange {
     ) -> anyhow::Result<()> {
         let delete = || self.repository.delete_remote_branch(remote, branch, tip);
         match with_patience(remote, patience, delete)? {
-            Pushed::Done => Ok(()),
-            Pushed::Refused(words) => {
+            PushOutcome::Done => Ok(()),
+            PushOutcome::Refused(words) => {
                 anyhow::bail!("`{}` keeps the branch `{branch}`:\n{words}", remote.url())
             }
-            Pushed::Moved(_) | Pushed::InTheWay => {
+            PushOutcome::Moved(_) | PushOutcome::InTheWay => {
                 anyhow::bail!("the branch `{branch}` of `{}` was changed meanwhile", remote.url())
             }
         }
@@ -271,35 +273,35 @@ impl LocalExchange {
         patience: Duration,
     ) -> Result<(), PublishError> {
         let branch = self.results_branch(id);
-        let mut waits = Waits::new(patience);
+        let mut attempts = BACKOFF.within(patience);
         loop {
             let before = self.repository.tip(&branch)?;
             self.publish_whole(id, publication)?;
             let Some(ours) = self.repository.tip(&branch)? else { return Ok(()) };
             let pushed = self.repository.push(remote, &branch, false);
-            if let Ok(Pushed::Done) = pushed {
+            if let Ok(PushOutcome::Done) = pushed {
                 return Ok(());
             }
-            self.repository.set_branch(&branch, before.as_ref())?;
+            self.set_results(&branch, before.as_ref())?;
             let why = match pushed {
-                Ok(Pushed::Done) => return Ok(()),
-                Ok(Pushed::Refused(words)) => return Err(PublishError::Refused(words)),
-                Ok(Pushed::InTheWay) => {
+                Ok(PushOutcome::Done) => return Ok(()),
+                Ok(PushOutcome::Refused(words)) => return Err(PublishError::Refused(words)),
+                Ok(PushOutcome::InTheWay) => {
                     return Err(PublishError::Other(in_the_way(remote, &self.results_prefix).into()));
                 }
-                Ok(Pushed::Moved(error)) => error.into(),
-                Err(error) if is_passing(&error) => error,
-                Err(error) => return Err(PublishError::Other(explain(remote, error))),
+                Ok(PushOutcome::Moved(error)) => error.into(),
+                Err(error) if GitError::is_transient(&error) => error,
+                Err(error) => return Err(PublishError::Other(remote.explain(error))),
             };
-            if !waits.again() {
+            if !attempts.again() {
                 let context = format!("cannot push `{branch}`: tried for {} s", patience.as_secs());
-                return Err(PublishError::Other(explain(remote, why).context(context)));
+                return Err(PublishError::Other(remote.explain(why).context(context)));
             }
             match self.incoming(remote, &branch) {
                 Ok(Some(tip)) => self.follow(remote, id, self.claimed_batch(id)?, &tip)?,
-                Ok(None) => self.repository.set_branch(&branch, None)?,
-                Err(error) if is_passing(&error) => continue,
-                Err(error) => return Err(PublishError::Other(explain(remote, error))),
+                Ok(None) => self.set_results(&branch, None)?,
+                Err(error) if GitError::is_transient(&error) => continue,
+                Err(error) => return Err(PublishError::Other(remote.explain(error))),
             }
             // The answer was lost, the push was not.
             if self.repository.tip(&branch)?.as_ref() == Some(&ours) {
@@ -320,53 +322,13 @@ impl LocalExchange {
     }
 }
 
-/// Waits between tries, longer each time and at random, within a limit.
-struct Waits {
-    until: Instant,
-    next: Duration,
-}
-
-impl Waits {
-    fn new(patience: Duration) -> Self {
-        Self { until: Instant::now() + patience, next: FIRST_WAIT }
-    }
-
-    /// Waits; `false` if there is no time for another try.
-    fn again(&mut self) -> bool {
-        let wait = self.next.mul_f64(0.5 + fastrand::f64());
-        if Instant::now() + wait >= self.until {
-            return false;
-        }
-        std::thread::sleep(wait);
-        self.next = (self.next * 2).min(LONGEST_WAIT);
-        true
-    }
-}
-
 /// Repeats what fails for a passing reason.
 fn with_patience<T>(
     remote: &Remote,
     patience: Duration,
-    mut work: impl FnMut() -> anyhow::Result<T>,
+    work: impl FnMut() -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let mut waits = Waits::new(patience);
-    loop {
-        match work() {
-            Err(error) if is_passing(&error) && waits.again() => {}
-            result => return result.map_err(|error| explain(remote, error)),
-        }
-    }
-}
-
-fn is_passing(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<GitError>().is_some_and(GitError::is_passing)
-}
-
-fn explain(remote: &Remote, error: anyhow::Error) -> anyhow::Error {
-    match error.downcast::<GitError>() {
-        Ok(error) => remote.explain(error),
-        Err(error) => error,
-    }
+    retry(remote, BACKOFF.within(patience), work)
 }
 
 /// A folder of branches and the folders that it lies in: no branch may have such a name.
@@ -379,7 +341,7 @@ fn in_the_way(remote: &Remote, folder: &str) -> Failure {
     let names = names.join(" or ");
     let message =
         format!("a branch {names} of `{}` is in the way of every branch `{folder}/…`", remote.url());
-    Failure::config(message).hint(if folder == HANDOVER {
+    Failure::config(message).hint(if folder == HANDOVER_FOLDER {
         "rename that branch there, or use another `--handover`"
     } else {
         "rename that branch there, or choose another `results_branch`"

@@ -1,30 +1,30 @@
-//! The results branch: one file of new rows per checkpoint, and the manifest.
+//! The results branch: new rows per checkpoint in files of their own, the manifest, and a page for people.
 
-use std::fs::File;
-use std::io::{BufWriter, Read, Seek as _, Write as _};
 use std::path::Path;
 
-use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::LocalExchange;
+use super::damage::RowPlace;
 use super::local::must_match;
-use super::races::Races;
-use super::rows::{self, Part, RowsError};
-use crate::git::{Committed, NewFile, ObjectId};
-use crate::model::{BATCH_FORMAT, BatchId, Digest, Failure, ResultsManifest};
+use super::repair::is_damage;
+use super::retry::Retries;
+use super::rows::{self, RowParts, RowsError};
+use crate::git::{CommitOutcome, GitError, NewFile, ObjectId};
+use crate::model::{BatchId, Digest, Failure};
+use crate::protocol::names::{
+    RESULTS_DIR, RESULTS_MANIFEST, RESULTS_OWNER, RESULTS_README, number_of_rows_file, results_branch,
+    rows_file, shard_folder, shard_of_folder,
+};
+use crate::protocol::{OtherFormat, RESULTS_FORMAT, ResultsManifest, readme};
 
-const FOLDER: &str = "results";
-const MANIFEST: &str = "results/manifest.json";
-/// Says whose results these are, from the first commit on; the manifest comes last.
-const OWNER: &str = "results/batch.json";
 const LONGEST_MANIFEST: u64 = 1 << 20;
 
 /// What one commit adds to a results branch.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Publication<'p> {
-    /// Shards, and uncompressed JSONL files with their new rows.
+    /// Shards, and JSONL files with their new rows.
     pub rows: &'p [(u32, &'p Path)],
     /// The manifest, where it is new.
     pub manifest: Option<&'p ResultsManifest>,
@@ -34,6 +34,7 @@ pub struct Publication<'p> {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Owner {
+    format: u32,
     batch_id: BatchId,
     batch_sha256: Digest,
 }
@@ -41,12 +42,12 @@ struct Owner {
 impl LocalExchange {
     /// The branch that the results of a batch are on.
     pub fn results_branch(&self, id: &BatchId) -> String {
-        format!("{}/{id}", self.results_prefix)
+        results_branch(&self.results_prefix, id)
     }
 
     /// Adds rows of a shard as new files, and replaces the manifest; one commit, or none where there is nothing new.
     ///
-    /// `rows` is an uncompressed JSONL file. The first commit makes the branch, an orphan.
+    /// `rows` is a JSONL file. The first commit makes the branch, an orphan.
     pub fn publish(
         &self,
         id: &BatchId,
@@ -62,28 +63,29 @@ impl LocalExchange {
     ///
     /// Where the branch belongs to another batch than the one that the journal was claimed for, nothing is added (exit 3).
     pub fn publish_whole(&self, id: &BatchId, publication: &Publication<'_>) -> anyhow::Result<()> {
-        let (full, longest) = self.rows_bytes;
         let mut shards = Vec::new();
         for (shard, rows) in publication.rows {
-            let parts = rows::compress(rows, full, longest)?;
-            if !parts.is_empty() {
-                shards.push((*shard, parts));
-            }
+            shards.push((*shard, self.parts_of(rows)?));
         }
-        self.publish_parts(id, shards, publication, self.claimed_batch(id)?)
+        self.publish_parts(id, &shards, publication, self.claimed_batch(id)?)
     }
 
-    /// Commits compressed rows for the batch `claim`. A branch that is somebody else's is left alone (exit 3).
+    fn parts_of(&self, rows: &Path) -> anyhow::Result<RowParts> {
+        let (full, longest) = self.rows_bytes;
+        RowParts::of(rows, full, longest)
+    }
+
+    /// Commits rows for the batch `claim`. A branch that is somebody else's is left alone (exit 3).
     fn publish_parts(
         &self,
         id: &BatchId,
-        mut shards: Vec<(u32, Vec<Part>)>,
+        shards: &[(u32, RowParts)],
         publication: &Publication<'_>,
         claim: Option<Digest>,
     ) -> anyhow::Result<()> {
         let manifest = publication.manifest.map(to_json).transpose()?;
         let branch = self.results_branch(id);
-        let mut races = Races::default();
+        let (mut retries, mut repaired) = (Retries::default(), false);
         loop {
             let tip = self.repository.tip(&branch)?;
             if tip.is_none() {
@@ -99,62 +101,71 @@ impl LocalExchange {
             }
             let manifest = match &manifest {
                 Some(new) => {
-                    let there = self.small_file(&format!("refs/heads/{branch}"), &branch, MANIFEST)?;
+                    let there =
+                        self.small_file(&format!("refs/heads/{branch}"), &branch, RESULTS_MANIFEST)?;
                     (there.as_ref() != Some(new)).then_some(new)
                 }
                 None => None,
             };
             let new_claim = claim.filter(|_| owner.is_none());
-            if shards.is_empty() && manifest.is_none() && (new_claim.is_none() || !publication.claim) {
+            let rows: u64 = shards.iter().map(|(_, parts)| parts.rows()).sum();
+            if rows == 0 && manifest.is_none() && (new_claim.is_none() || !publication.claim) {
                 return Ok(());
             }
 
-            let message = describe(&shards, manifest.is_some());
-            let claim_json =
-                new_claim.map(|batch_sha256| to_json(&Owner { batch_id: id.clone(), batch_sha256 }));
+            let message = describe(shards, manifest.is_some());
+            let claim_json = new_claim.map(|batch_sha256| {
+                to_json(&Owner { format: RESULTS_FORMAT, batch_id: id.clone(), batch_sha256 })
+            });
             let claim_json = claim_json.transpose()?;
-            let mut small = [(OWNER, claim_json.as_deref()), (MANIFEST, manifest.map(Vec::as_slice))];
-            let mut files = Vec::new();
-            for (shard, parts) in &mut shards {
+            let page = publication.manifest.filter(|_| manifest.is_some()).map(readme);
+            let mut small = [
+                (RESULTS_OWNER, claim_json.as_deref()),
+                (RESULTS_MANIFEST, manifest.map(Vec::as_slice)),
+                (RESULTS_README, page.as_deref().map(str::as_bytes)),
+            ];
+            let mut parts = Vec::new();
+            for (shard, of_shard) in shards {
                 let mut number = tip.as_ref().map_or(Ok(0), |tip| self.last_number(tip, *shard))?;
-                for part in parts {
+                for part in of_shard.iter() {
                     number += 1;
-                    part.file.rewind()?;
-                    let path = format!("{FOLDER}/{}/{}", shard_name(*shard), file_name(number));
-                    files.push(NewFile { path, size: part.size, content: &mut part.file });
+                    parts.push((
+                        format!("{RESULTS_DIR}/{}/{}", shard_folder(*shard), rows_file(number)),
+                        part,
+                    ));
                 }
+            }
+            let mut files = Vec::new();
+            for (path, part) in &mut parts {
+                files.push(NewFile { path: path.clone(), size: part.size, content: part });
             }
             for (path, content) in &mut small {
                 if let Some(content) = content {
                     files.push(NewFile { path: (*path).to_owned(), size: content.len() as u64, content });
                 }
             }
-            match self.repository.commit(&branch, tip.as_ref(), &message, &mut files)? {
-                Committed::Done => return Ok(()),
-                Committed::LostRace(error) => races.lost(error)?,
+            match self.repository.commit(&branch, tip.as_ref(), &message, &mut files) {
+                Ok(CommitOutcome::Done) => return self.keep_tip(&branch),
+                Ok(CommitOutcome::LostRace(error)) => retries.lost(error)?,
+                Err(error) if !repaired && is_damage(&error) => {
+                    self.repair_objects()?;
+                    repaired = true;
+                }
+                Err(error) => return Err(error),
             }
         }
     }
 
-    /// Publishes the rows of a compressed file, as an artifact has them, for this batch.
-    pub fn publish_compressed(
+    /// Publishes rows that came as an artifact, for this batch.
+    pub fn publish_artifact(
         &self,
         id: &BatchId,
         batch: Digest,
         shard: u32,
-        compressed: &Path,
+        rows: &Path,
     ) -> anyhow::Result<()> {
-        let file =
-            File::open(compressed).with_context(|| format!("cannot read `{}`", compressed.display()))?;
-        let mut rows = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
-        let mut out = BufWriter::with_capacity(1 << 16, rows.as_file_mut());
-        rows::append(file, self.rows_bytes.1, &mut out)?;
-        out.flush()?;
-        drop(out);
-        let (full, longest) = self.rows_bytes;
-        let parts = rows::compress(rows.path(), full, longest)?;
-        let shards = if parts.is_empty() { Vec::new() } else { vec![(shard, parts)] };
-        self.publish_parts(id, shards, &Publication::default(), Some(batch))
+        let rows = [(shard, self.parts_of(rows)?)];
+        self.publish_parts(id, &rows, &Publication::default(), Some(batch))
     }
 
     /// The digest of the batch that the results branch belongs to, once it says so.
@@ -170,15 +181,23 @@ impl LocalExchange {
         commit: &str,
         branch: &str,
     ) -> anyhow::Result<Option<Digest>> {
-        let Some(text) = self.small_file(commit, branch, OWNER)? else {
+        let Some(text) = self.small_file(commit, branch, RESULTS_OWNER)? else {
             return Ok(self.manifest_at(id, commit, branch)?.map(|manifest| manifest.batch_sha256));
         };
+        let json = serde_json::from_slice(&text).unwrap_or(Value::Null);
+        OtherFormat::check_document(&json, RESULTS_FORMAT, "runner").map_err(|other| {
+            Failure::config(format!("`{RESULTS_OWNER}` on the branch `{branch}` {other}"))
+                .hint(OtherFormat::HINT)
+        })?;
         match serde_json::from_slice::<Owner>(&text) {
             Ok(owner) if owner.batch_id == *id => Ok(Some(owner.batch_sha256)),
             Ok(owner) => {
-                Err(damaged(OWNER, branch, &format!("it is of the batch `{}`", owner.batch_id)).into())
+                Err(damaged(RESULTS_OWNER, branch, &format!("it is of the batch `{}`", owner.batch_id))
+                    .into())
             }
-            Err(error) => Err(damaged(OWNER, branch, &error.to_string().escape_debug().to_string()).into()),
+            Err(error) => {
+                Err(damaged(RESULTS_OWNER, branch, &error.to_string().escape_debug().to_string()).into())
+            }
         }
     }
 
@@ -194,11 +213,11 @@ impl LocalExchange {
         commit: &str,
         branch: &str,
     ) -> anyhow::Result<Option<ResultsManifest>> {
-        let Some(text) = self.small_file(commit, branch, MANIFEST)? else {
+        let Some(text) = self.small_file(commit, branch, RESULTS_MANIFEST)? else {
             return Ok(None);
         };
         parse(&text, id).map(Some).map_err(|problem| {
-            Failure::config(format!("`{MANIFEST}` on the branch `{branch}` {problem}"))
+            Failure::config(format!("`{RESULTS_MANIFEST}` on the branch `{branch}` {problem}"))
                 .hint("update run-evals; if that does not help, choose another `--batch-id`")
                 .into()
         })
@@ -208,35 +227,56 @@ impl LocalExchange {
     /// names of the results files, in the order read.
     ///
     /// Within a shard newer rows come later, so that the last row of a request is the one that counts. What is handed over
-    /// may be anybody's: [`super::Asked`] tells which rows count.
+    /// is untrusted: [`super::RowFilter`] tells which rows count. A file that cannot be read to its end is reported, and its
+    /// other rows are missing.
     pub fn each_row(
         &self,
         id: &BatchId,
-        mut each: impl FnMut(u32, &[u8]) -> anyhow::Result<()>,
+        mut each: impl FnMut(u32, &RowPlace<'_>, &[u8]) -> anyhow::Result<()>,
     ) -> anyhow::Result<Vec<String>> {
         let branch = self.results_branch(id);
         // Everything is read from one commit, whatever is published meanwhile.
         let Some(tip) = self.repository.tip(&branch)? else {
             return Ok(Vec::new());
         };
-        let mut names = Vec::new();
-        for (shard, folder) in self.numbered(&tip, FOLDER, shard_number)? {
-            let folder = format!("{FOLDER}/{folder}");
-            for (_, file) in self.numbered(&tip, &folder, file_number)? {
+        let (mut names, mut is_damaged) = (Vec::new(), false);
+        for (shard, folder) in self.numbered(&tip, RESULTS_DIR, shard_of_folder)? {
+            let folder = format!("{RESULTS_DIR}/{folder}");
+            for (_, file) in self.numbered(&tip, &folder, number_of_rows_file)? {
                 let name = format!("{folder}/{file}");
-                let read = |_, content: &mut dyn Read| {
-                    let each_line = &mut |line: &[u8]| each(shard, line);
-                    rows::each(content, self.rows_bytes.1, each_line).map_err(|error| match error {
-                        RowsError::Damaged(problem) => damaged(&name, &branch, &problem).into(),
-                        RowsError::Unheard(error) => error,
-                        RowsError::Unwritable(_) => anyhow::Error::new(error),
-                    })
+                let shown = format!("{branch}:{name}");
+                let mut line_number = 0;
+                let longest = self.rows_bytes.1;
+                let read = self.repository.read_blob(&format!("{tip}:{name}"), |size, content| {
+                    if size > longest {
+                        return Ok(Some(format!("it is longer than {longest} bytes")));
+                    }
+                    let each_line = &mut |line: &[u8]| {
+                        line_number += 1;
+                        each(shard, &RowPlace { file: &shown, line: line_number }, line)
+                    };
+                    match rows::each(content, longest, each_line) {
+                        Err(RowsError::Stopped(error)) => Err(error),
+                        Err(error) => Ok(Some(error.to_string())),
+                        Ok(()) => Ok(None),
+                    }
+                });
+                let problem = match read {
+                    Ok(Some(problem)) => problem,
+                    Ok(None) => Some("it is missing".to_owned()),
+                    Err(error) if error.is::<GitError>() => Some(format!("{error:#}")),
+                    Err(error) => return Err(error),
                 };
-                self.repository
-                    .read_blob(&format!("{tip}:{name}"), read)?
-                    .ok_or_else(|| damaged(&name, &branch, "it is no file"))?;
+                if let Some(problem) = problem {
+                    tracing::warn!("`{shown}` is damaged after {line_number} rows: {problem}");
+                    is_damaged = true;
+                }
                 names.push(name);
             }
+        }
+        if is_damaged {
+            // The same rows may be published again, and git must not find the damaged ones then.
+            self.repair_objects()?;
         }
         Ok(names)
     }
@@ -256,7 +296,8 @@ impl LocalExchange {
     }
 
     fn last_number(&self, tip: &ObjectId, shard: u32) -> anyhow::Result<u32> {
-        let files = self.numbered(tip, &format!("{FOLDER}/{}", shard_name(shard)), file_number)?;
+        let files =
+            self.numbered(tip, &format!("{RESULTS_DIR}/{}", shard_folder(shard)), number_of_rows_file)?;
         Ok(files.last().map_or(0, |(number, _)| *number))
     }
 
@@ -282,12 +323,7 @@ fn to_json(value: &impl Serialize) -> anyhow::Result<Vec<u8>> {
 fn parse(text: &[u8], id: &BatchId) -> Result<ResultsManifest, String> {
     let invalid = |error: serde_json::Error| format!("is invalid: {}", error.to_string().escape_debug());
     let json: Value = serde_json::from_slice(text).map_err(invalid)?;
-    match json.get("format").and_then(Value::as_u64) {
-        Some(format) if format > u64::from(BATCH_FORMAT) => {
-            return Err(format!("was made by a newer run-evals: its format is {format}, not {BATCH_FORMAT}"));
-        }
-        _ => {}
-    }
+    OtherFormat::check_document(&json, RESULTS_FORMAT, "runner").map_err(|other| other.to_string())?;
     let manifest: ResultsManifest = serde_json::from_value(json).map_err(invalid)?;
     if manifest.batch_id != *id {
         return Err(format!("is of the batch `{}`", manifest.batch_id));
@@ -296,41 +332,25 @@ fn parse(text: &[u8], id: &BatchId) -> Result<ResultsManifest, String> {
 }
 
 /// The subject of a commit.
-fn describe(shards: &[(u32, Vec<Part>)], with_manifest: bool) -> String {
-    let rows: u64 = shards.iter().flat_map(|(_, parts)| parts).map(|part| part.rows).sum();
+fn describe(shards: &[(u32, RowParts)], with_manifest: bool) -> String {
+    let with_rows: Vec<_> = shards.iter().filter(|(_, parts)| parts.rows() > 0).collect();
+    let rows: u64 = with_rows.iter().map(|(_, parts)| parts.rows()).sum();
     let noun = if rows == 1 { "row" } else { "rows" };
     let and_manifest = if with_manifest { " and the manifest" } else { "" };
-    match shards {
+    match with_rows[..] {
         [] if with_manifest => "Write the manifest".to_owned(),
         [] => "Claim the branch".to_owned(),
         [(shard, _)] => format!("Add {rows} {noun} of shard {shard}{and_manifest}"),
-        _ => format!("Add {rows} {noun} of {} shards{and_manifest}", shards.len()),
+        _ => format!("Add {rows} {noun} of {} shards{and_manifest}", with_rows.len()),
     }
-}
-
-fn shard_name(shard: u32) -> String {
-    format!("shard-{shard:03}")
-}
-
-fn shard_number(name: &str) -> Option<u32> {
-    let number = name.strip_prefix("shard-")?.parse().ok()?;
-    (shard_name(number) == name).then_some(number)
-}
-
-fn file_name(number: u32) -> String {
-    format!("{number:04}.jsonl.gz")
-}
-
-fn file_number(name: &str) -> Option<u32> {
-    let number = name.strip_suffix(".jsonl.gz")?.parse().ok()?;
-    (file_name(number) == name).then_some(number)
 }
 
 /// Why a branch that has the name of a results branch, but says nothing of a batch, is left alone.
 pub(super) fn foreign(id: &BatchId, branch: &str, repository: &dyn std::fmt::Display) -> Failure {
     let message = format!("the branch `{branch}` of `{repository}` is not one with results of batch `{id}`");
-    Failure::config(message)
-        .hint("it has no `results/batch.json` and may be somebody's work: rename it, or choose another `--batch-id`")
+    Failure::config(message).hint(format!(
+        "it has no `{RESULTS_OWNER}` and may be somebody's work: rename it, or choose another `--batch-id`"
+    ))
 }
 
 fn damaged(name: &str, branch: &str, problem: &str) -> Failure {

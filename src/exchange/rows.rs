@@ -1,33 +1,46 @@
-//! Results files: response lines, compressed.
+//! Results files: response rows as plain JSONL, so that GitHub shows them and git compresses them.
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Read, Seek as _, Write};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 
 use anyhow::Context as _;
-use flate2::bufread::GzDecoder;
-use tempfile::SpooledTempFile;
 
-use crate::archive::compressor;
-
-/// A results file is closed at the first line end after this many bytes, so that it stays far below what git hosts take.
-pub(super) const FULL: u64 = 64 << 20;
-/// The most bytes of a results file, decompressed; a row that is longer than all this is refused when it is written.
-pub(super) const LONGEST: u64 = 1 << 30;
-
-/// The longest row that is read: far more than the longest answer takes, however it is written down.
-const LONGEST_ROW: usize = 256 << 20;
+/// The most bytes of a file on a results branch, unless a single row is longer.
+pub(super) const FULL: u64 = 4_000_000;
+/// The most bytes of the rows in one artifact, unless a single row is longer.
+const FULL_ARTIFACT: u64 = 64 << 20;
+/// The longest row and the longest results file: far more than the longest answer takes, however it is written down.
+pub(super) const LONGEST: u64 = 256 << 20;
 
 const BUFFER: usize = 1 << 16;
-/// Compressed rows up to this size wait in memory, larger ones on disk.
-const SPOOL: usize = 1 << 20;
 
-/// A results file that is ready to be committed.
+/// A JSONL file, cut between rows into results files.
 #[derive(Debug)]
-pub(super) struct Part {
-    pub(super) file: SpooledTempFile,
-    pub(super) size: u64,
-    pub(super) rows: u64,
+pub struct RowParts {
+    file: File,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+struct Part {
+    start: u64,
+    end: u64,
+    rows: u64,
+    /// What the last row lacks: its line feed, or nothing.
+    ending: &'static [u8],
+}
+
+/// The content of one results file.
+#[derive(Debug)]
+pub struct RowPart<'f> {
+    /// How many bytes it has.
+    pub size: u64,
+    file: &'f File,
+    at: u64,
+    end: u64,
+    ending: &'static [u8],
 }
 
 /// Why rows could not be read.
@@ -36,150 +49,139 @@ pub(super) enum RowsError {
     /// The results file is not what it should be.
     #[error("{0}")]
     Damaged(String),
-    /// The rows cannot be written down here.
-    #[error("cannot write the rows")]
-    Unwritable(#[source] std::io::Error),
-    /// Whoever hears the rows does not go on.
+    /// The caller does not go on.
     #[error(transparent)]
-    Unheard(anyhow::Error),
+    Stopped(anyhow::Error),
 }
 
-/// Compresses a JSONL file into as many results files as it needs; an empty file needs none.
-pub(super) fn compress(rows: &Path, full: u64, longest: u64) -> anyhow::Result<Vec<Part>> {
-    let cannot_read = || format!("cannot read the rows in `{}`", rows.display());
-    let mut from = BufReader::with_capacity(BUFFER, File::open(rows).with_context(cannot_read)?);
-    let mut parts = Vec::new();
-    while !from.fill_buf().with_context(cannot_read)?.is_empty() {
-        parts.push(compress_part(&mut from, full, longest).with_context(cannot_read)?);
+impl RowParts {
+    /// The rows of a JSONL file, as artifacts carry them.
+    pub fn for_artifacts(rows: &Path) -> anyhow::Result<Self> {
+        Self::of(rows, FULL_ARTIFACT, LONGEST)
     }
-    Ok(parts)
-}
 
-fn compress_part(from: &mut BufReader<File>, full: u64, longest: u64) -> anyhow::Result<Part> {
-    let mut gzip = compressor(SpooledTempFile::new(SPOOL));
-    let (mut bytes, mut rows, mut last) = (0, 0, b'\n');
-    while bytes < full || last != b'\n' {
-        let buffer = from.fill_buf()?;
-        let line = if bytes < full { None } else { memchr::memchr(b'\n', buffer) };
-        let taken = line.map_or(buffer, |end| &buffer[..=end]);
-        let Some(end) = taken.last() else {
-            break;
-        };
-        last = *end;
-        rows += memchr::memchr_iter(b'\n', taken).count() as u64;
-        bytes += taken.len() as u64;
-        anyhow::ensure!(bytes <= longest, "a row is longer than {longest} bytes");
-        gzip.write_all(taken)?;
-        let length = taken.len();
-        from.consume(length);
-    }
-    if last != b'\n' {
-        // The next file's first row must not continue this one's last.
-        gzip.write_all(b"\n")?;
-        rows += 1;
-    }
-    let mut file = gzip.finish()?;
-    let size = std::io::Seek::stream_position(&mut file)?;
-    Ok(Part { file, size, rows })
-}
-
-/// Decompresses a results file and appends its rows, each with its line feed.
-pub(super) fn append(from: impl Read, longest: u64, to: &mut impl Write) -> Result<(), RowsError> {
-    let damaged = |error: std::io::Error| RowsError::Damaged(format!("it is damaged: {error}"));
-    let mut gzip = GzDecoder::new(BufReader::with_capacity(BUFFER, from));
-    let mut buffer = vec![0; BUFFER];
-    let (mut bytes, mut last) = (0, b'\n');
-    loop {
-        let length = gzip.read(&mut buffer).map_err(damaged)?;
-        let Some(end) = buffer[..length].last() else {
-            break;
-        };
-        last = *end;
-        bytes += length as u64;
-        if bytes > longest {
-            return Err(RowsError::Damaged(format!("it unpacks to more than {longest} bytes")));
+    /// The rows of a JSONL file in parts of at most `full` bytes; an empty file has none. A row of more than `longest` bytes is an
+    /// error.
+    pub(super) fn of(rows: &Path, full: u64, longest: u64) -> anyhow::Result<Self> {
+        let cannot_read = || format!("cannot read the rows in `{}`", rows.display());
+        let file = File::open(rows).with_context(cannot_read)?;
+        let (mut parts, mut at) = (Vec::<Part>::new(), 0);
+        let mut reader = BufReader::with_capacity(BUFFER, &file);
+        loop {
+            let length = reader.skip_until(b'\n').with_context(cannot_read)? as u64;
+            if length == 0 {
+                break;
+            }
+            anyhow::ensure!(length <= longest, "{}: a row is longer than {longest} bytes", cannot_read());
+            match parts.last_mut() {
+                Some(part) if at + length - part.start <= full => {
+                    part.end = at + length;
+                    part.rows += 1;
+                }
+                _ => parts.push(Part { start: at, end: at + length, rows: 1, ending: b"" }),
+            }
+            at += length;
         }
-        to.write_all(&buffer[..length]).map_err(RowsError::Unwritable)?;
+        if let Some(last) = parts.last_mut() {
+            let mut end = [0];
+            file.read_exact_at(&mut end, at - 1).with_context(cannot_read)?;
+            // A row that is added later must not continue this one.
+            last.ending = if end == *b"\n" { b"" } else { b"\n" };
+        }
+        Ok(Self { file, parts })
     }
-    if last != b'\n' {
-        to.write_all(b"\n").map_err(RowsError::Unwritable)?;
+
+    /// How many rows there are.
+    pub(super) fn rows(&self) -> u64 {
+        self.parts.iter().map(|part| part.rows).sum()
     }
-    if gzip.into_inner().read(&mut [0]).map_err(damaged)? > 0 {
-        return Err(RowsError::Damaged("it is damaged: something follows its end".to_owned()));
+
+    /// The results files.
+    pub fn iter(&self) -> impl Iterator<Item = RowPart<'_>> {
+        self.parts.iter().map(|part| {
+            let Part { start, end, ending, .. } = *part;
+            RowPart { size: end - start + ending.len() as u64, file: &self.file, at: start, end, ending }
+        })
     }
-    Ok(())
 }
 
-/// Decompresses a results file and hands its rows over, each without its line feed; an empty one for what is too long.
+impl Read for RowPart<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.end {
+            return self.ending.read(buffer);
+        }
+        let most = usize::try_from(self.end - self.at).map_or(buffer.len(), |left| left.min(buffer.len()));
+        let length = self.file.read_at(&mut buffer[..most], self.at)?;
+        self.at += length as u64;
+        Ok(length)
+    }
+}
+
+/// Hands over the rows of a results file, each without its line feed; an empty one for what is too long.
 pub(super) fn each(
     from: impl Read,
     longest: u64,
     each: &mut dyn FnMut(&[u8]) -> anyhow::Result<()>,
 ) -> Result<(), RowsError> {
-    let mut lines = Lines { row: Vec::new(), too_long: false, each, failed: None };
-    match (append(from, longest, &mut lines), lines.failed) {
-        (_, Some(error)) => Err(RowsError::Unheard(error)),
-        (appended, None) => appended,
-    }
-}
-
-/// Cuts what is written to it into lines.
-struct Lines<'e> {
-    row: Vec<u8>,
-    too_long: bool,
-    each: &'e mut dyn FnMut(&[u8]) -> anyhow::Result<()>,
-    failed: Option<anyhow::Error>,
-}
-
-impl Write for Lines<'_> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let end = memchr::memchr(b'\n', bytes);
-        let part = &bytes[..end.unwrap_or(bytes.len())];
-        self.too_long |= self.row.len() + part.len() > LONGEST_ROW;
-        if self.too_long {
-            self.row = Vec::new();
-        } else {
-            self.row.extend(part);
+    let unreadable = |error: io::Error| RowsError::Damaged(error.to_string());
+    let mut reader = BufReader::with_capacity(BUFFER, from);
+    let mut row = Vec::new();
+    while (&mut reader).take(longest).read_until(b'\n', &mut row).map_err(unreadable)? > 0 {
+        if row.pop() != Some(b'\n') {
+            row.clear();
+            if reader.skip_until(b'\n').map_err(unreadable)? == 0 {
+                return Err(RowsError::Damaged("its last row is torn".to_owned()));
+            }
         }
-        let Some(end) = end else { return Ok(bytes.len()) };
-        let heard = (self.each)(&self.row);
-        self.row.clear();
-        self.too_long = false;
-        if let Err(error) = heard {
-            self.failed = Some(error);
-            return Err(std::io::Error::other("a row is not taken"));
+        each(&row).map_err(RowsError::Stopped)?;
+        row.clear();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn parts_are_small_and_have_every_row(rows in proptest::collection::vec("[a-z]{0,30}", 0..40), torn: bool) {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            let text = rows.iter().flat_map(|row| [row.as_str(), "\n"]).collect::<String>();
+            let is_torn = torn && text.len() > 1 && !text.ends_with("\n\n");
+            std::fs::write(file.path(), if is_torn { &text[..text.len() - 1] } else { &text }).unwrap();
+            let parts = RowParts::of(file.path(), 50, 31).unwrap();
+            prop_assert_eq!(parts.rows(), rows.len() as u64);
+            let mut joined = String::new();
+            for mut part in parts.iter() {
+                let start = joined.len();
+                part.read_to_string(&mut joined).unwrap();
+                prop_assert_eq!(part.size, (joined.len() - start) as u64);
+                prop_assert!(part.size <= 51 && joined.ends_with('\n'));
+            }
+            prop_assert_eq!(&joined, &text);
+            let mut heard = Vec::new();
+            let each_row = &mut |row: &[u8]| {
+                heard.push(String::from_utf8(row.to_vec()).unwrap());
+                Ok(())
+            };
+            each(joined.as_bytes(), 31, each_row).unwrap();
+            prop_assert_eq!(heard, rows);
         }
-        Ok(end + 1)
     }
 
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
+    #[test]
+    fn too_long_or_torn_lines_are_not_rows() {
+        let mut heard = Vec::new();
+        let each_row = &mut |row: &[u8]| {
+            heard.push(row.len());
+            Ok(())
+        };
+        let read = each(&b"12345\n123456\n1\n12"[..], 6, each_row);
+        assert_eq!(read.unwrap_err().to_string(), "its last row is torn");
+        assert_eq!(heard, [5, 0, 1]);
     }
-}
-
-/// Compresses a JSONL file of rows into files in `dir`, as many as it needs, as results artifacts carry them.
-pub fn compress_rows(rows: &Path, dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    for mut part in compress(rows, FULL, LONGEST)? {
-        let path = dir.join(format!("{:04}.jsonl.gz", paths.len() + 1));
-        let cannot = || format!("cannot write the rows to `{}`", path.display());
-        part.file.rewind().with_context(cannot)?;
-        let mut to = File::create(&path).with_context(cannot)?;
-        std::io::copy(&mut part.file, &mut to).with_context(cannot)?;
-        paths.push(path);
-    }
-    Ok(paths)
-}
-
-/// Appends the rows of a compressed file, which may be anybody's, to the file `to`; on an error nothing is added.
-pub fn decompress_rows(from: &Path, to: &Path) -> anyhow::Result<()> {
-    let cannot = || format!("cannot write the rows to `{}`", to.display());
-    let compressed = File::open(from).with_context(|| format!("cannot read `{}`", from.display()))?;
-    let mut out = OpenOptions::new().create(true).append(true).open(to).with_context(cannot)?;
-    let length = out.metadata().with_context(cannot)?.len();
-    let appended = append(compressed, LONGEST, &mut out);
-    if appended.is_err() {
-        out.set_len(length).with_context(cannot)?;
-    }
-    appended.context("cannot read the rows of a results artifact")
 }

@@ -11,7 +11,11 @@ use insta::assert_snapshot;
 use tempfile::TempDir;
 
 use super::*;
-use crate::model::{BATCH_FORMAT, BatchId, Digest, Exit, Failure, ResultsManifest, TokenUsage, Totals};
+use crate::git::{CommitOutcome, NewFile, Repository};
+use crate::model::{BatchId, Digest, Exit, Failure, TokenUsage};
+use crate::protocol::{PROGRAM, RESULTS_FORMAT, ResultsManifest, RowSeal, Split, Totals};
+use crate::util::durable::AppendFile;
+use crate::util::durable::crash::Recording;
 
 struct World {
     dir: TempDir,
@@ -35,7 +39,7 @@ impl World {
         self.path(name)
     }
 
-    /// What a user's git says.
+    /// The output of a user's git.
     fn git(&self, arguments: &[&str]) -> String {
         let output = Command::new("git")
             .arg("--git-dir")
@@ -48,7 +52,7 @@ impl World {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Makes an orphan branch with one file, as a user could.
+    /// Creates an orphan branch with one file, as a user could.
     fn branch(&self, name: &str, path: &str, content: &[u8]) {
         self.branch_with(name, "x", path, content);
     }
@@ -74,10 +78,22 @@ impl World {
         assert!(git.wait().unwrap().success());
     }
 
-    /// Writes all rows to a file, whosever they are.
+    /// One more commit on a branch, with one more file.
+    fn add_to(&self, name: &str, path: &str, content: &[u8]) {
+        let repository = Repository::open(&self.path("exchange.git")).unwrap();
+        let tip = repository.tip(name).unwrap();
+        let mut content = content;
+        let file = NewFile { path: path.to_owned(), size: content.len() as u64, content: &mut content };
+        assert!(matches!(
+            repository.commit(name, tip.as_ref(), "by hand", &mut [file]).unwrap(),
+            CommitOutcome::Done
+        ));
+    }
+
+    /// Writes all rows to a file, whatever their batch.
     fn read_rows(exchange: &LocalExchange, id: &BatchId, to: &Path) -> anyhow::Result<Vec<String>> {
         let mut rows = Vec::new();
-        let names = exchange.each_row(id, |_, line| {
+        let names = exchange.each_row(id, |_, _, line| {
             rows.extend([line, b"\n"].concat());
             Ok(())
         })?;
@@ -108,7 +124,7 @@ fn id(text: &str) -> BatchId {
 
 fn manifest(id: &BatchId, batch: Digest, answered: u64) -> ResultsManifest {
     ResultsManifest {
-        format: BATCH_FORMAT,
+        format: RESULTS_FORMAT,
         batch_id: id.clone(),
         batch_sha256: batch,
         target: "gpt".to_owned(),
@@ -133,7 +149,7 @@ fn a_batch_is_handed_over_and_deleted() {
     let log = world.git(&["log", "--format=%an <%ae> %cn%n%B", "--name-only", "eval-batch/one"]);
     let (nonce, _) = log.split_once("nonce: ").unwrap().1.split_at(16);
     assert_snapshot!(log.replace(nonce, "[nonce]"), @r"
-    run-evals <run-evals@users.noreply.github.com> run-evals
+    run-evals <run-evals@run-evals.invalid> run-evals
     Hand over batch one
 
     batch_sha256: 0eb3e36bfb24dcd9bb1d1bece1531216b59539a8fde17ee80224af0653c92aa3
@@ -155,7 +171,75 @@ fn a_batch_is_handed_over_and_deleted() {
 }
 
 #[test]
-fn another_batch_with_the_same_id_is_refused() {
+fn a_large_batch_is_handed_over_in_parts() {
+    let world = World::new();
+    let mut exchange = world.exchange();
+    exchange.split = Split { part_bytes: 4, archive_bytes: 12 };
+    let (archive, digest) = (world.file("a.tar.gz", "archive 11b"), Digest::of(b"archive 11b"));
+    assert_eq!(exchange.put_batch(&id("one"), &archive, digest).unwrap(), Put::New);
+    assert_eq!(exchange.put_batch(&id("one"), &archive, digest).unwrap(), Put::AlreadyThere);
+    let files = world.git(&["ls-tree", "--format=%(path) %(objectsize)", "eval-batch/one"]);
+    assert_eq!(files, "batch.tar.gz.00 4\nbatch.tar.gz.01 4\nbatch.tar.gz.02 3\n");
+    let to = world.path("copy.tar.gz");
+    exchange.get_batch(&id("one"), &to).unwrap();
+    assert_eq!(fs::read(&to).unwrap(), b"archive 11b");
+    assert_eq!(exchange.batch_bytes(&id("one")).unwrap(), Some(11));
+    assert_eq!(exchange.batch_digest(&id("one")).unwrap(), Some(digest));
+    exchange.repair_branches(&id("one")).unwrap();
+    assert_eq!(exchange.batches().unwrap(), [id("one")]);
+
+    // The digest is that of the whole, also where the last part alone is another.
+    let changed = world.file("b.tar.gz", "archive 11c");
+    let error = exchange.put_batch(&id("two"), &changed, digest).unwrap_err();
+    assert!(format!("{error:#}").contains("its digest is not"), "{error:#}");
+    let error = exchange.put_batch(&id("one"), &changed, Digest::of(b"archive 11c")).unwrap_err();
+    assert!(world.told(error, Exit::Config).starts_with("another batch has the id `one` already"));
+}
+
+#[test]
+fn parts_that_are_not_those_of_an_archive_are_refused() {
+    let world = World::new();
+    let mut exchange = world.exchange();
+    exchange.split = Split { part_bytes: 4, archive_bytes: 6 };
+    let to = world.path("copy.tar.gz");
+    let problem = |branch: &str, files: &mut [(&str, &[u8])]| {
+        let mut files: Vec<NewFile<'_>> = files
+            .iter_mut()
+            .map(|(path, content)| NewFile { path: (*path).to_owned(), size: content.len() as u64, content })
+            .collect();
+        exchange.repository.commit(&format!("eval-batch/{branch}"), None, "x", &mut files).unwrap();
+        world.told(exchange.get_batch(&id(branch), &to).unwrap_err(), Exit::Config)
+    };
+    let problems = [
+        problem("gap", &mut [("batch.tar.gz.00", b"a"), ("batch.tar.gz.02", b"b")]),
+        problem("both", &mut [("batch.tar.gz", b"a"), ("batch.tar.gz.00", b"b")]),
+        problem("long", &mut [("batch.tar.gz.00", b"abcde")]),
+        problem("sum", &mut [("batch.tar.gz.00", b"abcd"), ("batch.tar.gz.01", b"efg")]),
+        problem(
+            "many",
+            &mut [("batch.tar.gz.00", b"a"), ("batch.tar.gz.01", b"b"), ("batch.tar.gz.02", b"c")],
+        ),
+        problem("folder", &mut [("batch.tar.gz.00/x", b"a")]),
+    ];
+    assert_snapshot!(problems.join("\n"), @r"
+    the batch on the branch `eval-batch/gap` cannot be read: the part `batch.tar.gz.01` is missing
+    hint: delete the branch, or choose another `--batch-id`
+    the batch on the branch `eval-batch/both` cannot be read: it has both `batch.tar.gz` and parts of it
+    hint: delete the branch, or choose another `--batch-id`
+    the batch on the branch `eval-batch/long` cannot be read: `batch.tar.gz.00` has 5 bytes, more than 4
+    hint: delete the branch, or choose another `--batch-id`
+    the batch on the branch `eval-batch/sum` cannot be read: it has 7 bytes or more, at most 6 are allowed
+    hint: delete the branch, or choose another `--batch-id`
+    the batch on the branch `eval-batch/many` cannot be read: it has 3 parts, at most 2 are allowed
+    hint: delete the branch, or choose another `--batch-id`
+    the batch on the branch `eval-batch/folder` cannot be read: `batch.tar.gz.00` is not a file
+    hint: delete the branch, or choose another `--batch-id`
+    ");
+    assert!(!to.exists());
+}
+
+#[test]
+fn another_batch_with_the_same_id_is_rejected() {
     let world = World::new();
     let exchange = world.exchange();
     let (old, new) = (world.file("old", "old"), world.file("new", "new"));
@@ -175,7 +259,7 @@ fn another_batch_with_the_same_id_is_refused() {
 }
 
 #[test]
-fn an_archive_that_is_not_what_was_said_is_not_put() {
+fn an_archive_with_a_wrong_digest_is_not_stored() {
     let world = World::new();
     let exchange = world.exchange();
     let archive = world.file("a", "changed");
@@ -190,7 +274,7 @@ fn an_archive_that_is_not_what_was_said_is_not_put() {
 }
 
 #[test]
-fn a_missing_batch_tells_what_there_is() {
+fn a_missing_batch_lists_the_existing_ones() {
     let world = World::new();
     let exchange = world.exchange();
     let to = world.path("copy");
@@ -244,24 +328,26 @@ fn a_resumed_shard_adds_a_file_and_replaces_the_manifest() {
     assert_snapshot!(world.git(&["log", "--reverse", "--format=%s", "--name-status", "eval-results/one"]), @r"
     Add 2 rows of shard 0
 
-    A	results/shard-000/0001.jsonl.gz
+    A	results/shard-000/0001.jsonl
     Add 1 row of shard 0 and the manifest
 
+    A	README.md
     A	results/manifest.json
-    A	results/shard-000/0002.jsonl.gz
+    A	results/shard-000/0002.jsonl
     Add 1 row of shard 1
 
-    A	results/shard-001/0001.jsonl.gz
+    A	results/shard-001/0001.jsonl
     Write the manifest
 
+    M	README.md
     M	results/manifest.json
     ");
     assert_eq!(exchange.results_manifest(&one).unwrap(), Some(manifest(&one, digest, 2)));
     let (names, rows) = world.rows(&exchange, &one);
     assert_snapshot!(names.join("\n"), @r"
-    results/shard-000/0001.jsonl.gz
-    results/shard-000/0002.jsonl.gz
-    results/shard-001/0001.jsonl.gz
+    results/shard-000/0001.jsonl
+    results/shard-000/0002.jsonl
+    results/shard-001/0001.jsonl
     ");
     assert_snapshot!(rows, @r#"
     {"id":"a"}
@@ -276,16 +362,11 @@ fn a_resumed_shard_adds_a_file_and_replaces_the_manifest() {
 fn rows_are_appended_and_files_are_ordered_by_number() {
     let world = World::new();
     let exchange = world.exchange();
-    let gzip = |text: &str| {
-        let mut gzip = crate::archive::compressor(Vec::new());
-        gzip.write_all(text.as_bytes()).unwrap();
-        gzip.finish().unwrap()
-    };
-    world.branch("eval-results/one", "results/shard-000/9999.jsonl.gz", &gzip("old\n"));
+    world.branch("eval-results/one", "results/shard-000/9999.jsonl", b"old\n");
     exchange.publish(&id("one"), 0, Some(&world.file("r", "new\n")), None).unwrap();
     let to = world.file("rows", "before\n");
     let names = World::read_rows(&exchange, &id("one"), &to).unwrap();
-    assert_eq!(names, ["results/shard-000/9999.jsonl.gz", "results/shard-000/10000.jsonl.gz"]);
+    assert_eq!(names, ["results/shard-000/9999.jsonl", "results/shard-000/10000.jsonl"]);
     assert_eq!(fs::read_to_string(to).unwrap(), "before\nold\nnew\n");
 }
 
@@ -297,7 +378,9 @@ fn many_rows_become_several_files_cut_between_rows() {
     let rows: String = (0..30_000).map(|i| format!("{{\"id\":\"{i}\"}}\n")).collect::<Vec<_>>().concat();
     exchange.publish(&id("one"), 0, Some(&world.file("r", &rows)), None).unwrap();
     let (names, read) = world.rows(&exchange, &id("one"));
-    assert_eq!((names.len(), read == rows), (4, true));
+    assert_eq!((names.len(), read == rows), (5, true));
+    let sizes = world.git(&["ls-tree", "-r", "--format=%(objectsize)", "eval-results/one"]);
+    assert!(sizes.lines().all(|size| size.parse::<u64>().unwrap() <= 100_000), "{sizes}");
     assert_eq!(world.git(&["rev-list", "--count", "eval-results/one"]).trim(), "1");
 
     let long = world.file("r", format!("{}\n", "x".repeat(300_000)));
@@ -306,41 +389,22 @@ fn many_rows_become_several_files_cut_between_rows() {
 }
 
 #[test]
-fn hostile_results_files_are_refused_and_leave_no_rows() {
+fn rows_before_the_damage_of_a_results_file_are_read_and_the_other_files_too() {
     let world = World::new();
     let mut exchange = world.exchange();
     exchange.rows_bytes.1 = 1 << 20;
-    let mut bomb = crate::archive::compressor(Vec::new());
-    bomb.write_all(&vec![b' '; 2 << 20]).unwrap();
-    let bomb = bomb.finish().unwrap();
-    let mut torn = crate::archive::compressor(Vec::new());
-    torn.write_all(b"{}\n").unwrap();
-    let whole = torn.finish().unwrap();
-
-    let to = world.path("rows");
-    let mut refusals = Vec::new();
-    for content in [&bomb, &whole[..whole.len() - 3], b"no gzip, but text", &[&whole[..], b"x"].concat()] {
-        exchange.publish(&id("one"), 0, Some(&world.file("r", "good\n")), None).unwrap();
-        world.branch("eval-results/one", "results/shard-000/0002.jsonl.gz", content);
-        world.branch("eval-results/two", "results/shard-000/0001.jsonl.gz", content);
-        let error = World::read_rows(&exchange, &id("two"), &to).unwrap_err();
-        refusals.push(world.told(error, Exit::Config).lines().next().unwrap().to_owned());
-        assert!(!to.exists());
-        assert!(World::read_rows(&exchange, &id("one"), &to).is_err());
-        assert!(!to.exists(), "half of the rows are left");
+    let long = [b"row\n".to_vec(), vec![b' '; 2 << 20]].concat();
+    for (content, read) in [(&long[..], "good\nlast\n"), (b"row\ntorn", "good\nrow\nlast\n")] {
+        let id = id(&format!("b{}", content.len()));
+        exchange.publish(&id, 0, Some(&world.file("r", "good\n")), None).unwrap();
+        world.add_to(&format!("eval-results/{id}"), "results/shard-000/0002.jsonl", content);
+        exchange.publish(&id, 0, Some(&world.file("r", "last\n")), None).unwrap();
+        assert_eq!(world.rows(&exchange, &id).1, read);
     }
-    assert_snapshot!(refusals.join("\n"), @r"
-    cannot read `results/shard-000/0001.jsonl.gz` on the branch `eval-results/two`: it unpacks to more than 1048576 bytes
-    cannot read `results/shard-000/0001.jsonl.gz` on the branch `eval-results/two`: it is damaged: unexpected end of file
-    cannot read `results/shard-000/0001.jsonl.gz` on the branch `eval-results/two`: it is damaged: invalid gzip header
-    cannot read `results/shard-000/0001.jsonl.gz` on the branch `eval-results/two`: it is damaged: something follows its end
-    ");
-    // The exchange goes on after a refusal.
-    assert_eq!(World::read_rows(&exchange, &id("three"), &to).unwrap(), Vec::<String>::new());
 }
 
 #[test]
-fn a_manifest_that_cannot_be_read_here_is_told() {
+fn an_unsupported_manifest_is_reported() {
     let world = World::new();
     let exchange = world.exchange();
     let mut refusals = Vec::new();
@@ -348,10 +412,10 @@ fn a_manifest_that_cannot_be_read_here_is_told() {
     for content in [&b"{\"format\": 2}"[..], b"{\"format\": 1}", b"{", &other, &vec![b' '; 2 << 20]] {
         world.branch("eval-results/one", "results/manifest.json", content);
         let error = exchange.results_manifest(&id("one")).unwrap_err();
-        refusals.push(world.told(error, Exit::Config).lines().next().unwrap().to_owned());
+        refusals.push(world.told(error, Exit::Config).lines().next().unwrap().replace(PROGRAM, "PROGRAM"));
     }
     assert_snapshot!(refusals.join("\n"), @r"
-    `results/manifest.json` on the branch `eval-results/one` was made by a newer run-evals: its format is 2, not 1
+    `results/manifest.json` on the branch `eval-results/one` has format 2, but PROGRAM reads format 1
     `results/manifest.json` on the branch `eval-results/one` is invalid: missing field `batch_id`
     `results/manifest.json` on the branch `eval-results/one` is invalid: EOF while parsing an object at line 1 column 1
     `results/manifest.json` on the branch `eval-results/one` is of the batch `two`
@@ -433,7 +497,7 @@ fn exchanges_made_at_the_same_time_are_one() {
 }
 
 #[test]
-fn a_branch_named_like_the_prefix_is_told() {
+fn a_branch_named_like_the_prefix_is_reported() {
     let world = World::new();
     let exchange = world.exchange();
     let rows = world.file("r", "{}\n");
@@ -453,7 +517,7 @@ fn a_branch_named_like_the_prefix_is_told() {
 }
 
 #[test]
-fn a_hand_over_branch_without_a_batch_is_told() {
+fn a_hand_over_branch_without_a_batch_is_reported() {
     let world = World::new();
     let exchange = world.exchange();
     world.branch("eval-batch/one", "readme", b"x");
@@ -465,7 +529,7 @@ fn a_hand_over_branch_without_a_batch_is_told() {
 }
 
 #[test]
-fn a_copied_exchange_goes_on() {
+fn a_copied_exchange_works() {
     let world = World::new();
     let exchange = world.exchange();
     let one = id("one");
@@ -508,7 +572,7 @@ fn a_shard_has_one_runner() {
 }
 
 #[test]
-fn a_journal_lies_in_the_exchange() {
+fn a_journal_is_in_the_exchange() {
     let world = World::new();
     let path = world.exchange().journal_path(&id("one"), 7).unwrap();
     assert_eq!(path, world.path("exchange.git/journal/one/shard-007.jsonl"));
@@ -516,7 +580,7 @@ fn a_journal_lies_in_the_exchange() {
 }
 
 #[test]
-fn what_is_no_exchange_is_left_alone() {
+fn other_directories_are_left_alone() {
     let world = World::new();
     fs::create_dir(world.path("tree")).unwrap();
     world.file("tree/notes", "mine");
@@ -540,7 +604,7 @@ fn what_is_no_exchange_is_left_alone() {
 }
 
 #[test]
-fn hooks_and_foreign_settings_have_no_say() {
+fn hooks_and_foreign_settings_are_ignored() {
     let world = World::new();
     let exchange = world.exchange();
     let dir = exchange.path();
@@ -574,20 +638,25 @@ fn many_packs_become_one_and_nothing_is_lost() {
     assert_eq!(packs(), 4);
     exchange.repository.tidy(3).unwrap();
     assert_eq!(packs(), 1);
-    // The reader that was started before goes on.
+    // A reader that was started before continues.
     assert_eq!(world.rows(&exchange, &id("one")).1, "0\n1\n2\n3\n");
 }
 
 #[test]
-fn a_lock_that_stays_is_told() {
+fn a_lock_with_an_owner_is_reported_and_a_stale_one_is_removed() {
     let world = World::new();
     let exchange = world.exchange();
     let rows = world.file("r", "{}\n");
     exchange.publish(&id("one"), 0, Some(&rows), None).unwrap();
     world.file("exchange.git/refs/heads/eval-results/one.lock", "");
+    // As another command holds it while its git works here.
+    let held = fs::File::options().write(true).open(world.path("exchange.git/run-evals.lock")).unwrap();
+    held.lock_shared().unwrap();
     let error = format!("{:#}", exchange.publish(&id("one"), 0, Some(&rows), None).unwrap_err());
     assert!(error.starts_with("cannot commit: the branch was moved or locked 15 times meanwhile"), "{error}");
     assert!(error.contains("one.lock"), "{error}");
+    drop(held);
+    exchange.publish(&id("one"), 0, Some(&rows), None).unwrap();
 }
 
 #[cfg(unix)]
@@ -600,30 +669,89 @@ fn make_executable(path: &Path) {
 fn make_executable(_: &Path) {}
 
 #[test]
-fn only_new_whole_rows_of_a_journal_are_unpublished() {
+fn rows_missing_on_the_branch_are_unpublished() {
     let dir = tempfile::tempdir().unwrap();
     let exchange = LocalExchange::open_or_create(&dir.path().join("exchange.git")).unwrap();
-    let id: BatchId = "b1".parse().unwrap();
+    let (id, batch) = (id("b1"), Digest::of(b"batch"));
+    let rows: Vec<String> = (0..3).map(|i| sealed(batch, i) + "\n").collect();
     let unpublished = || {
         let to = dir.path().join("rows.jsonl");
-        let _ = fs::remove_file(&to);
-        let length = exchange.unpublished(&id, 0, &to).unwrap();
-        (length, fs::read_to_string(&to).unwrap_or_default())
+        exchange.unpublished(&id, batch, 0, &to).unwrap();
+        fs::read_to_string(&to).unwrap()
     };
-    assert_eq!(unpublished(), (0, String::new()), "no journal yet");
+    assert_eq!(unpublished(), "", "no journal yet");
     let journal = exchange.journal_path(&id, 0).unwrap();
-    fs::write(&journal, "a\nb\n{\"torn").unwrap();
-    assert_eq!(unpublished(), (4, "a\nb\n".to_owned()));
-    exchange.mark_published(&id, 0, 4).unwrap();
-    assert_eq!(unpublished(), (4, "a\nb\n".to_owned()), "there is no results branch");
+    fs::write(&journal, format!("{}{}{{\"torn", rows[0], rows[1])).unwrap();
+    assert_eq!(unpublished(), rows[..2].concat());
     exchange.publish(&id, 0, Some(&dir.path().join("rows.jsonl")), None).unwrap();
-    assert_eq!(unpublished(), (4, String::new()));
-    fs::write(&journal, "a\nb\nc\n").unwrap();
-    assert_eq!(unpublished(), (6, "c\n".to_owned()));
+    assert_eq!(unpublished(), "");
+    // Rows of other batches and damaged rows do not count, wherever they are.
+    let other = sealed(Digest::of(b"another"), 2);
+    fs::write(&journal, format!("{other}\nnoise\n{}{}", rows[2], rows[1])).unwrap();
+    assert_eq!(unpublished(), rows[2]);
+    // A journal that was once longer.
+    fs::write(&journal, &rows[2]).unwrap();
+    assert_eq!(unpublished(), rows[2]);
+}
+
+/// A complete row of a batch.
+fn sealed(batch: Digest, index: u64) -> String {
+    RowSeal::of(batch).seal(&format!("{{\"index\":{index},\"id\":\"r{index}\"}}"))
 }
 
 #[test]
-fn a_branch_says_whose_results_it_has_from_its_first_commit_on() {
+fn after_every_crash_the_claim_the_journal_and_what_was_collected_are_usable() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("exchange.git");
+    let exchange = LocalExchange::open_or_create(&path).unwrap();
+    let (id, batch) = (id("b1"), Digest::of(b"batch"));
+    let collected = Collected::new(batch, "t", 1, 2);
+    let disk = Recording::start(&path);
+    exchange.claim_journal(&id, batch).unwrap();
+    disk.mark("claimed");
+    let mut journal = AppendFile::open(&exchange.journal_path(&id, 0).unwrap()).unwrap();
+    for index in 0..2 {
+        journal.append((sealed(batch, index) + "\n").as_bytes()).unwrap();
+        journal.sync().unwrap();
+        disk.mark("row");
+    }
+    // A damaged line is removed, and the others stay.
+    journal.append(b"noise\n").unwrap();
+    exchange.clean_journal(&id, batch, 0).unwrap();
+    for _ in 0..2 {
+        exchange.remember_collected(&id, &collected, &[1, 2]).unwrap();
+        disk.mark("collected");
+    }
+    let crashes = disk.crashes();
+    assert!(crashes.len() > 20, "{}", crashes.len());
+    for crash in crashes {
+        let at = tempfile::tempdir().unwrap();
+        let copy = at.path().join("exchange.git");
+        fs::create_dir(&copy).unwrap();
+        crash.restore(&copy);
+        let exchange = LocalExchange::open_or_create(&copy).unwrap();
+        assert!(exchange.claimed_batch(&id).unwrap() == Some(batch) || !crash.after("claimed"), "{crash:?}");
+        exchange.claim_journal(&id, batch).unwrap();
+        exchange.claim_journal(&id, Digest::of(b"another")).unwrap_err();
+        exchange.clean_journal(&id, batch, 0).unwrap();
+        let mut rows = 0;
+        let each = |_: &RowPlace<'_>, line: &[u8]| {
+            assert_eq!(line, sealed(batch, rows).as_bytes());
+            rows += 1;
+            Ok(())
+        };
+        exchange.each_journal_row(&id, batch, 0, each).unwrap();
+        assert!(rows >= crash.count("row") as u64, "{crash:?}: a synced row is lost");
+        let known = exchange.collected(&id).unwrap();
+        assert!(known.is_some() || !crash.after("collected"), "{crash:?}");
+        assert!(known.is_none_or(|(known, _)| known == collected), "{crash:?}");
+        exchange.remember_collected(&id, &collected, &[1, 2]).unwrap();
+        assert!(exchange.collected(&id).unwrap().is_some());
+    }
+}
+
+#[test]
+fn a_branch_names_its_batch_from_its_first_commit_on() {
     let world = World::new();
     let exchange = world.exchange();
     let one = id("one");
@@ -657,21 +785,6 @@ fn copy_branches(from: &Path, to: &Path) {
 }
 
 #[test]
-fn rows_of_artifacts_are_split_and_joined() {
-    let dir = tempfile::tempdir().unwrap();
-    let (rows, back) = (dir.path().join("rows"), dir.path().join("back"));
-    fs::write(&rows, "1\n2\n3\n").unwrap();
-    let files = compress_rows(&rows, dir.path()).unwrap();
-    assert_eq!(files.len(), 1);
-    decompress_rows(&files[0], &back).unwrap();
-    fs::write(&files[0], "no gzip").unwrap();
-    assert!(decompress_rows(&files[0], &back).is_err());
-    assert_eq!(fs::read_to_string(&back).unwrap(), "1\n2\n3\n");
-    fs::write(&rows, "").unwrap();
-    assert!(compress_rows(&rows, dir.path()).unwrap().is_empty());
-}
-
-#[test]
 fn absurd_subjects_do_not_break_the_counting() {
     let world = World::new();
     let exchange = world.exchange();
@@ -696,7 +809,12 @@ fn a_branch_that_is_not_ours_is_left_alone() {
     exchange.publish(&one, 0, Some(&rows), None).unwrap_err();
     assert_eq!(world.git(&["rev-parse", "eval-results/one"]), before);
 
-    let other = serde_json::json!({"batch_id": "two", "batch_sha256": Digest::of(b"mine")});
+    let newer = serde_json::json!({"format": 2, "batch": {}});
+    world.branch("eval-results/one", "results/batch.json", newer.to_string().as_bytes());
+    let told =
+        world.told(exchange.results_batch(&one).unwrap_err(), Exit::Config).replace(PROGRAM, "PROGRAM");
+    assert!(told.contains("has format 2, but PROGRAM reads format 1"), "{told}");
+    let other = serde_json::json!({"format": 1, "batch_id": "two", "batch_sha256": Digest::of(b"mine")});
     world.branch("eval-results/one", "results/batch.json", other.to_string().as_bytes());
     let told = world.told(exchange.publish(&one, 0, Some(&rows), None).unwrap_err(), Exit::Config);
     assert!(told.contains("it is of the batch `two`"), "{told}");
@@ -706,9 +824,9 @@ fn a_branch_that_is_not_ours_is_left_alone() {
 fn rows_of_artifacts_belong_to_one_batch() {
     let world = World::new();
     let artifacts = world.exchange().artifacts().unwrap();
-    let files = compress_rows(&world.file("r", "1\n"), world.dir.path()).unwrap();
-    artifacts.publish_compressed(&id("one"), Digest::of(b"a"), 3, &files[0]).unwrap();
+    let rows = world.file("r", "1\n");
+    artifacts.publish_artifact(&id("one"), Digest::of(b"a"), 3, &rows).unwrap();
     assert_eq!(artifacts.results_batch(&id("one")).unwrap(), Some(Digest::of(b"a")));
-    let error = artifacts.publish_compressed(&id("one"), Digest::of(b"b"), 3, &files[0]).unwrap_err();
+    let error = artifacts.publish_artifact(&id("one"), Digest::of(b"b"), 3, &rows).unwrap_err();
     assert!(world.told(error, Exit::Config).starts_with("another batch has the id `one` already"));
 }

@@ -1,27 +1,31 @@
-//! Whether a push would be let in, found out without one.
+//! Checks push access without pushing.
 
 use anyhow::Context as _;
 
-use super::command::{GitError, command, command_in, run};
+use super::command::{Git, GitError};
+use super::git_dir::GitDir;
 use super::remote::{Remote, output};
+use crate::protocol::names::HANDOVER_FOLDER;
+use crate::util::WorkDir;
 
-/// A branch that is never made.
-const NO_BRANCH: &str = "refs/heads/eval-batch/no-such-batch";
+/// A hand-over branch that never exists.
+const NO_BRANCH: &str = "no-such-batch";
 
-/// Asks whether the token may push. The other side says so before anything is sent, and nothing is: the push is the
-/// deletion of a branch that does not exist, and a rehearsal besides.
+/// Checks whether the token may push: a dry run that deletes a branch that does not exist. The server
+/// rejects it before any data is sent.
 ///
 /// A failure of git itself is a [`GitError`].
 pub fn may_push(remote: &Remote) -> anyhow::Result<()> {
-    let temporary = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let temporary = WorkDir::new().context("cannot make a temporary directory")?;
     let dir = temporary.path().join("repository");
-    let mut init = command("init")?;
+    let mut init = Git::new("init")?;
     init.args(["--bare", "--quiet", "--template=", "--"]).arg(&dir);
-    run(init, "init")?;
-    let mut push = command_in(&dir, "push")?;
+    init.run()?;
+    let mut push = Git::at(&GitDir::own(&dir), "push")?;
     remote.authenticate(&mut push);
-    push.args(["--dry-run", "--porcelain", "--no-verify", "--", remote.url()]).arg(format!(":{NO_BRANCH}"));
-    let output = output(push, "push")?;
+    push.args(["--dry-run", "--porcelain", "--no-verify", "--", remote.url()])
+        .arg(format!(":refs/heads/{HANDOVER_FOLDER}/{NO_BRANCH}"));
+    let output = output(push)?;
     if output.status.success()
         || String::from_utf8_lossy(&output.stderr).contains("remote ref does not exist")
     {

@@ -1,83 +1,77 @@
-//! Committing through one `git fast-import` per commit.
+//! Commits through `git fast-import`, one process per commit.
 
 use std::io::{self, Read, Write};
-use std::path::Path;
 use std::process::Stdio;
 use std::time::SystemTime;
 
 use anyhow::Context as _;
 
-use super::command::{GitError, command_in};
+use super::command::{Git, GitError};
+use super::git_dir::GitDir;
+use super::identity::IDENTITY;
 use super::objects::ObjectId;
 
 const SUBCOMMAND: &str = "fast-import";
-const IDENTITY: &str = "run-evals <run-evals@users.noreply.github.com>";
 
-/// A file to be committed.
+/// A file to commit.
 pub struct NewFile<'a> {
-    /// Where it goes: plain ASCII without spaces, relative.
+    /// Relative path: plain ASCII without spaces.
     pub path: String,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub size: u64,
-    /// Its bytes.
     pub content: &'a mut dyn Read,
 }
 
-/// How a commit ended.
+/// Outcome of a commit.
 #[derive(Debug)]
-pub enum Committed {
-    /// The branch has it.
+pub enum CommitOutcome {
     Done,
-    /// Somebody else moved or locked the branch meanwhile; nothing was changed.
+    /// Another process moved or locked the branch; nothing changed.
     LostRace(GitError),
 }
 
-/// What came of the process.
-pub(super) enum Imported {
+/// Outcome of the process.
+pub(super) enum ImportOutcome {
     Done,
     Failed(GitError),
 }
 
-/// Adds a commit on top of `parent`, or an orphan one, and moves the branch to it if that is a fast-forward.
+/// Commits on top of `parent`, or an orphan, and moves the branch if that is a fast-forward.
 pub(super) fn import(
-    git_dir: &Path,
+    git_dir: &GitDir,
     identity: Option<&str>,
     branch: &str,
     parent: Option<&ObjectId>,
     message: &str,
     files: &mut [NewFile<'_>],
-) -> anyhow::Result<Imported> {
-    let mut command = command_in(git_dir, SUBCOMMAND)?;
-    let mut child = command
-        .args(["--quiet", "--done"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("cannot start `git {SUBCOMMAND}`"))?;
-    let crash_report = git_dir.join(format!("fast_import_crash_{}", child.id()));
-    let mut stdin = io::BufWriter::with_capacity(1 << 16, child.stdin.take().context("no pipe to git")?);
+) -> anyhow::Result<ImportOutcome> {
+    let mut command = Git::at(git_dir, SUBCOMMAND)?;
+    command.args(["--quiet", "--done"]).stdin(Stdio::piped());
+    let mut child = command.spawn()?;
+    let crash_report = git_dir.path().join(format!("fast_import_crash_{}", child.id()));
+    let mut stdin = io::BufWriter::with_capacity(1 << 16, child.take_stdin().context("no pipe to git")?);
 
     let sent = send(&mut stdin, identity.unwrap_or(IDENTITY), branch, parent, message, files);
     if let Err(SendError::Content(error)) = sent {
-        // Without its final `done` the stream changes nothing; killed first, so that not even the rest is read.
+        // Without the final `done`, the stream changes nothing. Kill git so that it does not read the rest.
         let _ = child.kill();
-        let _ = child.wait();
         let _ = std::fs::remove_file(crash_report);
         return Err(error);
     }
     drop(stdin);
-    let output = child.wait_with_output().with_context(|| format!("cannot wait for `git {SUBCOMMAND}`"))?;
+    let output = child.output().with_context(|| format!("cannot wait for `git {SUBCOMMAND}`"))?;
     if output.status.success() && sent.is_ok() {
-        return Ok(Imported::Done);
+        return Ok(ImportOutcome::Done);
     }
     let _ = std::fs::remove_file(crash_report);
-    Ok(Imported::Failed(GitError::new(SUBCOMMAND, output.status, &output.stderr)))
+    Ok(ImportOutcome::Failed(GitError::new(SUBCOMMAND, output.status, &output.stderr)))
 }
 
-/// Whose fault it is that the stream was not sent.
+/// Which side failed.
 enum SendError {
-    /// A file could not be read, or is not as long as was said.
+    /// A file could not be read or has another size.
     Content(anyhow::Error),
-    /// Git does not listen any more; its own words tell why.
+    /// Git closed the pipe; its stderr says why.
     Pipe,
 }
 
@@ -111,7 +105,7 @@ fn send(
     Ok(())
 }
 
-/// Copies a file and tells apart which side failed.
+/// Copies a file; the error says which side failed.
 fn copy(file: &mut NewFile<'_>, to: &mut impl Write) -> Result<(), SendError> {
     let mut buffer = vec![0; 1 << 16];
     let mut left = file.size;

@@ -1,52 +1,51 @@
-//! A clone that somebody keeps: brought up to date, and asked for commits and files. Its branches and its checkout are left
-//! alone, but for a fast-forward.
+//! A user's clone: fetches into it, and reads commits and files. Its branches and checkout stay unchanged,
+//! except for a fast-forward.
 
 use std::path::Path;
 
-use super::command::{GitError, command, command_in, run};
+use anyhow::Context as _;
+
+use super::command::{Git, GitError};
+use super::git_dir::{Checkout, GitDir};
 use super::objects::ObjectId;
 use super::remote::{Remote, output};
 use super::repository::Repository;
 
-/// A file in a commit, by what it is.
+/// Kind of a tree entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
-    /// A file of its own.
     File,
-    /// A symbolic link.
     Link,
-    /// A submodule.
     Module,
 }
 
-/// What a commit has at a path.
+/// An entry of a commit's tree.
 #[derive(Debug, Clone)]
 pub struct TreeEntry {
-    /// Relative to the top.
+    /// Relative to the root.
     pub path: String,
-    /// What it is.
     pub kind: EntryKind,
-    /// The object that holds its content.
+    /// Object id of its content.
     pub id: String,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub size: u64,
 }
 
 impl Repository {
-    /// The commit that a name means; nothing if it means none.
+    /// The commit that a name resolves to.
     pub fn commit_named(&self, name: &str) -> anyhow::Result<Option<ObjectId>> {
         self.find_commit(name)
     }
 
-    /// Whether the history ends early (`git clone --depth`).
+    /// Whether the clone is shallow (`git clone --depth`).
     pub fn is_shallow(&self) -> anyhow::Result<bool> {
-        let mut ask = command_in(self.dir(), "rev-parse")?;
+        let mut ask = Git::at(&self.git_dir, "rev-parse")?;
         ask.arg("--is-shallow-repository");
-        Ok(run(ask, "rev-parse")?.starts_with(b"true"))
+        Ok(ask.run()?.starts_with(b"true"))
     }
 
-    /// Makes a reference what a branch is over there; `false` if there is no such branch. With `whole`, a history that ends
-    /// early is completed.
+    /// Sets a reference to a remote branch; `false` if that branch does not exist. With `whole`, unshallows
+    /// the clone.
     ///
     /// A failure of git itself is a [`GitError`].
     pub fn fetch_reference(
@@ -56,22 +55,34 @@ impl Repository {
         reference: &str,
         whole: bool,
     ) -> anyhow::Result<bool> {
-        let mut fetch = command_in(self.dir(), "fetch")?;
-        remote.authenticate(&mut fetch);
-        fetch.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--force"]);
-        fetch.args(whole.then_some("--unshallow"));
-        fetch.args(["--", remote.url()]).arg(format!("+refs/heads/{branch}:{reference}"));
-        let output = output(fetch, "fetch")?;
-        if output.status.success() {
-            return Ok(true);
-        }
-        let error = GitError::new("fetch", output.status, &output.stderr);
-        if error.stderr.contains("couldn't find remote ref") { Ok(false) } else { Err(error.into()) }
+        let fetched = self.change(|hold| {
+            let mut fetch = Git::at(&self.git_dir, "fetch")?;
+            remote.authenticate(&mut fetch);
+            hold.lend(&mut fetch);
+            fetch.args([
+                "--quiet",
+                "--no-tags",
+                "--no-write-fetch-head",
+                "--no-recurse-submodules",
+                "--force",
+            ]);
+            fetch.args(whole.then_some("--unshallow"));
+            fetch.args(["--", remote.url()]).arg(format!("+refs/heads/{branch}:{reference}"));
+            let output = output(fetch)?;
+            if output.status.success() {
+                return Ok(true);
+            }
+            let error = GitError::new("fetch", output.status, &output.stderr);
+            if error.stderr.contains("couldn't find remote ref") { Ok(false) } else { Err(error.into()) }
+        })?;
+        self.git_dir.settle().context("cannot complete the history")?;
+        self.sync(reference)?;
+        Ok(fetched)
     }
 
-    /// Whether one commit is another, or one of its ancestors.
+    /// Whether `of` equals `commit` or is one of its ancestors.
     pub fn is_ancestor(&self, of: &ObjectId, commit: &ObjectId) -> anyhow::Result<bool> {
-        let mut ask = command_in(self.dir(), "merge-base")?;
+        let mut ask = Git::at(&self.git_dir, "merge-base")?;
         ask.args(["--is-ancestor", &commit.to_string(), &of.to_string()]);
         let output = ask.output()?;
         match output.status.code() {
@@ -81,29 +92,29 @@ impl Repository {
         }
     }
 
-    /// The commits in the history of another whose names begin with these digits.
+    /// Ancestors whose ids begin with these digits.
     pub fn ancestors_named(&self, tip: &ObjectId, digits: &str) -> anyhow::Result<Vec<String>> {
-        let mut list = command_in(self.dir(), "rev-list")?;
+        let mut list = Git::at(&self.git_dir, "rev-list")?;
         list.args([&tip.to_string(), "--"]);
-        let all = run(list, "rev-list")?;
+        let all = list.run()?;
         let all = String::from_utf8_lossy(&all);
         Ok(all.lines().filter(|commit| commit.starts_with(digits)).map(ToOwned::to_owned).collect())
     }
 
-    /// Everything in a commit that is no folder, in the order of the paths.
+    /// All entries of a commit except folders, sorted by path.
     pub fn entries_of(&self, commit: &ObjectId) -> anyhow::Result<Vec<TreeEntry>> {
         self.tree_of(commit, &["-l"])
     }
 
-    /// The same with zeros for sizes, for which no content must be there.
+    /// Like [`Self::entries_of`], but with sizes of 0: works without the content.
     pub fn entries_without_sizes(&self, commit: &ObjectId) -> anyhow::Result<Vec<TreeEntry>> {
         self.tree_of(commit, &[])
     }
 
     fn tree_of(&self, commit: &ObjectId, more: &[&str]) -> anyhow::Result<Vec<TreeEntry>> {
-        let mut list = command_in(self.dir(), "ls-tree")?;
+        let mut list = Git::at(&self.git_dir, "ls-tree")?;
         list.args(["-r", "-z", "--full-tree"]).args(more).arg(commit.to_string());
-        let listed = run(list, "ls-tree")?;
+        let listed = list.run()?;
         let entries = listed.split(|byte| *byte == 0).filter_map(|entry| {
             let entry = std::str::from_utf8(entry).ok()?;
             let (fields, path) = entry.split_once('\t')?;
@@ -121,13 +132,13 @@ impl Repository {
     }
 }
 
-/// Moves the branch that is checked out in a directory, and the files, forward to a commit. A move that is not forward, or
-/// would lose a change, is an error of git.
+/// Fast-forwards the checked-out branch and its files to a commit. Fails in git if it is not a fast-forward
+/// or would lose a change.
 pub fn fast_forward(worktree: &Path, commit: &ObjectId) -> anyhow::Result<()> {
-    let mut merge = command("merge")?;
-    merge.current_dir(worktree);
-    merge.env("GIT_CONFIG_COUNT", "1");
-    merge.env("GIT_CONFIG_KEY_0", "submodule.recurse").env("GIT_CONFIG_VALUE_0", "false");
+    let checkout = Checkout::around(worktree)?.context("it is not a clone")?;
+    let git_dir = GitDir::foreign(&checkout)?;
+    let mut merge = Git::at(&git_dir, "merge")?;
+    merge.work_tree(&checkout.root);
     merge.args(["--ff-only", "--quiet", "--no-verify-signatures", "--no-stat", &commit.to_string()]);
-    run(merge, "merge").map(drop)
+    merge.run().map(drop)
 }

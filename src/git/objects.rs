@@ -1,17 +1,19 @@
-//! Reading objects through one `git cat-file --batch`, which is kept until the repository is dropped.
+//! Reads objects through one long-lived `git cat-file --batch`.
 
 use std::fmt;
 use std::io::{self, BufRead as _, BufReader, Read, Write as _};
-use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{ChildStdin, ChildStdout, Stdio};
 
 use anyhow::Context as _;
 
-use super::command::{GitError, command_in};
+use super::command::{Git, GitError};
+use super::git_dir::GitDir;
+use super::process::Running;
+use crate::model::printable;
 
 const SUBCOMMAND: &str = "cat-file";
 
-/// The hexadecimal name of a git object.
+/// The hexadecimal id of a git object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectId(String);
 
@@ -21,7 +23,7 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// What is known of an object before its content is read.
+/// Header of an object.
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) id: ObjectId,
@@ -29,29 +31,26 @@ pub(super) struct Header {
     pub(super) size: u64,
 }
 
-/// The process that is asked for objects.
+/// The `cat-file` process.
 #[derive(Debug)]
 pub(super) struct Objects {
-    child: Child,
+    child: Running,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
 }
 
 impl Objects {
-    pub(super) fn start(git_dir: &Path) -> anyhow::Result<Self> {
-        let mut command = command_in(git_dir, SUBCOMMAND)?;
-        let mut child = command
-            .arg("--batch")
-            .stdin(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("cannot start `git {SUBCOMMAND}`"))?;
-        let (stdin, stdout) = child.stdin.take().zip(child.stdout.take()).context("no pipe to git")?;
+    pub(super) fn start(git_dir: &GitDir) -> anyhow::Result<Self> {
+        let mut command = Git::at(git_dir, SUBCOMMAND)?;
+        command.arg("--batch").stdin(Stdio::piped());
+        let mut child = command.spawn()?;
+        let (stdin, stdout) = child.take_stdin().zip(child.take_stdout()).context("no pipe to git")?;
         Ok(Self { child, stdin, stdout: BufReader::with_capacity(1 << 16, stdout) })
     }
 
-    /// Asks for an object and hands its content to `read`; `None` if there is no such object.
+    /// Passes the content of an object to `read`; `None` if it does not exist.
     ///
-    /// After an error the process is out of step and must be dropped.
+    /// After an error the process is out of sync and must be dropped.
     pub(super) fn get<T>(
         &mut self,
         name: &str,
@@ -61,28 +60,29 @@ impl Objects {
         let mut answer = Vec::new();
         let asked = self.stdin.write_all(format!("{name}\n").as_bytes());
         if asked.is_err() || self.stdout.read_until(b'\n', &mut answer)? == 0 {
-            return Err(self.ended().into());
+            return Err(self.exit_error().into());
         }
         let answer = String::from_utf8_lossy(&answer);
         let answer = answer.trim_end();
         if answer.ends_with(" missing") || answer.ends_with(" ambiguous") {
             return Ok(None);
         }
-        let header = parse(answer).with_context(|| format!("cannot understand git's answer `{answer}`"))?;
+        let header = parse(answer)
+            .with_context(|| format!("cannot understand git's answer `{}`", printable(answer)))?;
         let mut content = (&mut self.stdout).take(header.size);
         let value = read(&header, &mut content)?;
         io::copy(&mut content, &mut io::sink())?;
         let complete = content.limit() == 0;
         if !complete || self.stdout.read(&mut [0])? == 0 {
-            return Err(self.ended().into());
+            return Err(self.exit_error().into());
         }
         Ok(Some(value))
     }
 
-    /// Why a process that closed its pipes did so.
-    fn ended(&mut self) -> GitError {
+    /// Why the process closed its pipes.
+    fn exit_error(&mut self) -> GitError {
         let mut stderr = Vec::new();
-        if let Some(mut pipe) = self.child.stderr.take() {
+        if let Some(mut pipe) = self.child.take_stderr() {
             let _ = pipe.read_to_end(&mut stderr);
         }
         let status = self.child.wait().unwrap_or_default();
@@ -92,9 +92,8 @@ impl Objects {
 
 impl Drop for Objects {
     fn drop(&mut self) {
-        // It only reads, so that nothing is lost by ending it at once.
+        // It only reads, so killing it loses nothing.
         let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -104,7 +103,12 @@ fn parse(answer: &str) -> Option<Header> {
     Some(Header { id: ObjectId(id.to_owned()), kind: kind.to_owned(), size })
 }
 
-/// The names in a tree object, which is a sequence of mode, space, name, NUL and binary object name.
+/// Git returned a tree that cannot be parsed.
+#[derive(Debug, thiserror::Error)]
+#[error("the tree {0} is damaged")]
+pub struct DamagedTree(ObjectId);
+
+/// The names in a tree object: a sequence of mode, space, name, NUL and binary object id.
 pub(super) fn tree_names(tree: &ObjectId, content: &[u8]) -> anyhow::Result<Vec<String>> {
     let id_length = tree.0.len() / 2;
     let mut names = Vec::new();
@@ -114,7 +118,7 @@ pub(super) fn tree_names(tree: &ObjectId, content: &[u8]) -> anyhow::Result<Vec<
             let space = memchr::memchr(b' ', &rest[..end])?;
             Some((&rest[space + 1..end], rest.get(end + 1 + id_length..)?))
         });
-        let (name, next) = parts.with_context(|| format!("the tree {tree} is damaged"))?;
+        let (name, next) = parts.ok_or_else(|| DamagedTree(tree.clone()))?;
         names.push(String::from_utf8_lossy(name).into_owned());
         rest = next;
     }
@@ -126,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trees_are_read_and_damaged_ones_refused() {
+    fn trees_are_read_and_damaged_ones_are_rejected() {
         let id = ObjectId("0".repeat(40));
         let tree = [b"100644 a b\0".as_slice(), &[7; 20], b"40000 results\0", &[0; 20]].concat();
         assert_eq!(tree_names(&id, &tree).unwrap(), ["a b", "results"]);
@@ -139,7 +143,7 @@ mod tests {
     fn an_interrupt_does_not_reach_the_process() {
         let dir = tempfile::tempdir().unwrap();
         let repository = crate::git::Repository::init(&dir.path().join("r.git")).unwrap();
-        let objects = Objects::start(repository.dir()).unwrap();
+        let objects = Objects::start(&repository.git_dir).unwrap();
         let pid = objects.child.id();
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         let group = stat.rsplit(')').next().unwrap().split_whitespace().nth(2).unwrap();

@@ -1,51 +1,36 @@
-//! Fetching from and pushing to a repository on another machine, over smart HTTP.
+//! Fetches from and pushes to a remote repository over smart HTTP.
 //!
-//! The token travels as a header that git reads from its environment: it stands in no URL, no argument and no file.
+//! The token is a header that git reads from its environment. It is in no URL, no argument and no file.
 
 use std::fmt;
 use std::io::Read;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::path::PathBuf;
+use std::process::Output;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use base64::Engine as _;
 
-use super::command::{GitError, command, command_in, run};
+use super::command::{Git, GitError};
+use super::git_dir::GitDir;
 use super::objects::ObjectId;
 use super::repository::Repository;
-use crate::model::{Exit, Failure, Secret, printable};
+use super::transient::{is_unreported, retry};
+use crate::model::{Failure, Secret, printable};
+use crate::util::WorkDir;
+use crate::util::backoff::Backoff;
 
-/// What holds for every command that reaches another machine.
-const SETTINGS: [(&str, &str); 6] = [
-    ("protocol.allow", "never"),
-    ("protocol.http.allow", "always"),
-    ("protocol.https.allow", "always"),
-    // A redirect would take the token along.
+/// Settings of every remote command.
+const SETTINGS: [(&str, &str); 3] = [
+    // A redirect would forward the token.
     ("http.followRedirects", "false"),
     // Slower than this for a minute is a dead connection.
     ("http.lowSpeedLimit", "100"),
     ("http.lowSpeedTime", "60"),
 ];
 
-/// What git says when the network or the other side has a bad moment.
-const PASSING: [&str; 12] = [
-    "returned error: 5",
-    "returned error: 429",
-    "HTTP 5",
-    "Could not resolve host",
-    "Couldn't connect",
-    "Failed to connect",
-    "Connection reset",
-    "timed out",
-    "hung up unexpectedly",
-    "early EOF",
-    "RPC failed",
-    "transfer closed",
-];
-
-/// What git says when somebody else was faster.
+/// What git prints if another process moved the branch.
 const MOVED: [&str; 8] = [
     "(fetch first)",
     "(non-fast-forward)",
@@ -57,23 +42,29 @@ const MOVED: [&str; 8] = [
     "failed to lock",
 ];
 
-/// What git says when a branch has the name of another one's folder.
+/// What git prints if a branch has the name of another one's folder.
 const IN_THE_WAY: [&str; 2] = ["directory file conflict", "exists; cannot create"];
 
-/// How many lines of the other side's own words are repeated.
+/// Limit of repeated lines from the server.
 const REMOTE_LINES: usize = 12;
 
-/// How long one command may take: a server that sends a little now and then would keep it for ever.
+/// Timeout of one command: a server that sends a few bytes now and then would block it forever.
 const LONGEST_COMMAND: Duration = Duration::from_mins(10);
+/// The slowest connection, in bytes a second, over which a large batch must still arrive.
+const SLOWEST: u64 = 100_000;
 
-/// The longest file that is taken from a default branch.
+/// Size limit of a file from a default branch.
 const LONGEST_FILE: usize = 1 << 20;
 
-/// A repository on another machine, and how to authenticate there.
+/// A remote repository and its credentials.
 #[derive(Clone)]
 pub struct Remote {
     url: String,
     token: Option<Secret>,
+    /// How long a fetch or a push may take.
+    longest: Duration,
+    /// The certificates to trust instead of the system's.
+    ca_file: Option<PathBuf>,
 }
 
 impl fmt::Debug for Remote {
@@ -82,96 +73,73 @@ impl fmt::Debug for Remote {
     }
 }
 
-/// How a push ended.
+/// Outcome of a push.
 #[derive(Debug)]
-pub enum Pushed {
-    /// The other side has it.
+pub enum PushOutcome {
     Done,
-    /// Somebody else moved the branch meanwhile; nothing was changed.
+    /// Another process moved the branch; nothing changed.
     Moved(GitError),
-    /// The other side refuses the content or the branch, in its own words.
+    /// The server rejects the content or the branch, with its message.
     Refused(String),
-    /// A branch over there has the name of a folder of this one.
+    /// A remote branch has the name of a folder of this one.
     InTheWay,
 }
 
 impl Remote {
     /// A repository at an `http://` or `https://` URL.
     pub fn new(url: &str, token: Option<Secret>) -> Self {
-        Self { url: url.to_owned(), token }
+        Self { url: url.to_owned(), token, longest: LONGEST_COMMAND, ca_file: None }
     }
 
-    /// Where it is.
+    /// The same, with time for so many bytes over a slow connection.
+    #[must_use]
+    pub fn with_time_for(self, bytes: u64) -> Self {
+        Self { longest: LONGEST_COMMAND + Duration::from_secs(bytes / SLOWEST), ..self }
+    }
+
+    /// The same, trusting the certificates in a file instead of the system's.
+    #[must_use]
+    pub fn with_ca_file(self, file: Option<PathBuf>) -> Self {
+        Self { ca_file: file, ..self }
+    }
+
+    /// The URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Why a command on this repository failed, with a way out where one is known.
-    pub fn explain(&self, error: GitError) -> anyhow::Error {
-        let refused = |text: &str| error.stderr.contains(text);
-        let url = &self.url;
-        let failure = if refused("returned error: 401") || refused("Authentication failed") {
-            Failure::new(Exit::Failure, format!("`{url}` does not accept the token for git"))
-                .hint("it may have expired or been revoked; run `gh auth status`, or make a new one")
-        } else if refused("returned error: 403") {
-            Failure::new(Exit::Failure, format!("the token may not do this with git at `{url}`")).hint(
-                "it needs `Contents: read and write` there (fine-grained token or App), the scope `repo` (classic token), \
-                 or `permissions: contents: write` (GITHUB_TOKEN, its own repository only)",
-            )
-        } else if refused("not found") || refused("returned error: 404") {
-            Failure::new(Exit::Failure, format!("there is no repository at `{url}` that the token can see"))
-                .hint("check its name, and that the token may read it (`Contents: read`)")
-        } else if refused("returned error: 30") {
-            Failure::new(Exit::Failure, format!("`{url}` has moved"))
-                .hint("name the repository as it is called now")
-        } else {
-            return anyhow::Error::new(error).context(format!("cannot reach `{url}`"));
-        };
-        failure.into()
-    }
-
-    pub(super) fn authenticate(&self, command: &mut Command) {
-        let header = self.token.as_ref().map(|token| {
-            let pair = format!("x-access-token:{}", token.expose());
-            format!("Authorization: Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))
-        });
-        let settings = SETTINGS.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
-        // An empty one first: a checkout of a workflow has a header of its own in its configuration, and two are refused.
-        let headers = header.into_iter().flat_map(|header| [String::new(), header]);
-        let headers = headers.map(|header| (format!("http.{}.extraHeader", self.url), header));
-        let mut count = 0;
-        for (key, value) in settings.chain(headers) {
-            command
-                .env(format!("GIT_CONFIG_KEY_{count}"), key)
-                .env(format!("GIT_CONFIG_VALUE_{count}"), value);
-            count += 1;
+    pub(super) fn authenticate(&self, git: &mut Git) {
+        for (key, value) in SETTINGS {
+            git.set(key, value);
         }
-        command.env("GIT_CONFIG_COUNT", count.to_string()).env_remove("SSH_ASKPASS");
-        // Git does not read the variable that everything else reads.
+        if let Some(token) = &self.token {
+            let pair = format!("x-access-token:{}", token.expose());
+            let pair = base64::engine::general_purpose::STANDARD.encode(pair);
+            git.set(&format!("http.{}.extraHeader", self.url), &format!("Authorization: Basic {pair}"));
+        }
+        git.allow("http:https");
+        if let Some(file) = &self.ca_file {
+            git.env("GIT_SSL_CAINFO", file);
+            return;
+        }
+        // Git does not read the variable that other programs read.
         if std::env::var_os("GIT_SSL_CAINFO").is_none()
             && let Some(certificates) = std::env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty())
         {
-            command.env("GIT_SSL_CAINFO", certificates);
+            git.env("GIT_SSL_CAINFO", certificates);
         }
-    }
-}
-
-impl GitError {
-    /// Whether the same command may succeed a little later.
-    pub fn is_passing(&self) -> bool {
-        PASSING.iter().any(|words| self.stderr.contains(words))
     }
 }
 
 impl Repository {
-    /// Makes a branch what it is over there; `false` if there is none, and then the branch here stays as it is.
+    /// Sets a branch to its remote state; `false` if there is no remote branch, and the local one stays.
     ///
     /// A failure of git itself is a [`GitError`].
     pub fn fetch(&self, remote: &Remote, from: &str, to: &str) -> anyhow::Result<bool> {
         self.fetch_branch(remote, from, to, None)
     }
 
-    /// The same without the history of the branch, which may be anybody's.
+    /// Like [`Self::fetch`] without the branch's history, which is untrusted.
     pub fn fetch_tip(&self, remote: &Remote, from: &str, to: &str) -> anyhow::Result<bool> {
         self.fetch_branch(remote, from, to, Some("--depth=1"))
     }
@@ -183,108 +151,119 @@ impl Repository {
         to: &str,
         depth: Option<&str>,
     ) -> anyhow::Result<bool> {
-        let mut fetch = command_in(self.dir(), "fetch")?;
-        remote.authenticate(&mut fetch);
-        fetch.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--force"]).args(depth);
-        fetch.args(["--", &remote.url]).arg(format!("+refs/heads/{from}:refs/heads/{to}"));
-        let output = output(fetch, "fetch")?;
-        if output.status.success() {
-            return Ok(true);
+        let fetched = self.change(|hold| {
+            let mut fetch = Git::at(&self.git_dir, "fetch")?;
+            remote.authenticate(&mut fetch);
+            hold.lend(&mut fetch);
+            fetch.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--force"]).args(depth);
+            fetch.args(["--", &remote.url]).arg(format!("+refs/heads/{from}:refs/heads/{to}"));
+            let output = output_within(fetch, remote.longest)?;
+            if output.status.success() {
+                return Ok(true);
+            }
+            let error = GitError::new("fetch", output.status, &output.stderr);
+            if error.stderr.contains("couldn't find remote ref") { Ok(false) } else { Err(error.into()) }
+        })?;
+        if fetched {
+            self.sync(&format!("refs/heads/{to}"))?;
         }
-        let error = GitError::new("fetch", output.status, &output.stderr);
-        if error.stderr.contains("couldn't find remote ref") { Ok(false) } else { Err(error.into()) }
+        Ok(fetched)
     }
 
-    /// Which of these branches are over there.
+    /// Which of these branches exist on the remote.
     ///
     /// A failure of git itself is a [`GitError`].
     pub fn remote_branches(&self, remote: &Remote, names: &[&str]) -> anyhow::Result<Vec<String>> {
-        let mut list = command_in(self.dir(), "ls-remote")?;
+        let mut list = Git::at(&self.git_dir, "ls-remote")?;
         remote.authenticate(&mut list);
         list.args(["--heads", "--", &remote.url]);
         list.args(names.iter().map(|name| format!("refs/heads/{name}")));
-        let output = output(list, "ls-remote")?;
+        let output = output(list)?;
         if !output.status.success() {
             return Err(GitError::new("ls-remote", output.status, &output.stderr).into());
         }
         let answer = String::from_utf8_lossy(&output.stdout).into_owned();
         let listed = answer.lines().filter_map(|line| line.split_once("\trefs/heads/")).map(|(_, name)| name);
-        // A pattern also fits the end of a longer name.
+        // A pattern also matches the end of a longer name.
         Ok(listed.filter(|name| names.contains(name)).map(ToOwned::to_owned).collect())
     }
 
-    /// Brings a branch to the other side, where it must not exist yet (`new`) or lie behind.
-    pub fn push(&self, remote: &Remote, branch: &str, new: bool) -> anyhow::Result<Pushed> {
+    /// Pushes a branch, which must be new on the remote (`new`) or a fast-forward.
+    pub fn push(&self, remote: &Remote, branch: &str, new: bool) -> anyhow::Result<PushOutcome> {
         let name = format!("refs/heads/{branch}");
         let lease = new.then(|| format!("--force-with-lease={name}:"));
         self.push_ref(remote, lease.as_deref(), &format!("{name}:{name}"))
     }
 
-    /// Deletes a branch over there, if there is one of that name; where a commit is given, only if it is still its tip.
+    /// Deletes a remote branch, if it exists. With a commit, only if that is still its tip.
     pub fn delete_remote_branch(
         &self,
         remote: &Remote,
         branch: &str,
         tip: Option<&ObjectId>,
-    ) -> anyhow::Result<Pushed> {
+    ) -> anyhow::Result<PushOutcome> {
         let name = format!("refs/heads/{branch}");
         let lease = tip.map(|tip| format!("--force-with-lease={name}:{tip}"));
         self.push_ref(remote, lease.as_deref(), &format!(":{name}"))
     }
 
-    /// The default branch of the other side.
+    /// Default branch of the remote.
     ///
     /// A failure of git itself is a [`GitError`].
     pub fn remote_default_branch(&self, remote: &Remote) -> anyhow::Result<Option<String>> {
-        let mut list = command_in(self.dir(), "ls-remote")?;
+        let mut list = Git::at(&self.git_dir, "ls-remote")?;
         remote.authenticate(&mut list);
         list.args(["--symref", "--", &remote.url, "HEAD"]);
-        let answer = String::from_utf8_lossy(&run(list, "ls-remote")?).into_owned();
+        let answer = String::from_utf8_lossy(&run(list)?).into_owned();
         let named =
             |line: &str| Some(line.strip_prefix("ref: refs/heads/")?.strip_suffix("\tHEAD")?.to_owned());
         Ok(answer.lines().find_map(named))
     }
 
-    fn push_ref(&self, remote: &Remote, lease: Option<&str>, refspec: &str) -> anyhow::Result<Pushed> {
-        let mut push = command_in(self.dir(), "push")?;
+    fn push_ref(&self, remote: &Remote, lease: Option<&str>, refspec: &str) -> anyhow::Result<PushOutcome> {
+        let mut push = Git::at(&self.git_dir, "push")?;
         remote.authenticate(&mut push);
         push.args(["--porcelain", "--no-verify"]).args(lease).args(["--", &remote.url, refspec]);
-        let output = output(push, "push")?;
+        let output = output_within(push, remote.longest)?;
         if output.status.success() {
-            return Ok(Pushed::Done);
+            return Ok(PushOutcome::Done);
         }
         let report = String::from_utf8_lossy(&output.stdout).into_owned();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         let error = GitError::new("push", output.status, &output.stderr);
-        if said.contains("remote ref does not exist") {
-            return Ok(Pushed::Done);
+        if stderr.contains("remote ref does not exist") {
+            return Ok(PushOutcome::Done);
         }
         let Some(rejection) = report.lines().find(|line| line.starts_with('!')) else {
             return Err(error.into());
         };
-        let says = |words: &&str| rejection.contains(words) || said.contains(words);
+        if is_unreported(rejection) {
+            return Err(error.into());
+        }
+        let says = |words: &&str| rejection.contains(words) || stderr.contains(words);
         if IN_THE_WAY.iter().any(&says) {
-            return Ok(Pushed::InTheWay);
+            return Ok(PushOutcome::InTheWay);
         }
         if MOVED.iter().any(says) {
-            return Ok(Pushed::Moved(error));
+            return Ok(PushOutcome::Moved(error));
         }
-        Ok(Pushed::Refused(own_words(&said, rejection)))
+        Ok(PushOutcome::Refused(rejection_reason(&stderr, rejection)))
     }
 }
 
-/// Files of a repository's default branch, without a checkout; `None` for one that is not there. A link or a folder in the
-/// place of a file is an error: who put it there meant something by it.
+/// Reads files of a repository's default branch without a checkout; `None` for a missing file. A symlink or
+/// folder in place of a file is an error, because the repository's owner intended something else.
 pub fn fetch_files(remote: &Remote, paths: &[&str]) -> anyhow::Result<Vec<Option<Vec<u8>>>> {
-    let temporary = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let temporary = WorkDir::new().context("cannot make a temporary directory")?;
     let dir = temporary.path().join("repository");
-    let mut init = command("init")?;
+    let mut init = Git::new("init")?;
     init.args(["--bare", "--quiet", "--template=", "--"]).arg(&dir);
-    run(init, "init")?;
-    let mut config = command_in(&dir, "config")?;
+    init.run()?;
+    let dir = GitDir::own(&dir);
+    let mut config = Git::at(&dir, "config")?;
     config.args(["remote.origin.url", &remote.url]);
-    run(config, "config")?;
-    // Only the commit; the trees and files on the way to each path are fetched when they are read.
+    config.run()?;
+    // Only the commit; trees and files are fetched when read.
     remote_run(
         remote,
         &dir,
@@ -294,7 +273,7 @@ pub fn fetch_files(remote: &Remote, paths: &[&str]) -> anyhow::Result<Vec<Option
     paths.iter().map(|path| read_file(remote, &dir, path)).collect()
 }
 
-fn read_file(remote: &Remote, dir: &Path, path: &str) -> anyhow::Result<Option<Vec<u8>>> {
+fn read_file(remote: &Remote, dir: &GitDir, path: &str) -> anyhow::Result<Option<Vec<u8>>> {
     let entry = remote_run(remote, dir, "ls-tree", &["refs/heads/default", "--", path])?;
     let entry = String::from_utf8_lossy(&entry).into_owned();
     let mut fields = entry.split_ascii_whitespace();
@@ -325,70 +304,72 @@ fn read_file(remote: &Remote, dir: &Path, path: &str) -> anyhow::Result<Option<V
 
 fn remote_run(
     remote: &Remote,
-    dir: &Path,
+    dir: &GitDir,
     subcommand: &'static str,
     args: &[&str],
 ) -> anyhow::Result<Vec<u8>> {
-    const TRIES: u32 = 4;
-    let mut tries = 0;
-    loop {
-        let mut command = command_in(dir, subcommand)?;
+    const ATTEMPTS: u32 = 7;
+    const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30));
+    retry(remote, BACKOFF.attempts(ATTEMPTS), || {
+        let mut command = Git::at(dir, subcommand)?;
         remote.authenticate(&mut command);
-        command.args(args);
-        let output = output(command, subcommand)?;
+        // The only partial clone that run-evals makes.
+        command.allow_lazy_fetch().args(args);
+        let output = output(command)?;
         if output.status.success() {
             return Ok(output.stdout);
         }
-        let error = GitError::new(subcommand, output.status, &output.stderr);
-        tries += 1;
-        if tries == TRIES || !error.is_passing() {
-            return Err(remote.explain(error));
-        }
-        std::thread::sleep(Duration::from_secs(1) * 2_u32.pow(tries - 1));
+        Err(GitError::new(subcommand, output.status, &output.stderr).into())
+    })
+}
+
+/// Runs a remote command and returns its stdout. A failure is a [`GitError`].
+fn run(git: Git) -> anyhow::Result<Vec<u8>> {
+    let subcommand = git.subcommand();
+    let output = output(git)?;
+    if output.status.success() {
+        Ok(output.stdout)
+    } else {
+        Err(GitError::new(subcommand, output.status, &output.stderr).into())
     }
 }
 
-/// Runs a command that reaches another machine, which may keep it waiting for ever.
-pub(super) fn output(command: Command, subcommand: &str) -> anyhow::Result<Output> {
-    output_within(command, subcommand, LONGEST_COMMAND)
+/// Runs a remote command with a timeout.
+pub(super) fn output(git: Git) -> anyhow::Result<Output> {
+    output_within(git, LONGEST_COMMAND)
 }
 
-pub(super) fn output_within(
-    mut command: Command,
-    subcommand: &str,
-    limit: Duration,
-) -> anyhow::Result<Output> {
-    let mut child = command.spawn().with_context(|| format!("cannot start `git {subcommand}`"))?;
-    let stdout = read_beside(child.stdout.take());
-    let stderr = read_beside(child.stderr.take());
+pub(super) fn output_within(git: Git, limit: Duration) -> anyhow::Result<Output> {
+    let subcommand = git.subcommand();
+    let mut child = git.spawn()?;
+    let stdout = read_beside(child.take_stdout());
+    let stderr = read_beside(child.take_stderr());
     let until = Instant::now() + limit;
-    // Both pipes close when git has ended, and its helpers with it.
-    let (read, said) = (stdout.recv_timeout(limit), stderr.recv_timeout(until - Instant::now().min(until)));
-    if let (Ok(stdout), Ok(stderr)) = (read, said) {
+    // Both pipes close when git and its helpers have exited.
+    let (read, stderr) = (stdout.recv_timeout(limit), stderr.recv_timeout(until - Instant::now().min(until)));
+    if let (Ok(stdout), Ok(stderr)) = (read, stderr) {
         let status = child.wait().with_context(|| format!("cannot wait for `git {subcommand}`"))?;
         return Ok(Output { status, stdout: stdout?, stderr: stderr? });
     }
-    // Its helper ends with it: nobody is left to read what it gets.
-    child.kill().with_context(|| format!("cannot end `git {subcommand}`"))?;
-    let status = child.wait().with_context(|| format!("cannot wait for `git {subcommand}`"))?;
+    let status = child.end().with_context(|| format!("cannot end `git {subcommand}`"))?;
     let stderr = format!("fatal: timed out: it took longer than {} s", limit.as_secs()).into_bytes();
     Ok(Output { status, stdout: Vec::new(), stderr })
 }
 
-/// Reads a pipe to its end on a thread of its own, which a git that hangs may keep.
+/// Reads a pipe on a thread of its own, which a hanging git may block.
 fn read_beside(pipe: Option<impl Read + Send + 'static>) -> Receiver<std::io::Result<Vec<u8>>> {
     let (send, receive) = channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let read = pipe.map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut bytes));
-        // Nobody listens any more where it took too long.
+        // The receiver is gone after a timeout.
         let _ = send.send(read.map(|_| bytes));
     });
     receive
 }
 
-/// What the other side said of a push, or else git's own line.
-fn own_words(stderr: &str, rejection: &str) -> String {
+/// The server's reason for rejecting a push, or git's own line.
+fn rejection_reason(stderr: &str, rejection: &str) -> String {
     let words = stderr.lines().filter_map(|line| line.strip_prefix("remote:"));
     let words: Vec<String> =
         words.map(|line| printable(line.trim())).filter(|line| !line.is_empty()).take(REMOTE_LINES).collect();
@@ -402,14 +383,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_never_ends_its_answer_is_not_waited_for() {
+    fn an_endless_response_of_a_server_times_out() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let remote = Remote::new(&format!("http://{}/o/r.git", listener.local_addr().unwrap()), None);
-        let mut list = command("ls-remote").unwrap();
+        let mut list = Git::new("ls-remote").unwrap();
         remote.authenticate(&mut list);
         list.args(["--", &remote.url]);
         let started = Instant::now();
-        let output = output_within(list, "ls-remote", Duration::from_millis(300)).unwrap();
+        let output = output_within(list, Duration::from_millis(300)).unwrap();
         assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
         let error = GitError::new("ls-remote", output.status, &output.stderr);
         assert!(error.is_passing() && !output.status.success(), "{error}");

@@ -1,4 +1,4 @@
-//! When commits were made.
+//! Commit times.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write as _;
@@ -7,22 +7,20 @@ use std::process::Stdio;
 
 use anyhow::Context as _;
 
-use super::command::command_in;
+use super::command::Git;
 use super::repository::Repository;
 
-/// The seconds since 1970 at which each of these commits was made, as far as the repository around `dir` has them.
+/// Unix times of these commits, as far as the repository of `dir` has them.
 pub fn commit_times(dir: &Path, commits: &BTreeSet<&str>) -> anyhow::Result<HashMap<String, i64>> {
     let Some(repository) = Repository::around(dir)? else { return Ok(HashMap::new()) };
-    let mut list = command_in(repository.dir(), "rev-list")?;
+    let mut list = Git::at(&repository.git_dir, "rev-list")?;
     list.args(["--no-walk=unsorted", "--timestamp", "--ignore-missing", "--stdin"]).stdin(Stdio::piped());
-    // A clone without all objects must not fetch them for this.
-    list.env("GIT_NO_LAZY_FETCH", "1");
-    let mut child = list.spawn().context("cannot start `git rev-list`")?;
-    let mut input = child.stdin.take().context("no stdin")?;
+    let mut child = list.spawn()?;
+    let mut input = child.take_stdin().context("no stdin")?;
     let asked: String =
         commits.iter().filter(|commit| is_id(commit)).flat_map(|commit| [commit, "\n"]).collect();
     let writer = std::thread::spawn(move || input.write_all(asked.as_bytes()));
-    let output = child.wait_with_output().context("cannot run `git rev-list`")?;
+    let output = child.output().context("cannot run `git rev-list`")?;
     let _ = writer.join();
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     let pairs = told.lines().filter_map(|line| {

@@ -1,4 +1,4 @@
-//! A GitHub App: its key, and the tokens that it gets for the repositories it is installed on.
+//! GitHub Apps: the private key, and installation tokens per repository.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,19 +16,19 @@ use super::client::Client;
 use super::error::{About, ApiError};
 use crate::model::{Exit, Failure, Secret, printable};
 
-/// A token is renewed this long before it expires: what it is used for takes time too.
+/// Renew a token this long before it expires, because using it takes time too.
 const MARGIN: SignedDuration = SignedDuration::from_mins(5);
-/// How long GitHub's tokens last, where the answer does not say.
+/// Default lifetime of a token.
 const LIFETIME: SignedDuration = SignedDuration::from_mins(60);
 
-/// The id of a GitHub App and its private key.
+/// Id and private key of a GitHub App.
 #[derive(Clone)]
 pub struct AppKey {
     id: u64,
     auth: AppAuth,
 }
 
-/// The tokens of an App, one for each repository.
+/// Installation tokens of an App, one per repository.
 pub(super) struct AppTokens {
     key: AppKey,
     minted: Mutex<HashMap<String, Minted>>,
@@ -40,8 +40,8 @@ struct Minted {
 }
 
 impl AppKey {
-    /// An App by its numeric id and its private key in PEM format; line breaks may be written as `\n`, as variables often
-    /// have them.
+    /// An App by its numeric id and its PEM private key; line breaks may be `
+    /// `, as in many variables.
     pub fn new(id: &str, pem: &Secret) -> Result<Self, Failure> {
         let number: u64 = id.trim().parse().map_err(|_| {
             Failure::config(format!("`{}` is no id of a GitHub App", printable(id)))
@@ -53,7 +53,7 @@ impl AppKey {
         }
         let key = octocrab::auth::EncodingKey::from_rsa_pem(text.as_bytes()).map_err(|_| wrong_key())?;
         let auth = AppAuth { app_id: AppId(number), key };
-        // A key that cannot sign is found out here, not in the middle of a run.
+        // Detect an unusable key now, not in the middle of a run.
         auth.generate_bearer_token().map_err(|_| wrong_key())?;
         Ok(Self { id: number, auth })
     }
@@ -75,12 +75,13 @@ impl AppTokens {
         Self { key, minted: Mutex::default() }
     }
 
-    /// A token that is good for a while.
+    /// A valid token for a repository.
     pub(super) async fn token(&self, client: &Client, repo: &str) -> Result<Secret, ApiError> {
-        // Held while a token is made: others that need one wait for it instead of making their own.
+        // Held while a token is requested, so that concurrent callers wait for it instead of requesting
+        // their own.
         let mut minted = self.minted.lock().await;
         if let Some(known) = minted.get(repo)
-            && known.expires.duration_since(Timestamp::now()) > MARGIN
+            && known.expires.duration_since(client.now()) > MARGIN
         {
             return Ok(known.token.clone());
         }
@@ -90,7 +91,7 @@ impl AppTokens {
         Ok(token)
     }
 
-    /// Drops a token, unless it was replaced already.
+    /// Drops a token, unless it was already replaced.
     pub(super) async fn forget(&self, repo: &str, token: &Secret) {
         let mut minted = self.minted.lock().await;
         if minted.get(repo).is_some_and(|known| known.token.expose() == token.expose()) {
@@ -120,7 +121,7 @@ impl AppTokens {
         let name = repo.rsplit('/').next().unwrap_or_default();
         let url = client.url(&["app", "installations", &id.to_string(), "access_tokens"]);
         let body = json!({"repositories": [name]});
-        // A second token does no harm: one that nobody heard of expires unused.
+        // Retrying is safe: an unused token expires.
         let mint = Call {
             repeat: Repeat::Freely,
             ..Call::post(About::InstallationToken, repo, &self.key.id, url, Some(body))
@@ -130,7 +131,7 @@ impl AppTokens {
             return Err(client.refused(&mint, &answer));
         }
         let AccessToken { token, expires_at } = client.parse(&answer)?;
-        let expires = expires_at.parse().unwrap_or_else(|_| Timestamp::now() + LIFETIME);
+        let expires = expires_at.parse().unwrap_or_else(|_| client.now() + LIFETIME);
         Ok(Minted { token: Secret::new(&token), expires })
     }
 }

@@ -1,4 +1,4 @@
-//! Artifacts of a run, through the REST API: listed and downloaded.
+//! Lists and downloads artifacts through the REST API.
 
 use std::path::Path;
 
@@ -7,40 +7,38 @@ use serde::Deserialize;
 
 use super::call::Call;
 use super::client::Client;
+use super::download::{DownloadError, location, save};
 use super::error::{About, ApiError};
 use super::runs::or_default;
-use super::saved::{Missed, location, save};
 use crate::model::{Digest, printable};
 
-/// A run of 256 legs that checkpoints for hours has thousands.
+/// A workflow run of 256 shards that checkpoints for hours has thousands of artifacts.
 const MOST_PAGES: usize = 500;
-/// Nothing that run-evals uploads comes near.
+/// Far above anything that run-evals uploads.
 const LARGEST: u64 = 2 << 30;
-/// Smaller ones may be larger than announced: zip files of old servers are announced by what is in them.
+/// Below this size, the announced size is not enforced: old servers announce the unpacked size.
 const SMALL: u64 = 1 << 20;
-/// How often a download is begun anew, each time with a fresh address.
+/// Download attempts, each with a fresh URL.
 const DOWNLOADS: u32 = 4;
 
 /// An artifact of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Artifact {
-    /// Its number; of two with one name the higher is the newer.
+    /// Of two artifacts with the same name, the higher id is newer.
     pub id: u64,
-    /// Its name.
     pub name: String,
-    /// How many bytes its zip file has.
+    /// Size of its zip file.
     #[serde(rename = "size_in_bytes", default)]
     pub size: u64,
-    /// `sha256:` and the digest of its zip file; old ones have none.
+    /// `sha256:` digest of its zip file; absent for old artifacts.
     #[serde(default)]
     pub digest: Option<String>,
-    /// Whether it is gone.
     #[serde(default, deserialize_with = "or_default")]
     pub expired: bool,
 }
 
 impl Client {
-    /// All artifacts of a run.
+    /// All artifacts of a workflow run.
     pub async fn artifacts(&self, repo: &str, run_id: u64) -> Result<Vec<Artifact>, ApiError> {
         #[derive(Deserialize)]
         struct Page {
@@ -51,7 +49,7 @@ impl Client {
         self.all_pages(call, MOST_PAGES, |page: Page| page.artifacts).await
     }
 
-    /// Downloads an artifact's zip file. Where it comes from sees no token, and its digest is checked.
+    /// Downloads the zip file of an artifact and checks its digest. The storage host gets no token.
     pub async fn download_artifact(
         &self,
         repo: &str,
@@ -78,12 +76,12 @@ impl Client {
             };
             match save(&self.inner.plain, url, &format!("the artifact `{name}`"), most, to).await {
                 Ok(saved) => break saved,
-                Err(Missed::Passing(error)) if begun < DOWNLOADS => {
+                Err(DownloadError::Passing(error)) if begun < DOWNLOADS => {
                     let pause = self.inner.patience.pause_after(begun);
                     self.notify(&format!("{error}; downloading again"));
                     tokio::time::sleep(pause).await;
                 }
-                Err(Missed::Passing(error) | Missed::Final(error)) => return Err(error),
+                Err(DownloadError::Passing(error) | DownloadError::Final(error)) => return Err(error),
             }
         };
         let digest = artifact.digest.as_deref().and_then(|digest| digest.strip_prefix("sha256:"));

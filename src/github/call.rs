@@ -1,4 +1,4 @@
-//! One request: sent with a token, repeated where that is safe, its limits waited for.
+//! One API request: sent with a token, retried if that is safe, and delayed by rate limits.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,47 +18,48 @@ use super::error::{About, ApiError, Refusal, Said, short};
 use super::limits::{Limit, limit_of, retry_after};
 use super::transport::TransportError;
 use crate::model::{Failure, Secret, printable};
+use crate::util::clock;
 
 pub(super) const JSON: &str = "application/vnd.github+json";
 pub(super) const RAW: &str = "application/vnd.github.raw+json";
 
-/// The largest answer of the API that is read.
+/// Size limit of a response.
 const LARGEST_ANSWER: usize = 32 << 20;
-/// A whole call may not take longer, however steadily the bytes trickle.
+/// Time limit of a call, however steadily bytes arrive.
 const LONGEST_CALL: Duration = Duration::from_mins(5);
-/// How often a host is tried that has never answered.
+/// Attempts for a host that has never responded.
 const FIRST_TRIES: u32 = 3;
-/// How often a moved repository is followed.
+/// Limit of redirects for a moved repository.
 const MOST_MOVES: u32 = 3;
 
-/// When a request may be sent again.
+/// When a request may be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
-    /// Whenever it failed: it changes nothing, or nothing more the second time.
+    /// After any failure: it is idempotent.
     Freely,
-    /// Only after an answer which says that nothing was done.
+    /// Only after a response which says that nothing was done.
     AfterRefusal,
 }
 
-/// A request about to be made.
+/// A request to send.
 #[derive(Debug, Clone)]
 pub(super) struct Call<'a> {
     pub(super) about: About,
     pub(super) repo: &'a str,
-    /// What is asked for, for messages.
+    /// Subject of the request, for messages.
     pub(super) subject: String,
     pub(super) method: Method,
     pub(super) url: Url,
     pub(super) accept: &'static str,
-    /// The state that is known already.
+    /// Entity tag of the known state.
     pub(super) etag: Option<&'a str>,
     pub(super) body: Option<Value>,
     pub(super) repeat: Repeat,
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ApiResponse {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
@@ -80,7 +81,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A write that is repeated only when nothing was done.
+    /// A write that is retried only if nothing was done.
     pub(super) fn post(
         about: About,
         repo: &'a str,
@@ -98,8 +99,9 @@ impl<'a> Call<'a> {
 }
 
 impl Client {
-    /// Sends a request with the repository's token. Whatever GitHub answers in the end is an answer, but for limits.
-    pub(super) async fn call(&self, call: Call<'_>) -> Result<Answer, ApiError> {
+    /// Sends a request with the repository's token. Returns any final response; only rate limits are
+    /// errors.
+    pub(super) async fn call(&self, call: Call<'_>) -> Result<ApiResponse, ApiError> {
         let mut renewed = false;
         loop {
             let token = self.token(call.repo).await?;
@@ -115,15 +117,16 @@ impl Client {
         }
     }
 
-    /// The same, with this token.
-    pub(super) async fn call_as(&self, mut call: Call<'_>, token: &Secret) -> Result<Answer, ApiError> {
+    /// Like [`Self::call`] with this token.
+    pub(super) async fn call_as(&self, mut call: Call<'_>, token: &Secret) -> Result<ApiResponse, ApiError> {
         let octocrab = self.octocrab_as(token)?;
         let (mut failed, mut limited, mut moved) = (0, 0, 0);
         loop {
             self.inner.sent.fetch_add(1, Ordering::Relaxed);
             let tried = tokio::time::timeout(LONGEST_CALL, once(&octocrab, &call)).await;
-            if matches!(&tried, Ok(Ok(_))) {
+            if let Ok(Ok(answer)) = &tried {
                 self.inner.reached.store(true, Ordering::Relaxed);
+                self.note_time(&answer.headers);
             }
             let (trouble, wait) = match tried.unwrap_or_else(|_| Err(TransportError::endless())) {
                 Ok(answer) if is_trouble(answer.status) => {
@@ -163,14 +166,14 @@ impl Client {
             failed += 1;
             let patience = &self.inner.patience;
             let asked = wait.filter(|wait| *wait <= patience.longest_limit);
-            let pause = asked.unwrap_or_else(|| patience.pause_after(failed));
+            let pause = asked.map_or_else(|| patience.pause_after(failed), clock::wait);
             self.notify(&format!("{trouble}; trying again in {}", seconds(pause)));
             tokio::time::sleep(pause).await;
         }
     }
 
-    /// The refusal that an answer is.
-    pub(super) fn refused(&self, call: &Call<'_>, answer: &Answer) -> ApiError {
+    /// The error for an unsuccessful response.
+    pub(super) fn refused(&self, call: &Call<'_>, answer: &ApiResponse) -> ApiError {
         let permissions = answer.headers.get("x-accepted-github-permissions");
         ApiError::Refused(Box::new(Refusal {
             about: call.about,
@@ -186,13 +189,13 @@ impl Client {
         }))
     }
 
-    /// Sends a request whose success is this type.
+    /// Sends a request and parses the response.
     pub(super) async fn fetch<T: DeserializeOwned>(&self, call: Call<'_>) -> Result<T, ApiError> {
         self.parse(&self.succeed(call).await?)
     }
 
-    /// Sends a request and takes only success for an answer.
-    pub(super) async fn succeed(&self, call: Call<'_>) -> Result<Answer, ApiError> {
+    /// Sends a request; any status but success is an error.
+    pub(super) async fn succeed(&self, call: Call<'_>) -> Result<ApiResponse, ApiError> {
         let answer = self.call(call.clone()).await?;
         if answer.status.is_success() {
             return Ok(answer);
@@ -200,14 +203,14 @@ impl Client {
         Err(self.refused(&call, &answer))
     }
 
-    /// What a successful answer says.
-    pub(super) fn parse<T: DeserializeOwned>(&self, answer: &Answer) -> Result<T, ApiError> {
+    /// Parses a successful response.
+    pub(super) fn parse<T: DeserializeOwned>(&self, answer: &ApiResponse) -> Result<T, ApiError> {
         serde_json::from_slice(&answer.body)
             .map_err(|error| ApiError::BadAnswer { host: self.host(), what: short(&error.to_string()) })
     }
 
     fn octocrab_as(&self, token: &Secret) -> Result<Octocrab, ApiError> {
-        // A token that no header can hold would make octocrab quote it in its error.
+        // For a token that is not a legal header value, octocrab's error would quote it.
         let legal = !token.expose().is_empty() && token.expose().bytes().all(|byte| byte.is_ascii_graphic());
         let octocrab = self.inner.octocrab.user_access_token(token.expose());
         octocrab.ok().filter(|_| legal).ok_or_else(|| {
@@ -220,8 +223,8 @@ impl Client {
         call.repeat == Repeat::Freely && failed + 1 < self.inner.patience.tries
     }
 
-    /// Where a renamed or moved repository is now. Only the same origin gets the token.
-    fn moved_to(&self, from: &Url, answer: &Answer) -> Option<Url> {
+    /// The new URL of a renamed or moved repository. The token is sent to the same origin only.
+    fn moved_to(&self, from: &Url, answer: &ApiResponse) -> Option<Url> {
         let location = answer.headers.get(LOCATION)?.to_str().ok()?;
         let to = from.join(location).ok()?;
         (to.origin() == self.inner.base.origin()).then_some(to)
@@ -231,21 +234,21 @@ impl Client {
         let patience = &self.inner.patience;
         let wait = limit.wait.unwrap_or_else(|| patience.limit_pause_after(limited));
         if wait > patience.longest_limit || limited > patience.tries {
-            // Whole seconds: nobody plans by fractions.
-            let until = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
+            // Whole seconds are enough in a message.
+            let until = Timestamp::from_second(self.now().as_second()).unwrap_or_default();
             let until = until.checked_add(wait).unwrap_or(Timestamp::MAX);
             return Err(ApiError::Limited { until, wait });
         }
         let why = if limit.used_up { "rate limit is used up" } else { "rate limit asks for a pause" };
         let what = if limit.used_up { " until it resets" } else { "" };
         self.notify(&format!("GitHub's {why}; waiting {}{what}", seconds(wait)));
-        tokio::time::sleep(wait).await;
+        clock::sleep(wait).await;
         Ok(())
     }
 }
 
-/// One request, one answer.
-async fn once(octocrab: &Octocrab, call: &Call<'_>) -> Result<Answer, TransportError> {
+/// One attempt.
+async fn once(octocrab: &Octocrab, call: &Call<'_>) -> Result<ApiResponse, TransportError> {
     let path = match call.url.query() {
         Some(query) => format!("{}?{query}", call.url.path()),
         None => call.url.path().to_owned(),
@@ -266,13 +269,13 @@ async fn once(octocrab: &Octocrab, call: &Call<'_>) -> Result<Answer, TransportE
             whole.extend_from_slice(&data);
         }
     }
-    Ok(Answer { status: parts.status, headers: parts.headers, body: whole.freeze() })
+    Ok(ApiResponse { status: parts.status, headers: parts.headers, body: whole.freeze() })
 }
 
-/// What octocrab wrapped.
+/// Unwraps octocrab's error.
 fn transport_error(error: octocrab::Error) -> TransportError {
     let octocrab::Error::Service { source, .. } = error else {
-        // Built here, never sent.
+        // Never sent.
         return TransportError { cause: error.to_string(), sent: false, repeatable: false };
     };
     match source.downcast::<TransportError>() {
@@ -285,7 +288,7 @@ fn is_trouble(status: StatusCode) -> bool {
     status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT
 }
 
-/// What a renamed repository answers. A 302 is another thing: it points to a signed address that must not see the token.
+/// The redirect of a renamed repository. A 302 points to a signed URL, which must not get the token.
 fn is_move(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 307 | 308)
 }

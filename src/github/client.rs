@@ -1,39 +1,45 @@
-//! The client: where GitHub's API is, who asks, and how patiently.
+//! The client: API URL, identity and retry policy.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use anyhow::Context as _;
+use http::HeaderMap;
+use jiff::Timestamp;
 use octocrab::{AuthState, Octocrab, OctocrabBuilder};
 use reqwest::Url;
 
 use super::app::{AppKey, AppTokens};
 use super::error::{ApiError, TokenKind};
-use super::patience::Patience;
+use super::limits::server_time;
+use super::retry_policy::RetryPolicy;
 use super::transport::{Transport, host, http_client};
 use crate::model::{Failure, Secret, printable};
 
-/// Hears what is waited for.
+/// Receives messages about waits.
 pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Who asks.
+/// How to authenticate.
 #[derive(Debug, Clone)]
 pub enum Auth {
-    /// Whoever the token belongs to.
+    /// A token of a user, a job or an App.
     Token(Secret),
-    /// A GitHub App, with a token of its own for each repository.
+    /// A GitHub App, with one token per repository.
     App(AppKey),
 }
 
-/// How a client is set up.
+/// Options of a client.
 pub struct ClientOptions {
-    /// Where the API is: `https://api.github.com`, `https://api.<name>.ghe.com`, or `https://<host>/api/v3`.
+    /// `https://api.github.com`, `https://api.<name>.ghe.com`, or `https://<host>/api/v3`.
     pub api_url: String,
-    /// Who asks.
+    /// How to authenticate.
     pub auth: Auth,
-    /// Hears what is waited for.
+    /// Receives messages about waits.
     pub notify: Option<Notify>,
+    /// Certificates of private CAs in PEM format, trusted besides the system's.
+    pub ca_pem: Vec<u8>,
 }
 
 /// A client of GitHub's REST API, cheap to clone.
@@ -44,17 +50,19 @@ pub struct Client {
 
 pub(super) struct Inner {
     pub(super) octocrab: Octocrab,
-    /// For addresses that are not GitHub's API; it knows no token.
+    /// For URLs outside of GitHub's API; never sends a token.
     pub(super) plain: reqwest::Client,
     pub(super) base: Url,
-    pub(super) patience: Patience,
+    pub(super) patience: RetryPolicy,
     notify: Option<Notify>,
     identity: Identity,
-    /// Whether the host has ever answered; a wrong address is not worth the patience of a bad moment.
+    /// Whether the host has ever responded. If not, its address may be wrong, and it gets fewer retries.
     pub(super) reached: AtomicBool,
-    /// How many requests were sent.
+    /// Number of requests sent.
     pub(super) sent: AtomicU64,
-    /// Old servers do not know that a dispatch can be answered with its run.
+    /// GitHub's time at a local instant, from its last response.
+    time: Mutex<Option<(Timestamp, Instant)>>,
+    /// Whether the server is too old to return the workflow run of a dispatch.
     pub(super) no_run_details: AtomicBool,
 }
 
@@ -64,17 +72,17 @@ enum Identity {
 }
 
 impl Client {
-    /// A client; must be called within the Tokio runtime that it is used in.
+    /// Creates a client in the current Tokio runtime.
     pub fn new(options: ClientOptions) -> anyhow::Result<Self> {
-        Self::with_patience(options, Patience::default())
+        Self::with_patience(options, RetryPolicy::default())
     }
 
-    /// A client that waits as told.
-    pub fn with_patience(options: ClientOptions, patience: Patience) -> anyhow::Result<Self> {
+    /// Like [`Self::new`] with a retry policy.
+    pub fn with_patience(options: ClientOptions, patience: RetryPolicy) -> anyhow::Result<Self> {
         let base = parse_api_url(&options.api_url)?;
-        // octocrab starts a task of its own.
+        // octocrab spawns a task.
         tokio::runtime::Handle::try_current().context("cannot make a GitHub client outside of a runtime")?;
-        let plain = http_client(&patience)?;
+        let plain = http_client(&patience, &options.ca_pem)?;
         let Ok(octocrab) = OctocrabBuilder::new_empty()
             .with_service(Transport::new(plain.clone(), base.clone()))
             .with_auth(AuthState::None)
@@ -92,22 +100,36 @@ impl Client {
             identity,
             reached: AtomicBool::new(false),
             sent: AtomicU64::new(0),
+            time: Mutex::new(None),
             no_run_details: AtomicBool::new(false),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// How many requests were sent so far, repeated ones too.
+    /// Number of requests sent, including retries.
     pub fn requests_sent(&self) -> u64 {
         self.inner.sent.load(Ordering::Relaxed)
     }
 
-    /// What git authenticates with; an App's token is renewed when it is about to expire.
+    /// Time by GitHub's clock, or by the local one, which may be wrong, before the first response.
+    pub fn now(&self) -> Timestamp {
+        let known = *self.inner.time.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = known.and_then(|(time, at)| time.checked_add(at.elapsed()).ok());
+        told.unwrap_or_else(Timestamp::now)
+    }
+
+    /// Records GitHub's time.
+    pub(super) fn note_time(&self, headers: &HeaderMap) {
+        if let Some(time) = server_time(headers) {
+            *self.inner.time.lock().unwrap_or_else(PoisonError::into_inner) = Some((time, Instant::now()));
+        }
+    }
+
+    /// Token for git; an App's token is renewed before it expires.
     pub async fn git_token(&self, repo: &str) -> Result<Secret, ApiError> {
         self.token(repo).await
     }
 
-    /// The token for a repository.
     pub(super) async fn token(&self, repo: &str) -> Result<Secret, ApiError> {
         match &self.inner.identity {
             Identity::Token(token) => Ok(token.clone()),
@@ -115,7 +137,7 @@ impl Client {
         }
     }
 
-    /// Drops a token that GitHub no longer knows. False where no other can be had.
+    /// Drops a rejected token. Returns `false` if there is no way to get another one.
     pub(super) async fn forget_token(&self, repo: &str, token: &Secret) -> bool {
         match &self.inner.identity {
             Identity::Token(_) => false,
@@ -126,7 +148,6 @@ impl Client {
         }
     }
 
-    /// Which kind of token requests are made with.
     pub(super) fn token_kind(&self) -> TokenKind {
         match &self.inner.identity {
             Identity::Token(token) => TokenKind::of(token.expose()),
@@ -145,7 +166,7 @@ impl Client {
         }
     }
 
-    /// The address of `repos/<owner>/<name>/…`.
+    /// URL of `repos/<owner>/<name>/…`.
     pub(super) fn repo_url(&self, repo: &str, route: &[&str]) -> Result<Url, ApiError> {
         let parts: Vec<&str> = repo.split('/').collect();
         let legal = |part: &&str| {
@@ -160,7 +181,7 @@ impl Client {
         Ok(self.url(&[&["repos"], &parts[..], route].concat()))
     }
 
-    /// The address of a route, each part escaped.
+    /// URL of a route, with each segment escaped.
     pub(super) fn url(&self, route: &[&str]) -> Url {
         let mut url = self.inner.base.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
@@ -176,7 +197,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Refuses what cannot be the address of GitHub's API.
+/// Rejects URLs that cannot be GitHub's API.
 pub fn check_api_url(text: &str) -> Result<(), Failure> {
     parse_api_url(text).map(|_| ())
 }

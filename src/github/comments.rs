@@ -1,4 +1,4 @@
-//! Comments on issues and pull requests: one that is known by its mark is written again, not once more.
+//! Comments on issues and pull requests, identified by a marker and updated in place.
 
 use http::{Method, StatusCode};
 use serde::Deserialize;
@@ -9,17 +9,14 @@ use super::client::Client;
 use super::error::{About, ApiError, TokenKind};
 use super::runs::or_default;
 
-/// 3,000 comments.
+/// 100 comments each.
 const MOST_PAGES: usize = 30;
 
-/// What became of a comment.
+/// Result of writing a comment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommentPut {
-    /// There was none with the mark.
     Created(String),
-    /// It was there, and says something else now.
     Updated(String),
-    /// It was there, and says the same.
     Unchanged(String),
 }
 
@@ -41,15 +38,15 @@ pub(super) struct User {
     kind: String,
 }
 
-/// Whose comments are ours.
+/// The author of our comments.
 pub(super) enum Author {
     Login(String),
-    /// A job or an App is not told its own name; no person is one.
+    /// A job's token or an App cannot know its own login, but it is always a bot.
     Bot,
 }
 
 impl Client {
-    /// Writes the comment of an issue or pull request whose body begins with `mark`, or makes it.
+    /// Creates or updates the comment whose body begins with `mark`.
     pub async fn put_comment(
         &self,
         repo: &str,
@@ -57,7 +54,7 @@ impl Client {
         mark: &str,
         body: &str,
     ) -> Result<CommentPut, ApiError> {
-        // Anybody can write the mark into a comment: only our own is taken for it.
+        // Anyone can write the marker into a comment: only our own counts.
         let author = self.author(repo).await?;
         if let Some(found) = self.find_comment(repo, issue, mark, &author).await? {
             if found.body.trim_end() == body.trim_end() {
@@ -66,13 +63,13 @@ impl Client {
             let url = self.repo_url(repo, &["issues", "comments", &found.id.to_string()])?;
             let call = Call {
                 method: Method::PATCH,
-                // To write it twice is to write it.
+                // Idempotent.
                 repeat: Repeat::Freely,
                 ..Call::post(About::Comment, repo, &issue, url, Some(json!({"body": body})))
             };
             let answer = self.call(call.clone()).await?;
             match answer.status {
-                // Somebody has deleted it since.
+                // It was deleted concurrently.
                 StatusCode::NOT_FOUND => {}
                 status if status.is_success() => {
                     return Ok(CommentPut::Updated(self.parse::<Comment>(&answer)?.html_url));
@@ -83,7 +80,7 @@ impl Client {
         let url = self.repo_url(repo, &["issues", &issue.to_string(), "comments"])?;
         let call = Call::post(About::Comment, repo, &issue, url, Some(json!({"body": body})));
         match self.fetch::<Comment>(call.clone()).await {
-            // It may have been written: a second one would be worse than a second look.
+            // It may have been created: look again instead of creating a second one.
             Err(error) if may_be_done(&error) => match self.find_comment(repo, issue, mark, &author).await? {
                 Some(found) => Ok(CommentPut::Created(found.html_url)),
                 None => self.fetch::<Comment>(call).await.map(|made| CommentPut::Created(made.html_url)),
@@ -105,7 +102,7 @@ impl Client {
         Ok(all.into_iter().find(|comment| comment.body.starts_with(mark) && author.is(comment.user.as_ref())))
     }
 
-    /// Who this client is, as far as it can know.
+    /// The identity of this client, as far as it is known.
     pub(super) async fn author(&self, repo: &str) -> Result<Author, ApiError> {
         if matches!(self.token_kind(), TokenKind::Job | TokenKind::App) {
             return Ok(Author::Bot);
@@ -121,7 +118,6 @@ impl Client {
 }
 
 impl Author {
-    /// Whether this is who it is.
     pub(super) fn is(&self, user: Option<&User>) -> bool {
         user.is_some_and(|user| match self {
             Self::Login(login) => user.login == *login,
@@ -130,7 +126,7 @@ impl Author {
     }
 }
 
-/// Whether GitHub may have done what it was asked, although it did not say so.
+/// Whether GitHub may have processed a request without reporting it.
 pub(super) fn may_be_done(error: &ApiError) -> bool {
     match error {
         ApiError::Unreachable { sent, .. } => *sent,

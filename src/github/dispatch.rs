@@ -1,4 +1,4 @@
-//! Starting a workflow run: the one request that must not be sent twice.
+//! Starts a workflow run: the one request that must not be sent twice.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -7,36 +7,36 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::call::{Answer, Call, Repeat};
+use super::call::{ApiResponse, Call, Repeat};
 use super::client::Client;
 use super::error::{About, ApiError, Said, short};
 use super::repository::file_name;
 
-/// What no branch or tag can be called: git refuses two dots.
+/// Never a valid branch or tag: git rejects two dots.
 const NO_REF: &str = "no..ref";
 
-/// What became of a dispatch.
+/// Outcome of a dispatch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Dispatched {
-    /// The run exists.
+    /// The workflow run exists.
     Started {
-        /// Its number.
+        /// Id of the workflow run.
         run_id: u64,
-        /// Its page.
+        /// URL of the workflow run.
         html_url: String,
     },
-    /// GitHub accepted it and does not say as which run.
+    /// Accepted, without an id of the workflow run.
     Accepted,
-    /// Nobody knows: the run may exist or not.
+    /// Unknown whether the workflow run exists.
     Unknown {
-        /// What happened instead of an answer.
+        /// Why the outcome is unknown.
         reason: String,
     },
 }
 
 impl Client {
-    /// Asks whether the token may start a workflow, by starting it where it cannot be: GitHub looks at the token first, and
-    /// then finds no such branch.
+    /// Checks whether the token may start a workflow, with a ref that cannot exist: GitHub checks the token
+    /// first.
     pub async fn may_dispatch(&self, repo: &str, workflow: &str) -> Result<(), ApiError> {
         let workflow = file_name(workflow);
         let url = self.repo_url(repo, &["actions", "workflows", workflow, "dispatches"])?;
@@ -51,7 +51,7 @@ impl Client {
         }
     }
 
-    /// Starts a workflow. Only a request that GitHub refused without doing anything is sent again.
+    /// Starts a workflow. Retries only if GitHub rejected the request without effect.
     pub async fn dispatch(
         &self,
         repo: &str,
@@ -77,7 +77,7 @@ impl Client {
                 Err(error) => return Err(error),
             };
             if details && is_unknown_key(&answer) {
-                // Old servers refuse the key and start nothing.
+                // Old servers reject the key and start nothing.
                 self.inner.no_run_details.store(true, Ordering::Relaxed);
                 continue;
             }
@@ -89,8 +89,8 @@ impl Client {
     }
 }
 
-/// What an answer means; `None` where it refuses.
-fn outcome(answer: &Answer) -> Option<Dispatched> {
+/// The outcome of a response; `None` for a rejection.
+fn outcome(answer: &ApiResponse) -> Option<Dispatched> {
     #[derive(Deserialize)]
     struct Details {
         workflow_run_id: u64,
@@ -117,7 +117,7 @@ fn outcome(answer: &Answer) -> Option<Dispatched> {
     }
 }
 
-fn is_unknown_key(answer: &Answer) -> bool {
+fn is_unknown_key(answer: &ApiResponse) -> bool {
     answer.status == StatusCode::UNPROCESSABLE_ENTITY
         && Said::of(&answer.headers, &answer.body).text().contains("return_run_details")
 }

@@ -1,4 +1,4 @@
-//! Why a request to GitHub did not do what it should.
+//! Errors of requests to GitHub.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,11 +7,12 @@ use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::explain;
+use super::hints;
 use super::transport::TransportError;
 use crate::model::{Digest, Failure, printable};
+use crate::util::truncate::truncate;
 
-/// The most characters of somebody else's text that a message repeats.
+/// Limit for untrusted text in a message.
 const LONGEST_TEXT: usize = 300;
 
 /// What a request is about.
@@ -39,119 +40,78 @@ pub(super) enum About {
     InstallationToken,
 }
 
-/// Which kind of token was sent; its prefix says so.
+/// Kind of a token, by its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenKind {
     FineGrained,
     Classic,
-    /// Of a job (`GITHUB_TOKEN`) or made by an App elsewhere.
+    /// A job's `GITHUB_TOKEN`, or an installation token from elsewhere.
     Job,
-    /// Made here, by a GitHub App's key.
+    /// Created here with a GitHub App's key.
     App,
     Unknown,
 }
 
-/// A request that GitHub answered with something else than success.
+/// An unsuccessful response of GitHub.
 #[derive(Debug)]
 pub struct Refusal {
     pub(super) about: About,
     pub(super) repo: String,
-    /// The workflow file, the path or the number that was asked for.
+    /// The requested workflow file, path or number.
     pub(super) subject: String,
     pub(super) status: StatusCode,
     pub(super) said: Said,
-    /// The permissions that would have done, as GitHub spells them.
+    /// Sufficient permissions, as GitHub spells them.
     pub(super) permissions: Option<String>,
     pub(super) token: TokenKind,
 }
 
-/// What the body of a refusal says.
+/// Body of an unsuccessful response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Said {
-    /// In GitHub's own form; safe to print.
+    /// GitHub's message; safe to print.
     Message(String),
     /// A page of a proxy or a load balancer.
     Page,
     Nothing,
 }
 
-/// A request to GitHub that failed.
+/// A failed request to GitHub.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// GitHub refused it, mostly because of a permission or a setting.
-    #[error("{}", explain::message(.0))]
+    /// GitHub rejected it, usually for a permission or a setting.
+    #[error("{}", hints::message(.0))]
     Refused(Box<Refusal>),
-    /// A rate limit of GitHub lasts longer than anybody wants to wait.
+    /// A rate limit lasts longer than the longest wait.
     #[error("GitHub's rate limit does not allow another request before {until} (in {} min)", .wait.as_secs().div_ceil(60))]
-    Limited {
-        /// When it ends.
-        until: Timestamp,
-        /// How long that is.
-        wait: Duration,
-    },
-    /// GitHub was not reached, or its answer was not.
+    Limited { until: Timestamp, wait: Duration },
+    /// GitHub was unreachable, or its response was lost.
     #[error("{} `{host}`: {cause}", if *.sent { "got no answer from" } else { "cannot reach" })]
     Unreachable {
-        /// Who was asked.
         host: String,
-        /// What went wrong.
         cause: String,
-        /// Whether GitHub may have seen the request, and done what it says.
+        /// Whether GitHub may have received and processed the request.
         sent: bool,
     },
-    /// The answer is not what GitHub's API promises.
+    /// The response does not follow GitHub's API.
     #[error("`{host}` gave an answer that cannot be used: {what}")]
-    BadAnswer {
-        /// Who answered.
-        host: String,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// The store that GitHub points to did not hand a file out.
+    BadAnswer { host: String, what: String },
+    /// The storage host did not return a file.
     #[error("`{host}` answered {status} instead of {what}")]
-    Store {
-        /// Who was asked.
-        host: String,
-        /// What it answered.
-        status: u16,
-        /// What was asked for.
-        what: String,
-    },
-    /// An artifact is gone: its days of retention are over.
+    Store { host: String, status: u16, what: String },
+    /// An artifact's retention has ended.
     #[error("the artifact `{name}` of `{repo}` has expired")]
-    Expired {
-        /// Whose artifact.
-        repo: String,
-        /// Which artifact.
-        name: String,
-    },
-    /// The bytes of an artifact are not the ones that were uploaded.
+    Expired { repo: String, name: String },
+    /// An artifact does not have its announced digest.
     #[error("the artifact `{name}` has the digest {found}, expected {expected}")]
-    Digest {
-        /// Which artifact.
-        name: String,
-        /// What arrived.
-        found: Digest,
-        /// What GitHub promises.
-        expected: Digest,
-    },
-    /// A download that is larger than it may be.
+    Digest { name: String, found: Digest, expected: Digest },
+    /// A download exceeds its size limit.
     #[error("the download of {what} is larger than {most} bytes")]
-    TooLarge {
-        /// What was downloaded.
-        what: String,
-        /// The limit.
-        most: u64,
-    },
-    /// A file could not be written here.
+    TooLarge { what: String, most: u64 },
+    /// A file could not be written.
     #[error("cannot write `{}`: {error}", path.display())]
-    Write {
-        /// Which one.
-        path: PathBuf,
-        /// Why.
-        error: std::io::Error,
-    },
-    /// The request could not be made: a name or a credential is not valid.
+    Write { path: PathBuf, error: std::io::Error },
+    /// The request could not be built: a name or a credential is invalid.
     #[error("{0}")]
     Invalid(Failure),
 }
@@ -162,12 +122,7 @@ impl ApiError {
         self.status() == Some(StatusCode::NOT_FOUND.as_u16())
     }
 
-    /// Whether a rate limit is the reason; `Limited` says until when.
-    pub fn is_limited(&self) -> bool {
-        matches!(self, Self::Limited { .. })
-    }
-
-    /// Whether the same request may succeed a little later: GitHub or the network has trouble.
+    /// Whether a retry may succeed: a failure of GitHub or the network.
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Refused(refusal) => refusal.status.is_server_error(),
@@ -176,7 +131,7 @@ impl ApiError {
         }
     }
 
-    /// The status of GitHub's answer, where there was one.
+    /// HTTP status, if there was a response.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Refused(refusal) => Some(refusal.status.as_u16()),
@@ -185,9 +140,9 @@ impl ApiError {
         }
     }
 
-    /// The error as the user reads it, with the way out.
+    /// The error for the user, with a hint.
     pub fn into_failure(self) -> Failure {
-        explain::failure(self)
+        hints::failure(self)
     }
 
     pub(super) fn transport(host: &str, error: &TransportError) -> Self {
@@ -202,7 +157,7 @@ impl From<ApiError> for Failure {
 }
 
 impl TokenKind {
-    /// The kind that a token's prefix tells.
+    /// The kind by the token's prefix.
     pub(super) fn of(token: &str) -> Self {
         match token.split_once('_') {
             Some(("github", rest)) if rest.starts_with("pat_") => Self::FineGrained,
@@ -214,7 +169,7 @@ impl TokenKind {
 }
 
 impl Said {
-    /// What a body says, made safe and short.
+    /// Parses a body; the text is escaped and truncated.
     pub(super) fn of(headers: &HeaderMap, body: &[u8]) -> Self {
         #[derive(Deserialize)]
         struct Body {
@@ -224,7 +179,7 @@ impl Said {
         }
         if let Ok(Body { message, errors }) = serde_json::from_slice(body) {
             let mut text = message;
-            // As a list of texts, or of objects that have one.
+            // A list of texts, or of objects with a message.
             for error in errors.as_array().into_iter().flatten() {
                 let detail = error.as_str().or_else(|| error.get("message")?.as_str());
                 if let Some(detail) = detail.filter(|detail| !text.contains(*detail)) {
@@ -246,7 +201,7 @@ impl Said {
         }
     }
 
-    /// The message, or nothing.
+    /// The message, or the empty text.
     pub(super) fn text(&self) -> &str {
         match self {
             Self::Message(text) => text,
@@ -255,11 +210,7 @@ impl Said {
     }
 }
 
-/// Somebody else's text on one line, not too much of it.
+/// Untrusted text on one line, truncated.
 pub(super) fn short(text: &str) -> String {
-    let mut shown: String = text.trim().chars().take(LONGEST_TEXT).collect();
-    if shown.len() < text.trim().len() {
-        shown.push('…');
-    }
-    printable(&shown)
+    printable(&truncate(text.trim(), LONGEST_TEXT))
 }

@@ -1,4 +1,4 @@
-//! What happened to a repository: commits, the files that a range of them changed, trees.
+//! Repository history: commits, files changed by a range of commits, trees.
 
 use http::StatusCode;
 use jiff::Timestamp;
@@ -9,26 +9,23 @@ use super::client::Client;
 use super::error::{About, ApiError};
 use super::runs::or_default;
 
-/// The most commits that GitHub tells at once.
+/// GitHub's page size limit.
 const PAGE: usize = 100;
-/// So many files of a comparison GitHub tells, and no more.
+/// GitHub's limit for files of a comparison.
 pub const MOST_COMPARED_FILES: usize = 300;
 
-/// A commit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Commit {
-    /// Its whole name.
     pub sha: String,
-    /// What it came from, the line that it lies on first.
+    /// The first parent comes first.
     #[serde(default)]
     pub parents: Vec<Parent>,
-    /// When it was committed, where that can be read.
+    /// Commit time, if it can be parsed.
     #[serde(rename = "commit", default, deserialize_with = "committed")]
     pub committed: Option<Timestamp>,
 }
 
 impl Commit {
-    /// Whether it was committed before then.
     pub fn is_older(&self, since: Timestamp) -> bool {
         self.committed.is_some_and(|at| at < since)
     }
@@ -39,77 +36,71 @@ fn committed<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D:
     Ok(commit.pointer("/committer/date").and_then(|date| date.as_str()?.parse().ok()))
 }
 
-/// What a commit came from.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Parent {
-    /// Its whole name.
     pub sha: String,
 }
 
 /// A file that a commit or a range of commits changed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ChangedFile {
-    /// Its path afterwards.
+    /// Its path after the change.
     pub filename: String,
-    /// `added`, `removed`, `modified`, `renamed`, `copied`, `changed` or another word.
+    /// `added`, `removed`, `modified`, `renamed`, `copied`, `changed` or another value.
     #[serde(default)]
     pub status: String,
 }
 
-/// What lies between two commits.
+/// The range between two commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comparison {
-    /// The last commit that both have; after a push without force, the older of the two.
+    /// The last common commit; the older of the two unless a force push intervened.
     pub merge_base: String,
-    /// How many commits there are since then.
+    /// Number of commits since then.
     pub total_commits: usize,
-    /// Those that GitHub told.
+    /// The commits that GitHub returned.
     pub commits: Vec<Commit>,
-    /// What they changed: at most `MOST_COMPARED_FILES`.
+    /// At most `MOST_COMPARED_FILES`.
     pub files: Vec<ChangedFile>,
 }
 
-/// The content of a folder, of all folders in it where it was asked for so.
+/// Entries of a folder, including subfolders if recursive.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Tree {
-    /// What it has.
     #[serde(rename = "tree")]
     pub entries: Vec<TreeEntry>,
-    /// Whether there is more than GitHub tells.
+    /// Whether GitHub left out entries.
     #[serde(default)]
     pub truncated: bool,
 }
 
-/// A file or a folder of a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct TreeEntry {
-    /// Below the tree.
+    /// Relative to the tree.
     pub path: String,
     /// `blob`, `tree` or `commit`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What it holds, by its digest.
     pub sha: String,
 }
 
-/// Which commits are asked for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CommitQuery<'a> {
-    /// The branch or the commit to begin at.
+    /// Branch or commit to start at.
     pub from: &'a str,
-    /// Only those that changed this file.
+    /// Only commits that changed this file.
     pub path: Option<&'a str>,
-    /// Only until there are a hundred in a row that are older.
+    /// Stops after a hundred consecutive older commits.
     pub since: Option<Timestamp>,
-    /// How many pages of 100 are read at most.
+    /// Limit of pages with 100 commits each.
     pub pages: usize,
 }
 
 impl Client {
-    /// What lies between two commits; `None` where GitHub does not know one of them, or nothing joins them.
+    /// Compares two commits; `None` if GitHub does not know one of them, or they have no common history.
     pub async fn compare(&self, repo: &str, base: &str, head: &str) -> Result<Option<Comparison>, ApiError> {
         #[derive(Deserialize)]
-        struct Answer {
+        struct Body {
             merge_base_commit: Parent,
             total_commits: usize,
             #[serde(default)]
@@ -119,7 +110,7 @@ impl Client {
         }
         let range = format!("{base}...{head}");
         let mut url = self.repo_url(repo, &["compare", &range])?;
-        // The files stand on the first page alone.
+        // Only the first page has the files.
         url.query_pairs_mut().append_pair("per_page", &PAGE.to_string()).append_pair("page", "1");
         let call = Call::get(About::History, repo, &range, url);
         let answer = self.call(call.clone()).await?;
@@ -128,25 +119,25 @@ impl Client {
             status if status.is_success() => {}
             _ => return Err(self.refused(&call, &answer)),
         }
-        let Answer { merge_base_commit, total_commits, commits, files } = self.parse(&answer)?;
+        let Body { merge_base_commit, total_commits, commits, files } = self.parse(&answer)?;
         Ok(Some(Comparison { merge_base: merge_base_commit.sha, total_commits, commits, files }))
     }
 
-    /// A commit, and the files that it changed against its first parent, at most 300 of them.
+    /// A commit and the files that it changed against its first parent, at most 300.
     pub async fn commit(&self, repo: &str, sha: &str) -> Result<(Commit, Vec<ChangedFile>), ApiError> {
         #[derive(Deserialize)]
-        struct Answer {
+        struct Body {
             #[serde(flatten)]
             commit: Commit,
             #[serde(default, deserialize_with = "or_default")]
             files: Vec<ChangedFile>,
         }
         let url = self.repo_url(repo, &["commits", sha])?;
-        let Answer { commit, files } = self.fetch(Call::get(About::History, repo, &sha, url)).await?;
+        let Body { commit, files } = self.fetch(Call::get(About::History, repo, &sha, url)).await?;
         Ok((commit, files))
     }
 
-    /// Commits, the newest first.
+    /// Commits, newest first.
     pub async fn commits(&self, repo: &str, query: CommitQuery<'_>) -> Result<Vec<Commit>, ApiError> {
         let mut url = self.repo_url(repo, &["commits"])?;
         url.query_pairs_mut().append_pair("sha", query.from);
@@ -160,7 +151,7 @@ impl Client {
         self.pages_until(call, query.pages, |page: Vec<Commit>| page, is_old).await
     }
 
-    /// The tree of a commit, or one by its own name.
+    /// The tree of a commit, or by its own id.
     pub async fn tree(&self, repo: &str, sha: &str, recursive: bool) -> Result<Tree, ApiError> {
         let mut url = self.repo_url(repo, &["git", "trees", sha])?;
         if recursive {

@@ -1,4 +1,4 @@
-//! Issues and comments on commits that are known by their mark: written again, closed and opened again, never twice.
+//! Issues and commit comments, identified by a marker: updated, closed and reopened, never duplicated.
 
 use http::Method;
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use super::comments::{Author, User, may_be_done};
 use super::error::{About, ApiError};
 use super::runs::or_default;
 
-/// 1,000 issues or comments, the latest first.
+/// 1,000 issues or comments, newest first.
 const MOST_PAGES: usize = 10;
 
 #[derive(Debug, Clone, Deserialize)]
@@ -38,7 +38,7 @@ struct CommitComment {
 }
 
 impl Client {
-    /// Opens the issue whose body begins with `mark`, or writes it again, and opens it if it is closed. Gives its page.
+    /// Creates, updates or reopens the issue whose body begins with `mark`. Returns its URL.
     pub async fn put_issue(
         &self,
         repo: &str,
@@ -46,7 +46,7 @@ impl Client {
         title: &str,
         body: &str,
     ) -> Result<String, ApiError> {
-        // Anybody can write the mark into an issue: only our own is taken for it.
+        // Anyone can write the marker into an issue: only our own counts.
         let author = self.author(repo).await?;
         if let Some(issue) = self.find_issue(repo, mark, &author).await? {
             let fields = json!({"title": title, "body": body, "state": "open"});
@@ -55,7 +55,7 @@ impl Client {
         let url = self.repo_url(repo, &["issues"])?;
         let call = Call::post(About::Issue, repo, &title, url, Some(json!({"title": title, "body": body})));
         match self.fetch::<Issue>(call).await {
-            // It may have been opened: a second one would be worse than a second look.
+            // It may have been created: look again instead of creating a second one.
             Err(error) if may_be_done(&error) => match self.find_issue(repo, mark, &author).await? {
                 Some(found) => Ok(found.html_url),
                 None => Err(error),
@@ -64,7 +64,7 @@ impl Client {
         }
     }
 
-    /// Closes the issue whose body begins with `mark`, if one is open, and writes into it why.
+    /// Closes the open issue whose body begins with `mark`, with this body.
     pub async fn close_issue(&self, repo: &str, mark: &str, body: &str) -> Result<Option<String>, ApiError> {
         let author = self.author(repo).await?;
         let Some(issue) = self.find_issue(repo, mark, &author).await?.filter(|issue| issue.state == "open")
@@ -75,7 +75,8 @@ impl Client {
         self.update_issue(repo, issue.number, fields).await.map(Some)
     }
 
-    /// Writes the comment on a commit whose body begins with `mark`, or makes it if it is `needed`. Gives its page.
+    /// Updates the commit comment whose body begins with `mark`, or creates it if `needed`. Returns its
+    /// URL.
     pub async fn put_commit_comment(
         &self,
         repo: &str,
@@ -119,7 +120,7 @@ impl Client {
         let url = self.repo_url(repo, &["issues", &number.to_string()])?;
         let call = Call {
             method: Method::PATCH,
-            // To write it twice is to write it.
+            // Idempotent.
             repeat: Repeat::Freely,
             ..Call::post(About::Issue, repo, &number, url, Some(fields))
         };

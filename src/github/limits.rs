@@ -1,4 +1,4 @@
-//! What an answer says about GitHub's rate limits.
+//! Rate limits in GitHub's responses.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use jiff::fmt::rfc2822::DateTimeParser;
 
 use super::error::Said;
 
-/// What the message of a limit says, where no header does.
+/// Messages of a rate limit without headers.
 const LIMIT_PHRASES: [&str; 3] = ["rate limit", "abuse detection", "submitted too quickly"];
 
-/// What the message of a missing permission says. The last request of an hour can be one that is not permitted: then the
-/// headers look like those of a used-up limit.
+/// Messages of a missing permission. If it is also the last request of the hour, its headers look like an
+/// exhausted rate limit.
 const PERMISSION_PHRASES: [&str; 2] = ["resource not accessible", "must have"];
 
-/// A reset is waited for a little longer, because both clocks count whole seconds.
+/// Extra wait after a reset, because both clocks count whole seconds.
 const CLOCK_SLACK: Duration = Duration::from_secs(1);
 
-/// A limit that refused a request.
+/// The rate limit that rejected a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limit {
-    /// How long to wait, where the answer says so.
+    /// Requested wait.
     pub(super) wait: Option<Duration>,
-    /// Whether the hour's requests are used up; otherwise they came too fast.
+    /// Whether the hourly limit is exhausted; otherwise it is a secondary rate limit.
     pub(super) used_up: bool,
 }
 
-/// The limit that this answer tells, if it was refused for one.
+/// The rate limit of a response, if that is why it was rejected.
 pub(super) fn limit_of(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<Limit> {
     if !matches!(status, StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS) {
         return None;
@@ -46,20 +46,22 @@ pub(super) fn limit_of(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> 
     (told || status == StatusCode::TOO_MANY_REQUESTS).then_some(Limit { wait: None, used_up: false })
 }
 
-/// How long the answer asks to wait.
+/// `Retry-After`.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     number(headers, "retry-after").map(Duration::from_secs)
 }
 
-/// How long until the limit is full again, by the server's clock: ours may be wrong.
+/// Time until the limit resets, by the server's clock: ours may be wrong.
 fn until_reset(headers: &HeaderMap) -> Option<Duration> {
     let reset = i64::try_from(number(headers, "x-ratelimit-reset")?).ok()?;
-    let told = headers.get(http::header::DATE).and_then(|date| date.to_str().ok());
-    let now = told
-        .and_then(|date| DateTimeParser::new().parse_timestamp(date).ok())
-        .unwrap_or_else(Timestamp::now)
-        .as_second();
+    let now = server_time(headers).unwrap_or_else(Timestamp::now).as_second();
     Some(Duration::from_secs(u64::try_from(reset - now).unwrap_or(0)) + CLOCK_SLACK)
+}
+
+/// The server's clock at the response.
+pub(super) fn server_time(headers: &HeaderMap) -> Option<Timestamp> {
+    let date = headers.get(http::header::DATE)?.to_str().ok()?;
+    DateTimeParser::new().parse_timestamp(date).ok()
 }
 
 fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
@@ -77,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_told_from_missing_permissions() {
+    fn rate_limits_are_distinguished_from_missing_permissions() {
         let remaining = ("x-ratelimit-remaining", "0");
         let reset =
             [remaining, ("x-ratelimit-reset", "1000000100"), ("date", "Sun, 09 Sep 2001 01:46:40 GMT")];

@@ -1,4 +1,4 @@
-//! The log of a job: its last lines.
+//! The last lines of a workflow job's log.
 
 use std::collections::VecDeque;
 
@@ -6,18 +6,18 @@ use jiff::Timestamp;
 
 use super::call::Call;
 use super::client::Client;
+use super::download::location;
 use super::error::{About, ApiError};
-use super::saved::location;
 use super::transport::{TransportError, host};
 use crate::model::printable;
 
-/// The most of a log that is read for its last lines.
+/// Size limit of a log.
 const LARGEST_LOG: u64 = 256 << 20;
-/// The most of one line of a log that is kept.
+/// Limit of a line.
 const LONGEST_LINE: usize = 2000;
 
 impl Client {
-    /// The last lines of a job's log, without the times that GitHub puts before them.
+    /// The last lines of a job's log, without GitHub's timestamps.
     pub async fn job_log_tail(&self, repo: &str, job_id: u64, lines: usize) -> Result<Vec<String>, ApiError> {
         let url = self.repo_url(repo, &["actions", "jobs", &job_id.to_string(), "logs"])?;
         let call = Call::get(About::Log, repo, &job_id, url);
@@ -49,7 +49,7 @@ impl Client {
     }
 }
 
-/// The last lines of what was fed.
+/// Keeps the last lines of its input.
 struct Tail {
     most: usize,
     lines: VecDeque<Vec<u8>>,
@@ -73,7 +73,7 @@ impl Tail {
 
     fn end_line(&mut self) {
         let line = std::mem::take(&mut self.current);
-        // The mask of a secret tells nothing, and there are many.
+        // Masks are noise, and there are many.
         if shown(&String::from_utf8_lossy(&line)).starts_with("::add-mask::") {
             return;
         }
@@ -91,7 +91,7 @@ impl Tail {
     }
 }
 
-/// A line of a log without its time and its carriage return.
+/// A line without its timestamp and carriage return.
 fn shown(line: &str) -> String {
     let line = line.trim_start_matches('\u{feff}').trim_end_matches('\r');
     let text = match line.split_once(' ') {

@@ -1,49 +1,49 @@
-//! GitHub: its REST API, its tokens, and the artifact service of a running job. The only place that knows octocrab.
+//! GitHub's REST API, its tokens, and the artifact service of a running job. Only this module uses
+//! octocrab.
 //!
-//! `transport` is the way out, `call` one request with its repetitions, `limits` and `patience` how long it waits, `error`
-//! and `explain` what the user reads when GitHub says no. `repository`, `dispatch`, `runs`, `logs`, `artifacts`, `comments`, `history`,
-//! `issues`, `open_pulls` and `pulls` are
-//! the routes.
-//! `token` finds the credentials and `app` makes those of a GitHub App. `results` is the protocol by which a container
-//! action uploads artifacts; no REST route can.
+//! - `client`, `call`, `transport`: requests with retries
+//! - `limits`, `retry_policy`: rate limits and delays
+//! - `error`, `hints`: errors for the user
+//! - `access`, `token`, `app`: credentials
+//! - `results`: the protocol by which a container action uploads artifacts; no REST route can
+//! - the other modules: one per group of routes
 
+mod access;
 mod app;
 mod artifacts;
 mod call;
 mod client;
 mod comments;
 mod dispatch;
+mod download;
 mod error;
-mod explain;
+mod hints;
 mod history;
 mod issues;
 mod limits;
 mod logs;
 mod open_pulls;
-mod patience;
 mod pulls;
 mod repository;
 mod results;
+mod retry_policy;
 mod runs;
-mod saved;
 #[cfg(test)]
 mod tests;
 mod token;
 mod transport;
 
+pub use access::Access;
 pub use app::AppKey;
 pub use artifacts::Artifact;
 pub use client::{Auth, Client, ClientOptions, Notify, check_api_url};
 pub use comments::CommentPut;
 pub use dispatch::Dispatched;
 pub use error::ApiError;
-pub use history::{
-    ChangedFile, Commit, CommitQuery, Comparison, MOST_COMPARED_FILES, Parent, Tree, TreeEntry,
-};
-pub use open_pulls::{OpenPull, PullHead, PullRepo};
-pub use patience::Patience;
-pub use pulls::{NewPull, Pull};
-pub use repository::{RepositoryInfo, Workflow};
-pub use results::{DuplicateArtifact, ResultsService, ServiceArtifact};
-pub use runs::{Etag, Job, Polled, Run, Step};
+pub use history::{ChangedFile, Commit, CommitQuery, MOST_COMPARED_FILES};
+pub use open_pulls::OpenPull;
+pub use pulls::NewPull;
+pub use repository::RepositoryInfo;
+pub use results::{DuplicateArtifact, ResultsService};
+pub use runs::{Etag, Job, Polled, Run};
 pub use token::{TokenSources, find_token};

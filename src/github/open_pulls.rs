@@ -1,4 +1,4 @@
-//! The pull requests that are open.
+//! Open pull requests.
 
 use serde::Deserialize;
 
@@ -9,31 +9,24 @@ use super::error::{About, ApiError};
 /// 1,000 pull requests.
 const MOST_PAGES: usize = 10;
 
-/// An open pull request.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct OpenPull {
-    /// Its number.
     pub number: u64,
-    /// Its page.
     #[serde(default)]
     pub html_url: String,
-    /// What it would bring in.
     pub head: PullHead,
 }
 
-/// What a pull request would bring in.
+/// The head of a pull request.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct PullHead {
-    /// Its branch.
     #[serde(rename = "ref")]
     pub branch: String,
-    /// Its newest commit.
     pub sha: String,
-    /// Where the branch lies; nothing where that repository is gone.
+    /// Repository of the branch; absent if it was deleted.
     pub repo: Option<PullRepo>,
 }
 
-/// Where a branch lies.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct PullRepo {
     /// `<owner>/<name>`.
@@ -41,7 +34,7 @@ pub struct PullRepo {
 }
 
 impl Client {
-    /// The open pull requests of a repository, the newest first.
+    /// Open pull requests, newest first.
     pub async fn open_pulls(&self, repo: &str) -> Result<Vec<OpenPull>, ApiError> {
         let mut url = self.repo_url(repo, &["pulls"])?;
         url.query_pairs_mut().append_pair("state", "open");

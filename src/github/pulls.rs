@@ -1,4 +1,4 @@
-//! Pull requests: opened once, labelled, and told to merge themselves.
+//! Pull requests: opened once, labeled, and set to auto-merge.
 
 use http::Method;
 use serde::Deserialize;
@@ -8,37 +8,29 @@ use super::call::{Call, Repeat};
 use super::client::Client;
 use super::error::{About, ApiError, TokenKind, short};
 use super::token::web_host;
-use crate::model::is_repository;
+use crate::protocol::names::is_repository;
 
 const AUTO_MERGE: &str = "mutation($id: ID!) { enablePullRequestAutoMerge(input: {pullRequestId: $id, mergeMethod: SQUASH}) \
                           { pullRequest { id } } }";
 
-/// A pull request to open.
 #[derive(Debug, Clone)]
 pub struct NewPull<'p> {
-    /// The branch with the changes.
     pub head: &'p str,
-    /// The branch that they are for.
     pub base: &'p str,
-    /// Its title.
     pub title: &'p str,
-    /// What it says.
     pub body: &'p str,
 }
 
-/// A pull request.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Pull {
-    /// Its number.
     pub number: u64,
-    /// Its page.
     pub html_url: String,
-    /// What GraphQL calls it.
+    /// GraphQL id.
     node_id: String,
 }
 
 impl Client {
-    /// Opens a pull request, once: after an answer that was lost, the one that is there is taken.
+    /// Opens a pull request. If the response was lost, finds the existing one.
     pub async fn open_pull(&self, repo: &str, new: &NewPull<'_>) -> Result<Pull, ApiError> {
         let url = self.repo_url(repo, &["pulls"])?;
         let body = json!({ "title": new.title, "head": new.head, "base": new.base, "body": new.body });
@@ -54,7 +46,7 @@ impl Client {
         }
     }
 
-    /// The open pull request of a branch of the repository itself.
+    /// The open pull request of a branch in the same repository.
     pub async fn find_pull(&self, repo: &str, head: &str) -> Result<Option<Pull>, ApiError> {
         let owner = repo.split('/').next().unwrap_or_default();
         let mut url = self.repo_url(repo, &["pulls"])?;
@@ -63,21 +55,21 @@ impl Client {
         Ok(found.into_iter().next())
     }
 
-    /// Adds labels; one that the repository does not have yet is made.
+    /// Adds labels; GitHub creates missing ones.
     pub async fn add_labels(&self, repo: &str, number: u64, labels: &[String]) -> Result<(), ApiError> {
         let url = self.repo_url(repo, &["issues", &number.to_string(), "labels"])?;
         let call = Call {
-            // To add them twice is to add them.
+            // Idempotent.
             repeat: Repeat::Freely,
             ..Call::post(About::Label, repo, &number, url, Some(json!({ "labels": labels })))
         };
         self.succeed(call).await.map(drop)
     }
 
-    /// Lets GitHub merge a pull request as soon as its checks and reviews allow. Only GraphQL can.
+    /// Enables auto-merge, which only GraphQL can.
     pub async fn merge_when_ready(&self, repo: &str, pull: &Pull) -> Result<(), ApiError> {
         let mut url = self.url(&[]);
-        // On a server of one's own it lies beside the REST API.
+        // On GitHub Enterprise Server, GraphQL is beside the REST API.
         let path = url.path().trim_end_matches('/').trim_end_matches("/v3").to_owned();
         url.set_path(&format!("{path}/graphql"));
         let body = json!({ "query": AUTO_MERGE, "variables": { "id": pull.node_id } });
@@ -87,7 +79,7 @@ impl Client {
             ..Call::post(About::AutoMerge, repo, &pull.number, url, Some(body))
         };
         let answer: Value = self.fetch(call).await?;
-        // A refusal comes with a good status.
+        // GraphQL reports errors with status 200.
         match answer["errors"].as_array().and_then(|errors| errors.first()) {
             None => Ok(()),
             Some(error) => {
@@ -107,18 +99,17 @@ impl Client {
         }
     }
 
-    /// Whether the token is a job's own: what it opens starts no workflow.
+    /// Whether the token is a job's `GITHUB_TOKEN`: its pull requests start no workflow.
     pub fn is_job_token(&self) -> bool {
         self.token_kind() == TokenKind::Job
     }
 
-    /// The repository that an address of git names, and its address over HTTPS, if this GitHub has it: the token is for nobody
-    /// else.
+    /// `owner/name` and HTTPS URL of a git URL on this GitHub; the token is for no other host.
     pub fn repo_of(&self, git_url: &str) -> Option<(String, String)> {
         let base = &self.inner.base;
         let web = web_host(base.as_str());
         let (host, path) = split_git_url(git_url)?;
-        // Over SSH a host has another port, or none.
+        // Over SSH, the port differs or is missing.
         let is_ours = host == web || !host.contains(':') && web.split(':').next() == Some(host.as_str());
         let repo = path.trim_matches('/').trim_end_matches(".git").to_owned();
         let scheme = base.scheme();
@@ -146,10 +137,11 @@ mod tests {
     use crate::model::Secret;
 
     #[tokio::test]
-    async fn a_token_is_for_its_own_host() {
+    async fn a_token_is_sent_only_to_its_own_host() {
         let client = |api: &str| {
             let auth = Auth::Token(Secret::new("ghp_x"));
-            Client::new(ClientOptions { api_url: api.to_owned(), auth, notify: None }).unwrap()
+            Client::new(ClientOptions { api_url: api.to_owned(), auth, notify: None, ca_pem: Vec::new() })
+                .unwrap()
         };
         let github = client("https://api.github.com");
         for url in [

@@ -1,4 +1,4 @@
-//! Workflow runs and their jobs: found, watched, cancelled.
+//! Workflow runs and their jobs: found, watched, canceled.
 
 use http::StatusCode;
 use http::header::ETAG;
@@ -11,124 +11,99 @@ use super::client::Client;
 use super::error::{About, ApiError};
 use super::repository::file_name;
 
-/// The most that GitHub lists at once.
+/// GitHub's page size limit.
 const PAGE: usize = 100;
-/// More runs than these are not started while one dispatch is looked for.
+/// Far more workflow runs than start while one dispatch is looked up.
 const MOST_RUN_PAGES: usize = 5;
-/// 256 legs are three pages.
+/// 256 shards are three pages.
 const MOST_JOB_PAGES: usize = 20;
 /// How far GitHub's clock may be behind ours.
 const CLOCK_SLACK: SignedDuration = SignedDuration::from_mins(5);
-/// The state of something on GitHub, as GitHub names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Etag(pub(super) String);
 
-/// What a look at something showed.
+/// Result of a conditional request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Polled<T> {
-    /// It is as it was.
     Unchanged,
-    /// It is like this now.
     Changed(T, Option<Etag>),
 }
 
-/// A workflow run. States are open sets of words.
+/// A workflow run. GitHub may add values of its states.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Run {
-    /// Its number.
     pub id: u64,
-    /// Its page.
     #[serde(default)]
     pub html_url: String,
-    /// What its `run-name` made of the inputs.
+    /// Expanded `run-name`.
     #[serde(default, deserialize_with = "or_default")]
     pub display_title: String,
-    /// `queued`, `in_progress`, `completed`, `waiting`, `requested`, `pending` or another word.
+    /// `queued`, `in_progress`, `completed`, `waiting`, `requested`, `pending` or another value.
     #[serde(default, deserialize_with = "or_default")]
     pub status: String,
-    /// How it ended: `success`, `failure`, `cancelled`, `timed_out`, `startup_failure`, `action_required` or another word.
+    /// `success`, `failure`, `cancelled`, `timed_out`, `startup_failure`, `action_required` or another
+    /// value.
     #[serde(default)]
     pub conclusion: Option<String>,
-    /// Which try of the run this is.
     #[serde(default = "first")]
     pub run_attempt: u64,
-    /// When it was made.
     #[serde(default, deserialize_with = "time")]
     pub created_at: Option<Timestamp>,
-    /// When this try began.
+    /// Start of this attempt.
     #[serde(default, deserialize_with = "time")]
     pub run_started_at: Option<Timestamp>,
-    /// When it last changed.
     #[serde(default, deserialize_with = "time")]
     pub updated_at: Option<Timestamp>,
 }
 
-/// A job of a run.
+/// A job of a workflow run.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Job {
-    /// Its number.
     pub id: u64,
-    /// Its name, with the values of its matrix.
+    /// Name, with its matrix values.
     #[serde(default)]
     pub name: String,
-    /// As that of a run.
+    /// See [`Run::status`].
     #[serde(default, deserialize_with = "or_default")]
     pub status: String,
-    /// As that of a run.
+    /// See [`Run::conclusion`].
     #[serde(default)]
     pub conclusion: Option<String>,
-    /// Its page.
     #[serde(default)]
     pub html_url: Option<String>,
-    /// When a machine took it.
+    /// When a machine picked it up.
     #[serde(default, deserialize_with = "time")]
     pub started_at: Option<Timestamp>,
-    /// When it ended.
     #[serde(default, deserialize_with = "time")]
     pub completed_at: Option<Timestamp>,
-    /// What it does, one after the other.
     #[serde(default, deserialize_with = "or_default")]
     pub steps: Vec<Step>,
 }
 
-/// A step of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Step {
-    /// Its name.
     #[serde(default)]
     pub name: String,
-    /// As that of a run.
+    /// See [`Run::status`].
     #[serde(default, deserialize_with = "or_default")]
     pub status: String,
-    /// As that of a run.
+    /// See [`Run::conclusion`].
     #[serde(default)]
     pub conclusion: Option<String>,
-    /// Its place in the job.
+    /// Position in the job.
     #[serde(default)]
     pub number: u64,
 }
 
 impl Run {
-    /// Whether it has ended, in whatever way.
+    /// Whether it has completed, with any conclusion.
     pub fn is_over(&self) -> bool {
         self.status == "completed"
     }
 }
 
 impl Client {
-    /// The newest run of a workflow with this title that was dispatched since then.
-    pub async fn find_run(
-        &self,
-        repo: &str,
-        workflow: &str,
-        title: &str,
-        since: Timestamp,
-    ) -> Result<Option<Run>, ApiError> {
-        let runs = self.dispatched_runs(repo, workflow, since, |run| run.display_title == title, 1).await?;
-        Ok(runs.into_iter().next())
-    }
-
-    /// The runs of a workflow whose titles start so, that were dispatched since then, the newest first.
+    /// Workflow runs with this title prefix that were dispatched since then, newest first.
     pub async fn find_runs(
         &self,
         repo: &str,
@@ -136,38 +111,14 @@ impl Client {
         title_start: &str,
         since: Timestamp,
     ) -> Result<Vec<Run>, ApiError> {
-        let wanted = |run: &Run| run.display_title.starts_with(title_start);
-        self.dispatched_runs(repo, workflow, since, wanted, usize::MAX).await
-    }
-
-    async fn dispatched_runs(
-        &self,
-        repo: &str,
-        workflow: &str,
-        since: Timestamp,
-        wanted: impl Fn(&Run) -> bool,
-        enough: usize,
-    ) -> Result<Vec<Run>, ApiError> {
-        #[derive(Deserialize)]
-        struct Page {
-            workflow_runs: Vec<Run>,
-        }
-        let workflow = file_name(workflow);
         let since = since.checked_sub(CLOCK_SLACK).unwrap_or(since);
         let since = Timestamp::from_second(since.as_second()).unwrap_or(since);
         let mut found: Vec<Run> = Vec::new();
         for page in 1..=MOST_RUN_PAGES {
-            let mut url = self.repo_url(repo, &["actions", "workflows", workflow, "runs"])?;
-            url.query_pairs_mut()
-                .append_pair("event", "workflow_dispatch")
-                .append_pair("created", &format!(">={since}"))
-                .append_pair("exclude_pull_requests", "true")
-                .append_pair("per_page", &PAGE.to_string())
-                .append_pair("page", &page.to_string());
-            let Page { workflow_runs } = self.fetch(Call::get(About::Runs, repo, &workflow, url)).await?;
-            let listed = workflow_runs.len();
-            found.extend(workflow_runs.into_iter().filter(&wanted));
-            if listed < PAGE || found.len() >= enough {
+            let listed = self.run_page(repo, Some(workflow), Some(since), page).await?;
+            let count = listed.len();
+            found.extend(listed.into_iter().filter(|run| run.display_title.starts_with(title_start)));
+            if count < PAGE {
                 break;
             }
         }
@@ -175,7 +126,64 @@ impl Client {
         Ok(found)
     }
 
-    /// A run, or that it is still as it was. An unchanged one costs nothing of the rate limit.
+    /// Workflow runs with this title prefix, newest first, of one workflow or of all. Runs that are older
+    /// than the newest one by this much may be left out, by GitHub's clock.
+    pub async fn recent_runs(
+        &self,
+        repo: &str,
+        workflow: Option<&str>,
+        title_start: &str,
+        window: SignedDuration,
+    ) -> Result<Vec<Run>, ApiError> {
+        let wanted = |run: &Run| run.display_title.starts_with(title_start);
+        let mut newest = None;
+        let mut found: Vec<Run> = Vec::new();
+        for page in 1..=MOST_RUN_PAGES {
+            let listed = self.run_page(repo, workflow, None, page).await?;
+            let (count, oldest) = (listed.len(), listed.iter().filter_map(|run| run.created_at).min());
+            newest = newest.max(listed.iter().filter_map(|run| run.created_at).max());
+            found.extend(listed.into_iter().filter(wanted));
+            let is_old =
+                newest.zip(oldest).is_some_and(|(newest, oldest)| newest.duration_since(oldest) > window);
+            if count < PAGE || is_old {
+                break;
+            }
+        }
+        found.sort_by_key(|run| std::cmp::Reverse(run.id));
+        Ok(found)
+    }
+
+    /// One page of dispatched workflow runs, newest first.
+    async fn run_page(
+        &self,
+        repo: &str,
+        workflow: Option<&str>,
+        since: Option<Timestamp>,
+        page: usize,
+    ) -> Result<Vec<Run>, ApiError> {
+        #[derive(Deserialize)]
+        struct Page {
+            workflow_runs: Vec<Run>,
+        }
+        let workflow = workflow.map(file_name);
+        let mut url = match workflow {
+            Some(workflow) => self.repo_url(repo, &["actions", "workflows", workflow, "runs"])?,
+            None => self.repo_url(repo, &["actions", "runs"])?,
+        };
+        url.query_pairs_mut().append_pair("event", "workflow_dispatch");
+        if let Some(since) = since {
+            url.query_pairs_mut().append_pair("created", &format!(">={since}"));
+        }
+        url.query_pairs_mut()
+            .append_pair("exclude_pull_requests", "true")
+            .append_pair("per_page", &PAGE.to_string())
+            .append_pair("page", &page.to_string());
+        let subject = workflow.unwrap_or("all workflows");
+        let Page { workflow_runs } = self.fetch(Call::get(About::Runs, repo, &subject, url)).await?;
+        Ok(workflow_runs)
+    }
+
+    /// Polls a workflow run. An unchanged response does not count against the rate limit.
     pub async fn run(&self, repo: &str, run_id: u64, known: Option<&Etag>) -> Result<Polled<Run>, ApiError> {
         let mut url = self.repo_url(repo, &["actions", "runs", &run_id.to_string()])?;
         url.query_pairs_mut().append_pair("exclude_pull_requests", "true");
@@ -192,7 +200,7 @@ impl Client {
         Ok(Polled::Changed(self.parse(&answer)?, etag.map(|etag| Etag(etag.to_owned()))))
     }
 
-    /// The jobs of the latest try of a run.
+    /// Jobs of the latest attempt.
     pub async fn jobs(&self, repo: &str, run_id: u64) -> Result<Vec<Job>, ApiError> {
         #[derive(Deserialize)]
         struct Page {
@@ -204,10 +212,10 @@ impl Client {
         self.all_pages(call, MOST_JOB_PAGES, |page: Page| page.jobs).await
     }
 
-    /// Cancels a run. One that is over is as good as cancelled.
+    /// Cancels a workflow run; a completed one is not an error.
     pub async fn cancel_run(&self, repo: &str, run_id: u64) -> Result<(), ApiError> {
         let url = self.repo_url(repo, &["actions", "runs", &run_id.to_string(), "cancel"])?;
-        // To cancel twice is to cancel.
+        // Idempotent.
         let call = Call { repeat: Repeat::Freely, ..Call::post(About::Cancel, repo, &run_id, url, None) };
         let answer = self.call(call.clone()).await?;
         match answer.status {
@@ -217,7 +225,7 @@ impl Client {
         }
     }
 
-    /// All that a list has, page after page.
+    /// All pages of a list.
     pub(super) async fn all_pages<P: DeserializeOwned, T>(
         &self,
         call: Call<'_>,
@@ -227,7 +235,7 @@ impl Client {
         self.pages_until(call, most, entries, |_| false).await
     }
 
-    /// The same up to the first page that is enough.
+    /// Pages of a list, until one is enough.
     pub(super) async fn pages_until<P: DeserializeOwned, T>(
         &self,
         call: Call<'_>,
@@ -257,13 +265,13 @@ fn first() -> u64 {
     1
 }
 
-/// A point in time, where there is one that can be read.
+/// A timestamp; `None` if it is missing or malformed.
 pub(super) fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
     let text = Option::<String>::deserialize(from)?;
     Ok(text.and_then(|text| text.parse().ok()))
 }
 
-/// `null` is as good as nothing.
+/// Treats `null` as the default.
 pub(super) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     from: D,
 ) -> Result<T, D::Error> {

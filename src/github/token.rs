@@ -1,4 +1,4 @@
-//! Where the token comes from.
+//! Finds the token.
 
 use std::fs;
 use std::path::Path;
@@ -10,30 +10,31 @@ use reqwest::Url;
 
 use super::transport::host;
 use crate::model::{Exit, Failure, Secret};
+use crate::util::process_env::ProcessEnv;
+use crate::util::programs;
 
 /// The action's `token` input.
 const INPUT: &str = "INPUT_TOKEN";
 /// For github.com and `*.ghe.com`.
 const VARIABLES: [&str; 2] = ["GH_TOKEN", "GITHUB_TOKEN"];
-/// For any other host: a token of github.com must not be sent there.
+/// For other hosts, which must not get a token of github.com.
 const ENTERPRISE_VARIABLES: [&str; 2] = ["GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"];
 
 const GH_LIMIT: Duration = Duration::from_secs(10);
 const GH_POLL: Duration = Duration::from_millis(20);
 
-/// Where a token is looked for, in this order: file, action input, environment, `gh`.
+/// Sources of a token, in this order: file, action input, environment, `gh`.
 pub struct TokenSources<'a> {
-    /// Where GitHub's API is.
+    /// URL of GitHub's API.
     pub api_url: &'a str,
-    /// The file that the user names.
     pub token_file: Option<&'a Path>,
-    /// The environment.
-    pub env: &'a dyn Fn(&str) -> Option<String>,
-    /// GitHub's own program, mostly `gh`.
-    pub gh: &'a Path,
+    /// The process environment; a file of a checkout never provides credentials.
+    pub env: &'a ProcessEnv,
+    /// Path of the GitHub CLI, if installed.
+    pub gh: Option<&'a Path>,
 }
 
-/// The first token found. Blocks for up to ten seconds where `gh` is asked.
+/// The first token found. Blocks for up to ten seconds if it runs `gh`.
 pub fn find_token(sources: &TokenSources<'_>) -> Result<Secret, Failure> {
     if let Some(file) = sources.token_file {
         return from_file(file);
@@ -42,10 +43,10 @@ pub fn find_token(sources: &TokenSources<'_>) -> Result<Secret, Failure> {
     let enterprise = is_enterprise(&host);
     let variables = if enterprise { ENTERPRISE_VARIABLES } else { VARIABLES };
     for name in [INPUT].iter().chain(&variables) {
-        // An input that was not given is an empty variable.
-        let value = (sources.env)(name).filter(|value| !value.trim().is_empty());
+        // An unset input is an empty variable.
+        let value = sources.env.get(name).filter(|value| !value.trim().is_empty());
         if let Some(value) = value {
-            return checked(&value, &format!("`{name}`"));
+            return checked(value, &format!("`{name}`"));
         }
     }
     let gh = match ask_gh(sources.gh, &host) {
@@ -53,7 +54,7 @@ pub fn find_token(sources: &TokenSources<'_>) -> Result<Secret, Failure> {
         Err(why) => why,
     };
     let [first, second] = variables;
-    let other = if enterprise && VARIABLES.iter().any(|name| (sources.env)(name).is_some()) {
+    let other = if enterprise && VARIABLES.iter().any(|name| sources.env.get(name).is_some()) {
         format!("; `{}` and `{}` are for github.com only", VARIABLES[0], VARIABLES[1])
     } else {
         String::new()
@@ -65,7 +66,7 @@ pub fn find_token(sources: &TokenSources<'_>) -> Result<Secret, Failure> {
         .hint(format!("set `{first}`, or sign in with `gh auth login --hostname {host}`")))
 }
 
-/// The host that people see: the API of github.com and of `*.ghe.com` has a host of its own.
+/// The web host: github.com and `*.ghe.com` have a separate API host.
 pub(super) fn web_host(api_url: &str) -> String {
     let host = Url::parse(api_url.trim()).map(|url| host(&url)).unwrap_or_default();
     match host.strip_prefix("api.") {
@@ -103,11 +104,13 @@ fn checked(text: &str, from: &str) -> Result<Secret, Failure> {
     Ok(Secret::new(token))
 }
 
-/// What `gh` is signed in with; the error says how it did not answer.
-fn ask_gh(gh: &Path, host: &str) -> Result<String, String> {
+/// The token of `gh`; the error says why there is none.
+fn ask_gh(gh: Option<&Path>, host: &str) -> Result<String, String> {
     let question = format!("gh auth token --hostname {host}");
-    let mut child = Command::new(gh)
+    let missing = || "`gh` is not installed".to_owned();
+    let mut child = Command::new(gh.ok_or_else(missing)?)
         .args(["auth", "token", "--hostname", host])
+        .env("PATH", programs::path())
         .env("GH_PROMPT_DISABLED", "1")
         .env("GH_NO_UPDATE_NOTIFIER", "1")
         .stdin(Stdio::null())
@@ -115,7 +118,7 @@ fn ask_gh(gh: &Path, host: &str) -> Result<String, String> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => "`gh` is not installed".to_owned(),
+            std::io::ErrorKind::NotFound => missing(),
             _ => format!("`gh` cannot be started ({error})"),
         })?;
     let deadline = Instant::now() + GH_LIMIT;
@@ -124,7 +127,7 @@ fn ask_gh(gh: &Path, host: &str) -> Result<String, String> {
             Ok(Some(_)) => break,
             Ok(None) if Instant::now() < deadline => thread::sleep(GH_POLL),
             _ => {
-                // It may have ended by itself this very moment.
+                // It may have just exited.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(format!("`{question}` gave no answer within {} s", GH_LIMIT.as_secs()));

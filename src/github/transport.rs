@@ -1,5 +1,5 @@
-//! The way out: one HTTP client with timeouts, the environment's proxies and the system's certificates, and the service
-//! that octocrab sends through.
+//! The HTTP client, with timeouts, proxies and system certificates, and the service that octocrab sends
+//! through.
 
 use std::env;
 use std::fs;
@@ -15,19 +15,21 @@ use octocrab::OctoBody;
 use reqwest::{Certificate, Client, Url};
 use tower::Service;
 
-use super::patience::Patience;
+use super::retry_policy::RetryPolicy;
 use crate::model::{Exit, Failure};
+use crate::util::ca::trusting;
+use crate::util::error::innermost;
 
 const USER_AGENT: &str = concat!("run-evals/", env!("CARGO_PKG_VERSION"));
 
-/// How long a connection is kept for the next request.
+/// How long idle connections are kept.
 const IDLE: Duration = Duration::from_secs(20);
 
-/// The variable that names a file with the certificates to trust.
+/// Variable with a file of trusted certificates.
 const CERTIFICATES: &str = "SSL_CERT_FILE";
 
-/// What a wrong address sounds like: a name that does not exist (one that cannot be looked up right now sounds
-/// different), a certificate that is not to be trusted, a server that does not speak TLS.
+/// Errors of a wrong address: an unknown host name (a temporary DNS failure has another message), an
+/// untrusted certificate, a server without TLS.
 const WRONG_ADDRESS: [&str; 5] = [
     "name or service not known",
     "nodename nor servname",
@@ -36,20 +38,20 @@ const WRONG_ADDRESS: [&str; 5] = [
     "corrupt message",
 ];
 
-/// A request that got no whole answer.
+/// A request without a complete response.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{cause}")]
 pub(super) struct TransportError {
-    /// What went wrong, without any address.
+    /// Cause, without any URL.
     pub(super) cause: String,
-    /// Whether the server may have seen the request.
+    /// Whether the server may have received the request.
     pub(super) sent: bool,
-    /// Whether another try can end differently.
+    /// Whether a retry may succeed.
     pub(super) repeatable: bool,
 }
 
 impl TransportError {
-    /// The answer went on and on.
+    /// The response exceeds the limit.
     pub(super) fn endless() -> Self {
         Self { cause: "the answer does not end".to_owned(), sent: true, repeatable: true }
     }
@@ -57,7 +59,7 @@ impl TransportError {
 
 impl From<reqwest::Error> for TransportError {
     fn from(error: reqwest::Error) -> Self {
-        // Signed addresses carry their signature in the query, and reqwest puts the address into its messages.
+        // reqwest's messages contain the URL, and the query of a signed URL is a credential.
         let error = error.without_url();
         let innermost = innermost(&error);
         let lower = innermost.to_lowercase();
@@ -73,7 +75,7 @@ impl From<reqwest::Error> for TransportError {
     }
 }
 
-/// The service under octocrab: paths go to one origin, and no redirect is followed.
+/// The service under octocrab: sends to one origin and follows no redirect.
 #[derive(Debug, Clone)]
 pub(super) struct Transport {
     client: Client,
@@ -110,18 +112,18 @@ impl Service<Request<OctoBody>> for Transport {
     }
 }
 
-/// A client that follows no redirect: whoever redirects must not be followed with a token.
-pub(super) fn http_client(patience: &Patience) -> Result<Client, Failure> {
-    let mut builder = Client::builder()
+/// A client that follows no redirects, because they would get the token.
+pub(super) fn http_client(patience: &RetryPolicy, ca_pem: &[u8]) -> Result<Client, Failure> {
+    let mut builder = trusting(Client::builder(), ca_pem)?
         .user_agent(USER_AGENT)
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(patience.connect)
         .read_timeout(patience.silence)
-        // Sooner than servers do: a request on a connection that is just being closed has an unknown end.
+        // Below the servers' own timeout: a request on a closing connection has an unknown outcome.
         .pool_idle_timeout(IDLE)
         .tcp_nodelay(true)
         .http1_only();
-    // On Apple's systems the platform's verifier does not look at the variable; elsewhere it does.
+    // On Apple platforms, the verifier ignores the variable.
     if cfg!(target_vendor = "apple")
         && let Some(file) = env::var_os(CERTIFICATES).filter(|file| !file.is_empty())
     {
@@ -142,17 +144,8 @@ pub(super) fn http_client(patience: &Patience) -> Result<Client, Failure> {
     })
 }
 
-/// The host and, unless it is the usual one, the port.
+/// Host, with a non-default port.
 pub(super) fn host(url: &Url) -> String {
     let name = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"))
-}
-
-/// The innermost error: the outer ones only say that a request was sent.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
 }

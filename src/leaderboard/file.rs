@@ -26,24 +26,20 @@ pub struct Absent {
     pub prompt_commit: CommitSha,
     /// The model.
     pub model: String,
-    /// Why.
-    pub reason: AbsentReason,
+    reason: Reason,
 }
 
-/// Why a model was not asked.
+/// Why a model was not asked. The file names it, although there is one reason only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AbsentReason {
-    /// The server does not list it.
+enum Reason {
+    #[serde(rename = "not_served")]
     NotServed,
 }
 
-impl AbsentReason {
-    /// For people.
-    pub fn explain(self) -> &'static str {
-        match self {
-            Self::NotServed => "the server does not list it",
-        }
+impl Absent {
+    /// A model that the server does not list.
+    pub fn new(skill: SkillName, prompt_commit: CommitSha, model: String) -> Self {
+        Self { skill, prompt_commit, model, reason: Reason::NotServed }
     }
 }
 

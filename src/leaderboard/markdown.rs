@@ -44,9 +44,8 @@ pub fn markdown(
     for model in absent {
         let _ = writeln!(
             out,
-            "| {} | – | – | – | – | – | not asked: {} |",
-            code(&model.model),
-            model.reason.explain()
+            "| {} | – | – | – | – | – | not asked: the server does not list it |",
+            code(&model.model)
         );
     }
     if !notes.is_empty() {

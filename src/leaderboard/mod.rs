@@ -11,6 +11,6 @@ mod markdown;
 mod tests;
 
 pub use self::change::{Change, previous};
-pub use self::file::{Absent, AbsentReason, Leaderboard};
+pub use self::file::{Absent, Leaderboard};
 pub use self::markdown::markdown;
-pub use crate::model::{Entry, EntryKey};
+pub use crate::model::Entry;

@@ -14,7 +14,7 @@ fn commit(digit: char) -> CommitSha {
     digit.to_string().repeat(40).parse().unwrap()
 }
 
-/// An entry with figures that add up: one case, two replicates, `correct` of 10 fields.
+/// An entry with consistent numbers: one case, two replicates, `correct` of 10 fields.
 fn entry(model: &str, digit: char, version: &str, correct: u64) -> Entry {
     let ratio = |part, whole| Ratio::of(part, whole);
     Entry {
@@ -70,12 +70,7 @@ fn entry(model: &str, digit: char, version: &str, correct: u64) -> Entry {
 }
 
 fn absent(model: &str) -> Absent {
-    Absent {
-        skill: "letters".parse().unwrap(),
-        prompt_commit: commit('a'),
-        model: model.to_owned(),
-        reason: AbsentReason::NotServed,
-    }
+    Absent::new("letters".parse().unwrap(), commit('a'), model.to_owned())
 }
 
 fn board(entries: &[Entry]) -> Leaderboard {
@@ -191,7 +186,7 @@ fn the_bytes_are_fixed() {
 }
 
 #[test]
-fn the_same_key_takes_the_place() {
+fn the_same_key_replaces_the_entry() {
     let mut board =
         board(&[entry("b", 'a', "1.0.0", 5), entry("a", 'b', "1.0.0", 5), entry("a", 'a', "1.0.0", 5)]);
     board.insert(entry("b", 'a', "1.0.0", 7));
@@ -206,7 +201,7 @@ fn the_same_key_takes_the_place() {
 }
 
 #[test]
-fn a_model_is_absent_until_it_was_asked() {
+fn a_model_is_absent_until_it_was_evaluated() {
     let mut board = Leaderboard::empty();
     board.insert_absent(absent("m"));
     board.insert_absent(absent("m"));
@@ -218,7 +213,7 @@ fn a_model_is_absent_until_it_was_asked() {
 }
 
 #[test]
-fn what_run_evals_did_not_write_is_refused() {
+fn files_not_written_by_run_evals_are_rejected() {
     let written =
         String::from_utf8(board(&[entry("a", 'a', "1.0.0", 5), entry("b", 'a', "1.0.0", 5)]).to_bytes())
             .unwrap();
@@ -274,7 +269,7 @@ fn what_run_evals_did_not_write_is_refused() {
     `leaderboard.json:1` was changed by hand: here it is not what `run-evals` writes
     hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
-    // Digits that are not written like that.
+    // Numbers in another notation.
     refused(written.replacen("\"score\": 0.5", "\"score\": 0.50", 1).as_bytes());
     refused(written.replacen("\"score\": 0.5", "\"score\": 5e-1", 1).as_bytes());
     refused(written.replacen("\"rate\": 0.5", "\"rate\": 0.50001", 1).as_bytes());
@@ -283,7 +278,7 @@ fn what_run_evals_did_not_write_is_refused() {
 }
 
 #[test]
-fn figures_that_do_not_add_up_are_named() {
+fn inconsistent_numbers_are_named() {
     let wrong = |change: fn(&mut Entry)| {
         let mut entry = entry("a", 'a', "1.0.0", 5);
         change(&mut entry);
@@ -318,7 +313,7 @@ fn figures_that_do_not_add_up_are_named() {
 }
 
 #[test]
-fn the_entry_before_is_the_nearest_commit_back() {
+fn the_previous_entry_is_the_nearest_earlier_commit() {
     let before = board(&[
         entry("m", 'b', "1.1.0", 4),
         entry("m", 'c', "1.0.0", 6),
@@ -337,11 +332,11 @@ fn the_entry_before_is_the_nearest_commit_back() {
         ("ccccccc", Some(1000), Some(0))
     );
     assert_eq!(by_rank.differs, Vec::<&str>::new());
-    // Nothing is known of commits: the highest version that is not above its own.
+    // Without commit order: the highest version that is not above its own.
     let by_version = previous(&before, &now, &|_| None).unwrap();
     assert_eq!(by_version.before.skill_version, "1.1.0");
     assert_eq!(previous(&before, &entry("new", 'a', "1.2.0", 7), &rank), None);
-    // The same entry, run again, is not before itself.
+    // The same entry, run again, is not its own predecessor.
     assert_eq!(previous(&board(std::slice::from_ref(&now)), &now, &|_| Some(0)), None);
     let mut old = entry("m", 'b', "1.0.0", 4);
     old.cases_sha256 = Digest::of(b"others");
@@ -351,7 +346,7 @@ fn the_entry_before_is_the_nearest_commit_back() {
 }
 
 #[test]
-fn people_get_a_table() {
+fn the_table_is_readable() {
     let mut old = entry("quill", 'b', "1.1.0", 4);
     old.cases_sha256 = Digest::of(b"others");
     let before = board(&[old, entry("pen|`x`\n", 'b', "1.1.0", 9)]);
@@ -426,7 +421,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_written_is_read(entries in entries()) {
+    fn written_files_are_read_back(entries in entries()) {
         let board = board(&entries);
         let bytes = board.to_bytes();
         let read = Leaderboard::parse(&bytes, Path::new("l")).unwrap();
@@ -436,7 +431,7 @@ proptest! {
 
     #[test]
     fn the_order_of_insertion_does_not_matter(entries in entries(), seed in any::<u64>()) {
-        // Of one key the last one counts, so each key is there once.
+        // The last entry of a key counts, so each key appears once.
         let mut entries = board(&entries).entries().to_vec();
         let bytes = board(&entries).to_bytes();
         fastrand::Rng::with_seed(seed).shuffle(&mut entries);
@@ -451,7 +446,7 @@ proptest! {
         let old = written[at];
         written[at] = bytes.first().copied().unwrap_or(b' ');
         if written[at] != old {
-            // Any change of a byte is seen, or is another entry that this program could have written.
+            // Any changed byte is detected, or is another entry that this program could have written.
             if let Ok(board) = Leaderboard::parse(&written, Path::new("l")) {
                 prop_assert_eq!(board.to_bytes(), written);
             }
@@ -460,6 +455,6 @@ proptest! {
 }
 
 #[test]
-fn the_format_is_the_first() {
+fn the_format_version_is_1() {
     assert_eq!(ENTRY_FORMAT, 1);
 }

@@ -1,4 +1,5 @@
-//! One entry of `leaderboard.json`: what a model made of a skill. Nothing in it depends on where or when it was run.
+//! One entry of `leaderboard.json`: the result of one model on one skill. Nothing in it depends on where or
+//! when it ran.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,122 +8,110 @@ use super::{CommitSha, Digest, Ratio, Replicates, SkillName, printable};
 /// The format of `leaderboard.json`.
 pub const ENTRY_FORMAT: u32 = 1;
 
-/// What a model made of the cases of a skill. The order of the fields is the order in the file.
+/// The result of one model on all cases of one skill. The fields are in file order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// The skill: the folder of its component.
+    /// Folder name of the skill's component.
     pub skill: SkillName,
-    /// The version in the front matter of its prompt.
+    /// `version` in the front matter of the prompt.
     pub skill_version: String,
-    /// The commit of the skill library that was checked out.
+    /// Commit of the skill library.
     pub prompt_commit: CommitSha,
-    /// The digest of the whole `prompt.md`.
+    /// Digest of the whole `prompt.md`.
     pub prompt_sha256: Digest,
-    /// The digest of what the model gets of it: the text after `## Prompt`, without white space around it.
+    /// Digest of the prompt body: the text after `## Prompt`, trimmed.
     pub prompt_body_sha256: Digest,
-    /// The commit of the data sets; nothing where no case reads one of them.
+    /// Commit of the data sets; `None` if no case reads one.
     pub dataset_commit: Option<CommitSha>,
-    /// The digest of what the cases ask and expect.
+    /// Digest of the inputs and expected outputs of all cases.
     pub cases_sha256: Digest,
-    /// The model by the name that it is asked for.
+    /// Model name as sent in requests.
     pub model: String,
-    /// The model that the name stood for, where the name is an alias.
+    /// The model behind `model`, if that name is an alias.
     pub alias_target: Option<String>,
-    /// The settings.
     pub params: ModelParams,
-    /// How often each case was asked.
+    /// Trials per case.
     pub replicates: Replicates,
-    /// Which rules of scoring these figures follow.
+    /// Version of the scoring rules that produced these figures.
     pub scorer_version: u32,
-    /// The cases.
     pub cases: CaseCounts,
-    /// The calls.
     pub calls: Calls,
-    /// How many answers fit the schema.
     pub schema_valid: SchemaFit,
-    /// How right the answers are.
     pub accuracy: Accuracy,
-    /// How alike the answers are.
     pub reproducibility: Reproducibility,
-    /// What was read and written.
     pub tokens: TokenSums,
-    /// Each case that was run, by name.
+    /// Figures per case that ran, sorted by name.
     pub per_case: Vec<CaseFigures>,
 }
 
-/// The settings of a model that change its answers.
+/// The model settings that affect its output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelParams {
-    /// Sampling temperature; nothing leaves it to the server.
+    /// Sampling temperature; `None` uses the server's default.
     pub temperature: Option<f64>,
-    /// The most tokens of an answer.
+    /// Limit on output tokens.
     pub max_tokens: Option<u64>,
-    /// The seed that the server is asked to use.
+    /// Seed sent to the server.
     pub seed: Option<i64>,
-    /// How the shape of the answer is asked for.
     pub structured_output: StructuredOutput,
 }
 
-/// How the shape of the answer is asked for.
+/// How the output format is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StructuredOutput {
     /// The server gets the schema.
     JsonSchema,
-    /// The server gets the schema and must enforce it.
+    /// The server gets the schema in strict mode.
     JsonSchemaStrict,
-    /// The server is asked for some JSON object.
+    /// The server must return a JSON object.
     JsonObject,
-    /// Only the prompt says it.
+    /// Only the prompt describes the format.
     None,
 }
 
-/// How many cases there are.
+/// Number of cases.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CaseCounts {
-    /// All of them.
     pub total: u64,
-    /// Those that were run.
     pub run: u64,
-    /// Those that were not, by name.
+    /// Cases that did not run, sorted by name.
     pub skipped: Vec<Skipped>,
 }
 
-/// A case that cannot be run.
+/// A case that cannot run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Skipped {
-    /// The case.
     pub case: String,
-    /// Why.
     pub reason: SkipReason,
 }
 
-/// Why a case cannot be run.
+/// Why a case cannot run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SkipReason {
-    /// Neither an input nor a pointer to one.
+    /// No input and no pointer to one.
     NoInput,
-    /// No expected answer.
+    /// No expected output.
     NoExpected,
-    /// The expected answer is of the other kind than the skill's answers: markdown for JSON or the other way around.
+    /// The expected output has the wrong format: markdown for a JSON skill or the reverse.
     ExpectedOfOtherFormat,
-    /// The input is in the data sets, and there is no clone of them.
+    /// The input is in the data sets, but they are not cloned.
     NoDatasets,
     /// The file is not in the data sets.
     DatasetFileMissing,
-    /// The file in the data sets is no text.
+    /// The data set file is not text.
     DatasetFileNotText,
-    /// The commit has a pointer of git-lfs instead of the input.
+    /// The commit has a Git LFS pointer instead of the input.
     InputInLfs,
 }
 
 impl SkipReason {
-    /// For people.
+    /// Explanation for messages.
     pub fn explain(self) -> &'static str {
         match self {
             Self::NoInput => "it has no input",
@@ -138,67 +127,68 @@ impl SkipReason {
     }
 }
 
-/// How the calls ended; `ok`, `api_error` and `parse_error` sum up to `attempted`.
+/// Calls by outcome; `ok`, `api_error` and `parse_error` add up to `attempted`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calls {
-    /// All of them: cases times replicates.
+    /// Cases times replicates.
     pub attempted: u64,
-    /// With an answer that can be read.
+    /// The response was parsed.
     pub ok: u64,
-    /// Without an answer.
+    /// No response.
     pub api_error: u64,
-    /// With an answer that is not of the skill's format.
+    /// The response does not have the skill's format.
     pub parse_error: u64,
-    /// Whose answer was cut off at the token limit; some of them can be read, most not.
+    /// The response was cut off at the token limit; it may still parse.
     pub truncated: u64,
 }
 
-/// How many answers fit the schema.
+/// Schema conformance.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SchemaFit {
-    /// Those that do.
+    /// Responses that match the schema.
     pub n: u64,
-    /// All that came; 0 where the skill has no schema.
+    /// All responses; 0 if the skill has no schema.
     pub of: u64,
-    /// `n` of `of`.
+    /// `n` / `of`.
     pub rate: Option<Ratio>,
 }
 
-/// How right the answers are: the fields of all cases and replicates, counted.
+/// Field accuracy over all cases and replicates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Accuracy {
-    /// Correct of all but the correctly absent; nothing where there is none of these.
+    /// Correct fields divided by all fields that count; `None` if none count. Correctly absent fields do
+    /// not count.
     pub score: Option<Ratio>,
-    /// The 95 % interval over cases; nothing with fewer than two.
+    /// 95 % confidence interval over cases; `None` with fewer than two cases.
     pub interval: Option<[Ratio; 2]>,
     /// Expected and equal.
     pub n_correct: u64,
     /// Expected and different.
     pub n_incorrect: u64,
-    /// Expected and not there.
+    /// Expected but missing.
     pub n_missing: u64,
-    /// Not expected and there.
+    /// Present but not expected.
     pub n_hallucinated: u64,
-    /// Expected to be empty, and empty.
+    /// Expected to be absent, and absent.
     pub n_correct_absent: u64,
 }
 
-/// How alike the answers of the replicates are; nothing with one replicate.
+/// Agreement between replicates; `None` with one replicate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reproducibility {
-    /// The share of fields on which all replicates agree.
+    /// Share of fields on which all replicates agree.
     pub score: Option<Ratio>,
-    /// The 95 % interval over cases.
+    /// 95 % confidence interval over cases.
     pub interval: Option<[Ratio; 2]>,
-    /// All fields.
+    /// All compared fields.
     pub fields_probed: u64,
-    /// Those on which all replicates agree.
+    /// Fields on which all replicates agree.
     pub fields_full_agreement: u64,
-    /// The share of cases whose answers are the same to the letter.
+    /// Share of cases whose replicates are identical byte for byte.
     pub exact_output_rate: Option<Ratio>,
 }
 
@@ -206,29 +196,24 @@ pub struct Reproducibility {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenSums {
-    /// Read.
     pub prompt: u64,
-    /// Written.
     pub completion: u64,
 }
 
-/// The figures of one case.
+/// Figures of one case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CaseFigures {
-    /// The case.
     pub case: String,
-    /// As for the whole.
     pub accuracy: Option<Ratio>,
-    /// As for the whole.
     pub reproducibility: Option<Ratio>,
-    /// Calls with an answer that can be read.
+    /// Calls whose response was parsed.
     pub ok: u64,
-    /// The others.
+    /// All other calls.
     pub errors: u64,
 }
 
-/// What makes an entry another entry. Sorted by the same.
+/// Identity and sort order of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryKey {
     skill: SkillName,
@@ -243,7 +228,7 @@ pub struct EntryKey {
 }
 
 impl Entry {
-    /// Which entry it is: one with the same key takes its place.
+    /// The entry's key. A new entry replaces the one with the same key.
     pub fn key(&self) -> EntryKey {
         EntryKey {
             skill: self.skill.clone(),
@@ -258,7 +243,7 @@ impl Entry {
         }
     }
 
-    /// The model for a table, with what its name stood for.
+    /// Model name for a table, with the alias target.
     pub fn model_shown(&self) -> String {
         match &self.alias_target {
             None => printable(&self.model),
@@ -268,7 +253,7 @@ impl Entry {
 }
 
 impl EntryKey {
-    /// A number that only the key decides, for whatever is drawn at random.
+    /// A random seed derived from the key.
     pub fn seed(&self) -> u64 {
         let Self { skill, prompt_commit, model, params, replicates, cases_sha256, scorer_version, .. } = self;
         let [dataset, alias] =
@@ -300,10 +285,9 @@ impl ModelParams {
 }
 
 impl StructuredOutput {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::JsonSchema, Self::JsonSchemaStrict, Self::JsonObject, Self::None];
 
-    /// The word in files.
+    /// Name in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::JsonSchema => "json_schema",
@@ -315,7 +299,7 @@ impl StructuredOutput {
 }
 
 impl Accuracy {
-    /// All but the correctly absent: what the score is a share of.
+    /// Fields in the denominator of the score.
     pub fn counted(&self) -> u64 {
         self.n_correct + self.n_incorrect + self.n_missing + self.n_hallucinated
     }

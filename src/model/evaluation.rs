@@ -1,87 +1,83 @@
-//! What the scores of a whole suite come to: figures with their uncertainty, the comparison with a baseline, the verdict.
+//! Results of a whole suite: figures with confidence intervals, the comparison with a baseline, and the
+//! verdict.
 
 use serde::Serialize;
 
 use super::{ScoreRow, TokenUsage};
 
-/// A graded request with what its call took.
+/// A graded request, with the cost of its call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
-    /// What it is worth.
     pub row: ScoreRow,
     /// Whether a later run may still answer or grade it.
     pub is_open: bool,
-    /// How long the model took; absent where there is no answer.
+    /// Duration of the call; absent without a response.
     pub duration_ms: Option<u64>,
-    /// What it cost; absent without a price.
+    /// Cost; absent without a price.
     pub cost_usd: Option<f64>,
-    /// Its tokens.
     pub tokens: Option<TokenUsage>,
 }
 
-/// A figure with its uncertainty.
+/// A value with its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The figure.
     pub value: f64,
-    /// Its standard error; absent where there is one observation.
+    /// Standard error; absent with one observation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standard_error: Option<f64>,
-    /// The 95 % interval.
+    /// 95 % confidence interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
 }
 
-/// How many requests came to what. Only `skipped` ones are in no denominator.
+/// Requests by outcome. Only `skipped` ones are left out of denominators.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct RequestCounts {
-    /// All.
     pub total: u64,
-    /// Graded, at or above the threshold.
+    /// Score at or above the threshold.
     pub passed: u64,
-    /// Graded, below the threshold.
+    /// Score below the threshold.
     pub failed: u64,
-    /// Without an answer or without a grade.
+    /// No response, or a grader failed.
     pub errors: u64,
-    /// Not to be graded.
+    /// The suite has no grader for them.
     pub skipped: u64,
 }
 
-/// How many tests came to what.
+/// Tests by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TestCounts {
-    /// All.
     pub total: u64,
-    /// Pass every time.
+    /// Pass in every trial.
     pub passed: u64,
-    /// Pass some of the time.
+    /// Pass in some trials.
     pub flaky: u64,
-    /// Never pass.
+    /// Pass in no trial.
     pub failed: u64,
-    /// Were never graded.
+    /// Never graded.
     pub errors: u64,
-    /// Are not to be graded.
+    /// The suite has no grader for them.
     pub skipped: u64,
 }
 
-/// What came of a test over its replicates.
+/// Outcome of a test over its trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TestState {
-    /// It was never graded: each time the call or a grader failed.
+    /// Never graded: in every trial, the call or a grader failed.
     Error,
-    /// It never passes.
+    /// Passes in no trial.
     Failed,
-    /// It passes some of the time.
+    /// Passes in some trials.
     Flaky,
-    /// It passes every time.
+    /// Passes in every trial.
     Passed,
-    /// The suite asks for no grade.
+    /// The suite has no grader for it.
     Skipped,
 }
 
 impl TestState {
-    /// The word for people: what fails once has failed, what never passes in several tries is broken.
+    /// Label for reports: one failed trial is "failed", several are "broken".
     pub fn label(self, trials: u64) -> &'static str {
         match self {
             Self::Error => "error",
@@ -94,109 +90,100 @@ impl TestState {
     }
 }
 
-/// Chances over several tries, without bias, as a mean over the tests that were tried so often.
+/// Unbiased pass@k and pass^k, averaged over the tests with at least `k` trials.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PassAt {
-    /// How many tries.
     pub k: u64,
-    /// How many tests have that many.
+    /// Number of tests with at least `k` trials.
     pub tests: u64,
-    /// pass@k: the chance that at least one of `k` tries passes.
+    /// pass@k: probability that at least one of `k` trials passes.
     pub any: f64,
-    /// pass^k: the chance that all of `k` tries pass.
+    /// pass^k: probability that all `k` trials pass.
     pub all: f64,
 }
 
-/// The figures of a suite or of one target.
+/// Figures of a suite or of one target.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Figures {
-    /// By request.
     pub requests: RequestCounts,
-    /// By test.
     pub tests: TestCounts,
-    /// The mean over the tests of the share of tries that passed; failed calls are tries.
+    /// Mean over tests of the share of passed trials; failed calls count as trials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pass_rate: Option<Estimate>,
-    /// The mean over the tests of the mean score; failed calls score 0.
+    /// Mean over tests of the mean score; failed calls score 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<Estimate>,
-    /// Where tests were tried more than once.
+    /// Only if tests have several trials.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pass_at: Vec<PassAt>,
-    /// The median time of an answer.
+    /// Median call duration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p50_ms: Option<u64>,
-    /// The time that 95 of 100 answers stayed within.
+    /// 95th percentile of the call duration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p95_ms: Option<u64>,
-    /// What all calls cost; absent without a price.
+    /// Cost of all calls; absent without a price.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// The tokens of all calls.
+    /// Tokens of all calls.
     pub tokens: TokenUsage,
 }
 
-/// The figures of one target.
+/// Figures of one target.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TargetFigures {
-    /// The target.
     pub target: String,
-    /// What it came to.
     #[serde(flatten)]
     pub figures: Figures,
 }
 
-/// One test on one target.
+/// Result of one test on one target.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TestResult {
-    /// The test.
     pub test_id: String,
-    /// The target.
     pub target: String,
-    /// What came of it.
     pub state: TestState,
-    /// Tries in the denominator.
+    /// Trials in the denominator.
     pub trials: u64,
-    /// Tries that passed.
+    /// Trials that passed.
     pub passed: u64,
-    /// Tries without an answer or a grade.
+    /// Trials without a response or a grade.
     #[serde(skip_serializing_if = "is_zero")]
     pub errors: u64,
-    /// The mean score over its tries.
+    /// Mean score over its trials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<Estimate>,
-    /// The share of tries that passed, where there are several.
+    /// Share of passed trials, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pass_rate: Option<Estimate>,
-    /// The mean time of an answer.
+    /// Mean call duration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// What its tries cost together.
+    /// Cost of all its trials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// Against the baseline.
+    /// Change against the baseline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
 }
 
-/// What became of a test since the baseline.
+/// Change of a test since the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Change {
-    /// In a word.
     pub kind: ChangeKind,
-    /// Tries of the baseline that have a counterpart, and how many of them passed.
+    /// Baseline trials with a counterpart in these results.
     pub trials: u64,
-    /// How many of them passed then.
+    /// How many of them passed in the baseline.
     pub passed_before: u64,
     /// How many of their counterparts pass now.
     pub passed_now: u64,
-    /// Their mean score then.
+    /// Their mean score in the baseline.
     pub score_before: f64,
-    /// That of their counterparts now.
+    /// Mean score of their counterparts now.
     pub score_now: f64,
 }
 
-/// The kinds of change, the worst first.
+/// Kinds of change, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
@@ -204,18 +191,18 @@ pub enum ChangeKind {
     Regressed,
     /// Passes as often, with a lower score.
     Lower,
-    /// As before.
+    /// No change.
     Same,
     /// Passes as often, with a higher score.
     Higher,
     /// Passes more often.
     Improved,
-    /// The baseline does not have it.
+    /// Not in the baseline.
     Added,
 }
 
 impl ChangeKind {
-    /// The word for people and for the line.
+    /// Name in reports and files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Regressed => "regressed",
@@ -228,87 +215,86 @@ impl ChangeKind {
     }
 }
 
-/// The results against those of a baseline, test by test.
+/// Comparison with a baseline, test by test.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// The baseline, as the user named it.
     pub baseline: String,
-    /// The level: how often two equal systems may be told apart.
+    /// Significance level: the false-alarm rate of the regression test.
     pub alpha: f64,
-    /// What the baseline came to as a whole.
+    /// Figures of the whole baseline.
     pub before: Figures,
-    /// Tests that both have.
+    /// Tests in both.
     pub matched_tests: u64,
-    /// Pairs of tries: same target, test and replicate.
+    /// Pairs of trials with the same target, test and replicate.
     pub pairs: u64,
-    /// Tests that only these results have.
+    /// Number of tests that are only in these results.
     pub added: u64,
-    /// Tests that only the baseline has.
+    /// Tests that are only in the baseline.
     pub removed: Vec<String>,
-    /// By pass or fail.
+    /// Comparison of pass or fail.
     pub pass_rate: Option<Paired>,
-    /// By score; absent where scores say no more than pass or fail.
+    /// Comparison of scores; absent if all scores are 0 or 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<Paired>,
-    /// Whether these results are worse, beyond chance.
+    /// Whether these results are significantly worse.
     pub regression: bool,
-    /// Whether they are better, beyond chance.
+    /// Whether these results are significantly better.
     pub improvement: bool,
 }
 
-/// A figure before and now, over the pairs alone.
+/// A figure before and now, over the paired trials only.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Paired {
-    /// Of the baseline.
+    /// In the baseline.
     pub before: f64,
-    /// Of these results.
+    /// In these results.
     pub now: f64,
-    /// Their difference, with its 95 % interval.
+    /// Difference with its 95 % confidence interval.
     pub difference: Estimate,
-    /// Tests that are worse.
+    /// Number of tests that got worse.
     pub worse: u64,
-    /// Tests that are better.
+    /// Number of tests that got better.
     pub better: u64,
-    /// The chance of a drop at least this large between equal systems.
+    /// p-value of the one-sided test for a drop.
     pub p_worse: f64,
-    /// The same for a rise.
+    /// p-value of the one-sided test for a rise.
     pub p_better: f64,
-    /// How the chance was found.
+    /// Name of the statistical test.
     pub method: &'static str,
 }
 
-/// What can make a command fail.
+/// Reasons for a command to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProblemKind {
-    /// Worse than the baseline, beyond chance.
+    /// Significantly worse than the baseline.
     Regression,
-    /// Fewer pass than must.
+    /// Pass rate below the threshold.
     Threshold,
-    /// Some requests have no answer or no grade.
+    /// Some requests have no response or no grade.
     Incomplete,
 }
 
-/// One thing that is wrong with the results.
+/// A problem with the results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Which kind.
     pub kind: ProblemKind,
-    /// In a sentence.
+    /// One sentence for the user.
     pub message: String,
-    /// Whether the command fails with it.
+    /// Whether the command fails because of it.
     pub fails: bool,
 }
 
 /// Whether the results are good enough.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// Whether the command does not fail.
+    /// Whether the command succeeds.
     pub passed: bool,
-    /// Whether nobody asked if the scores are good enough, so that a pass says nothing about them.
+    /// Whether no threshold and no baseline was given, so that `passed` says nothing about the scores.
     #[serde(skip_serializing_if = "is_false")]
     pub unjudged: bool,
-    /// What is wrong, also what does not make it fail.
+    /// All problems, including those that do not fail the command.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
 }

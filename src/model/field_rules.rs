@@ -1,70 +1,71 @@
-//! How the fields of an answer are compared with what is expected: what `evals/scoring.yaml` of a skill says.
+//! How the fields of a response are compared with the expected ones: a skill's `evals/scoring.yaml`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The rules of a skill; without any, every field counts, is read by its form, and lists are compared by order.
+/// The rules of a skill. Without rules, every field counts, types are inferred, and lists are compared in
+/// order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FieldRules {
-    /// Each rule with the fields that it is for.
+    /// Each rule with the fields it applies to.
     pub rules: Vec<(FieldPath, FieldRule)>,
 }
 
-/// What is done with a field.
+/// How a field is compared.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FieldRule {
-    /// It does not count, nor does anything in it.
+    /// The field and everything in it is ignored.
     Ignore,
-    /// It is read as this type.
+    /// The field is parsed as this type.
     Type(FieldType),
-    /// A number this near is right.
+    /// A number within the tolerance is correct.
     Tolerance(Tolerance),
-    /// A text that has the expected text in it is right; a list that has all expected items, whatever else.
+    /// A text is correct if it contains the expected text; a list, if it contains all expected items.
     Contains,
-    /// Any text that stands in the input of the case is right.
+    /// Any text that occurs in the input of the case is correct.
     InInput,
-    /// A list without order.
+    /// A list is compared as a set.
     Set,
-    /// A list whose items are told apart by these fields.
+    /// List items are matched by these fields.
     Key(Vec<String>),
-    /// A list compared place by place, as without a rule.
+    /// List items are matched by position, the default.
     Order,
 }
 
-/// How far from the expected number an answer may be.
+/// How far a number may be from the expected one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Tolerance {
-    /// By this much.
+    /// By this amount.
     Absolute(f64),
-    /// By this share of the expected number.
+    /// By this fraction of the expected number.
     Relative(f64),
 }
 
-/// What a field holds, where its form does not say.
+/// The type of a field that cannot be inferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldType {
-    /// Text; case and white space do not matter, and nothing is read from it.
+    /// Text. Case and white space are ignored, and it is never parsed as a number or a date.
     Text,
-    /// Text, to the letter.
+    /// Text, compared exactly.
     Exact,
-    /// A number, also as text with separators.
+    /// A number, or a number as text with separators.
     Number,
-    /// An amount, with or without its currency.
+    /// An amount, with or without a currency.
     Money,
-    /// A number of percent, with or without `%`.
+    /// A percentage, with or without `%`.
     Percent,
-    /// A day.
+    /// A date.
     Date,
-    /// A day; `01/02/2026` is the second of January.
+    /// A date; `01/02/2026` is January 2.
     DateMonthFirst,
-    /// A day; `01/02/2026` is the first of February.
+    /// A date; `01/02/2026` is February 1.
     DateDayFirst,
-    /// `true` and `false`, also as `yes` and `no`.
+    /// `true` or `false`, or `yes` and `no`.
     Boolean,
 }
 
 impl FieldType {
-    /// All of them, as they are written.
+    /// All types with their names in files.
     pub const WORDS: [(&'static str, Self); 9] = [
         ("text", Self::Text),
         ("exact", Self::Exact),
@@ -78,7 +79,7 @@ impl FieldType {
     ];
 }
 
-/// Which fields: `award.title`, `people[].name`, `[].code`, `*.notes`, `**.rationale`.
+/// A pattern for fields: `award.title`, `people[].name`, `[].code`, `*.notes`, `**.rationale`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FieldPath {
     steps: Vec<PathStep>,
@@ -93,11 +94,11 @@ pub enum PathStep {
     AnyKey,
     /// Any item of a list: `[]`.
     Item,
-    /// Any number of steps, also none: `**`.
+    /// Zero or more steps: `**`.
     Deep,
 }
 
-/// The text is no path.
+/// The text is not a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a path is written as `award.title`, `people[].name`, `[].code`, `*.notes` or `**.rationale`; `$` is the whole answer, `\\.` a dot in a key"
@@ -105,12 +106,12 @@ pub enum PathStep {
 pub struct InvalidFieldPath;
 
 impl FieldPath {
-    /// The steps from the whole answer down.
+    /// The steps from the root of the response.
     pub fn steps(&self) -> &[PathStep] {
         &self.steps
     }
 
-    /// The same path with its keys in lower case and without white space around them, as sections of markdown are named.
+    /// The same path with its keys lowercased and trimmed, as markdown sections are named.
     #[must_use]
     pub fn folded(&self) -> Self {
         let fold = |step: &PathStep| match step {
@@ -142,7 +143,7 @@ impl FromStr for FieldPath {
                 (key, items) = (rest, items + 1);
             }
             match key {
-                // Only the whole answer, a list, has items without a key before them.
+                // Only the root, a list, has items without a key before them.
                 "" if items == 0 || place > 0 => return Err(InvalidFieldPath),
                 "" => {}
                 "*" => steps.push(PathStep::AnyKey),
@@ -160,7 +161,7 @@ impl FromStr for FieldPath {
     }
 }
 
-/// The text between dots; a dot of a key is a NUL for now.
+/// Splits at dots; an escaped dot in a key is a NUL until the keys are built.
 fn parts(text: &str) -> Vec<String> {
     let hidden = text.replace('\0', "").replace("\\.", "\0");
     hidden.split('.').map(str::to_owned).collect()

@@ -1,54 +1,52 @@
-//! What a check found out, for people and for programs.
+//! Findings of checks, for people and programs.
 
 use serde::Serialize;
 
 use super::Failure;
 
-/// One thing that a check found out.
+/// One finding of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How much it matters.
     pub level: Level,
-    /// What it is; may have several lines.
+    /// Message; may have several lines.
     pub text: String,
-    /// The way out, where one is needed.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
-/// How much a finding matters.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// It is as it should be.
+    /// The check passed.
     Ok,
-    /// Good to know.
+    /// Information only.
     Note,
-    /// It works, or works for some, but is probably not meant.
+    /// It works, at least for some, but is probably not intended.
     Warning,
-    /// Nobody could say: the one who knows did not answer.
+    /// The check failed to run, for example because a server did not respond.
     Unknown,
     /// It does not work.
     Error,
 }
 
 impl Finding {
-    /// A finding without a hint.
     pub fn new(level: Level, text: impl Into<String>) -> Self {
         Self { level, text: text.into(), hint: None }
     }
 
-    /// Something is as it should be.
+    /// A passed check.
     pub fn ok(text: impl Into<String>) -> Self {
         Self::new(Level::Ok, text)
     }
 
-    /// What a failure says.
+    /// A finding with the message and hint of a failure.
     pub fn failure(level: Level, failure: &Failure) -> Self {
         Self { level, text: failure.to_string(), hint: failure.hint_text().map(ToOwned::to_owned) }
     }
 
-    /// Adds the way out.
+    /// Adds the hint: how to fix it.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

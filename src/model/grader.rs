@@ -1,4 +1,4 @@
-//! How an answer is graded: what a suite's `assertions` say, once they are read.
+//! How a response is graded: a suite's `assertions`, parsed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,23 +7,25 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// What a test says about its answer.
+use super::Trajectory;
+
+/// How a test's response is graded.
 #[derive(Debug, Clone, Default)]
 pub struct Grading {
-    /// Its own graders, then the suite's; where there are none, a model grades by `criteria`.
+    /// The test's graders, then the suite's. If there are none, an LLM grades by `criteria`.
     pub graders: Vec<Arc<Grader>>,
     /// What a good answer is.
     pub criteria: String,
-    /// The messages of `expected_output`, files in them read.
+    /// Messages of `expected_output`, with the content of their files.
     pub expected: Vec<Value>,
-    /// The test's `metadata`, with the suite's.
+    /// `metadata` of the test, merged with the suite's.
     pub metadata: Option<Value>,
-    /// What the test's score must reach, where the test says so itself.
+    /// Threshold for the test's score, if the test sets one.
     pub threshold: Option<f64>,
 }
 
 impl Grading {
-    /// The last expected message, as a model that grades reads it.
+    /// The last expected message, as an LLM grader reads it.
     pub fn reference_answer(&self) -> String {
         let Some(last) = self.expected.last() else { return String::new() };
         match (&last["content"], &last["tool_calls"]) {
@@ -35,33 +37,29 @@ impl Grading {
     }
 }
 
-/// A grader.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grader {
-    /// Its name in the suite, or what AgentV would call it.
+    /// Name in the suite, or AgentV's default name.
     pub name: String,
-    /// Its part of the mean.
+    /// Weight in the mean.
     pub weight: f64,
-    /// Whether the whole test fails with it.
+    /// Whether the test fails if this grader fails.
     pub required: bool,
-    /// What it must reach where it is required; otherwise that is the test's threshold.
+    /// Minimum score if `required`; defaults to the test's threshold.
     pub min_score: Option<f64>,
-    /// Whether the opposite is wanted.
+    /// Whether to invert the result.
     pub negate: bool,
-    /// What it does.
     pub kind: GraderKind,
 }
 
-/// What a grader does.
+/// What a grader checks.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GraderKind {
-    /// `contains`, `contains-any`, `contains-all`, and the same without regard to case.
+    /// `contains`, `contains-any`, `contains-all` and their case-insensitive variants.
     Contains {
-        /// How many of the values must be there.
+        /// How many of the values must occur.
         which: Which,
-        /// Whether case does not matter.
         ignore_case: bool,
-        /// What to look for.
         values: Vec<String>,
     },
     /// `starts-with`.
@@ -70,23 +68,14 @@ pub enum GraderKind {
     EndsWith(String),
     /// `equals`.
     Equals(String),
-    /// `regex`, with its flags; both are checked.
-    Regex {
-        /// The pattern.
-        source: String,
-        /// The letters after it.
-        flags: String,
-    },
-    /// `is-json`, with a schema that is checked.
-    IsJson {
-        /// What the JSON must fit.
-        schema: Option<Value>,
-    },
+    /// `regex`, with its flags; both are validated.
+    Regex { source: String, flags: String },
+    /// `is-json`, with a validated schema.
+    IsJson { schema: Option<Value> },
     /// `field-accuracy`.
     FieldAccuracy {
-        /// The fields that are compared.
         fields: Vec<Field>,
-        /// Whether one wrong field is all wrong.
+        /// Whether one wrong field makes the score 0.
         all_or_nothing: bool,
     },
     /// `latency`, in milliseconds.
@@ -97,23 +86,24 @@ pub enum GraderKind {
     TokenUsage(TokenLimits),
     /// `execution-metrics`.
     ExecutionMetrics(MetricLimits),
+    /// `tool-trajectory`.
+    ToolTrajectory(Trajectory),
     /// `llm-grader` and `rubrics`.
     Llm(LlmGrader),
-    /// `code-grader`.
+    /// `code-grader`, and types that `.agentv` defines.
     Code(CodeGrader),
     /// `composite`.
     Composite {
-        /// The graders in it.
         members: Vec<Grader>,
-        /// What makes one score of theirs.
+        /// How the members' scores are combined.
         aggregator: Aggregator,
     },
-    /// One that this version does not have, where these are ignored.
+    /// A kind that this version does not know, where unknown kinds are ignored.
     Unknown(String),
 }
 
 impl GraderKind {
-    /// The word that AgentV has for it in its results.
+    /// AgentV's name for it in results.
     pub fn word(&self) -> &str {
         match self {
             Self::Contains { which, ignore_case, .. } => match (which, ignore_case) {
@@ -134,8 +124,9 @@ impl GraderKind {
             Self::Cost(_) => "cost",
             Self::TokenUsage(_) => "token-usage",
             Self::ExecutionMetrics(_) => "execution-metrics",
+            Self::ToolTrajectory(_) => "tool-trajectory",
             Self::Llm(_) => "llm-grader",
-            Self::Code(_) => "code-grader",
+            Self::Code(code) => code.custom_type.as_deref().unwrap_or("code-grader"),
             Self::Composite { .. } => "composite",
             Self::Unknown(word) => word,
         }
@@ -143,18 +134,18 @@ impl GraderKind {
 }
 
 impl Grader {
-    /// Hears every grader in it, itself first.
-    pub fn each(&self, hear: &mut impl FnMut(&Self)) {
-        hear(self);
+    /// Calls `visit` for this grader and every nested one, this one first.
+    pub fn each(&self, visit: &mut impl FnMut(&Self)) {
+        visit(self);
         if let GraderKind::Composite { members, .. } = &self.kind {
             for member in members {
-                member.each(hear);
+                member.each(visit);
             }
         }
     }
 }
 
-/// How many of several values must be there.
+/// How many of several values must occur.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
     /// The only one.
@@ -165,34 +156,33 @@ pub enum Which {
     All,
 }
 
-/// A field that `field-accuracy` compares.
+/// A field compared by `field-accuracy`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
-    /// Where it is: `invoice.lines[0].amount`.
+    /// For example `invoice.lines[0].amount`.
     pub path: String,
-    /// How it is compared.
     pub how: FieldMatch,
-    /// Whether an answer without it is wrong.
+    /// Whether a response without it is wrong.
     pub required: bool,
-    /// Its part of the mean.
+    /// Weight in the mean.
     pub weight: f64,
 }
 
 /// How a field is compared.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FieldMatch {
-    /// Equal, also deep inside.
+    /// Deep equality.
     Exact,
-    /// A number that is near enough.
+    /// A number within the tolerance.
     Near {
-        /// How far off it may be.
         tolerance: f64,
-        /// Whether that is a part of the expected number.
+        /// Whether the tolerance is a fraction of the expected number.
         relative: bool,
     },
-    /// The same day.
+    /// The same date.
     Date {
-        /// `MM/DD/YYYY` and the like, which tell how `01/02/2025` is read; AgentV's own where there are none.
+        /// Formats such as `MM/DD/YYYY`, which decide how `01/02/2025` is read; AgentV's defaults if
+        /// absent.
         formats: Option<Vec<String>>,
     },
 }
@@ -202,96 +192,90 @@ pub enum FieldMatch {
 pub struct TokenLimits {
     /// Input and output together.
     pub total: Option<f64>,
-    /// Input alone.
     pub input: Option<f64>,
-    /// Output alone.
     pub output: Option<f64>,
 }
 
 /// The limits of `execution-metrics`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct MetricLimits {
-    /// Calls of tools; an answer of a batch has none.
+    /// Tool calls.
     pub tool_calls: Option<f64>,
-    /// Calls of the model; an answer of a batch has one.
+    /// Model calls; a batch response has one.
     pub llm_calls: Option<f64>,
     /// Input and output tokens together.
     pub tokens: Option<f64>,
-    /// Dollars.
     pub cost_usd: Option<f64>,
-    /// Milliseconds.
     pub duration_ms: Option<f64>,
-    /// The share of tools that look; an answer of a batch has none.
-    pub exploration_ratio: Option<f64>,
+    /// Share of read-only tool calls, and its tolerance.
+    pub exploration: Option<(f64, f64)>,
 }
 
-/// A model that grades.
+/// An LLM grader.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LlmGrader {
-    /// What it is asked, instead of the usual.
+    /// Replaces the default prompt.
     pub prompt: Option<Prompt>,
-    /// What it checks one by one.
+    /// Outcomes that it checks one by one.
     pub rubrics: Vec<Rubric>,
-    /// The target that grades, over that of the answer's target and of the command line.
+    /// Target of the grader; overrides the one of the response's target and of the command line.
     pub target: Option<String>,
-    /// How much its words may vary.
+    /// Sampling temperature.
     pub temperature: Option<f64>,
 }
 
-/// What a model that grades is asked, instead of the usual.
+/// Replaces the default prompt of an LLM grader.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Prompt {
-    /// The whole prompt, with places to fill.
+    /// The whole prompt, with `{{ name }}` placeholders.
     Template(String),
-    /// What the usual prompt has for criteria.
+    /// Criteria for the default prompt.
     Criteria(String),
-    /// What a command prints.
+    /// Output of a command.
     Command {
-        /// The command and its arguments.
         argv: Vec<String>,
-        /// Where it runs.
+        /// Working directory.
         cwd: PathBuf,
-        /// What it gets beside the test and the answer.
+        /// Sent to the command with the test and the response.
         config: Option<Value>,
     },
 }
 
-/// One thing that a model checks. As JSON it is what a prompt's `{{ rubrics }}` stands for.
+/// One outcome that an LLM checks. Its JSON replaces `{{ rubrics }}` in a prompt.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rubric {
-    /// Its name in the answer.
+    /// Id in the LLM's answer.
     pub id: String,
-    /// What is to hold.
+    /// The outcome that must hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
-    /// `correctness` or `contradiction`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operator: Option<RubricOperator>,
-    /// Its part of the mean.
+    /// Weight in the mean.
     pub weight: f64,
-    /// Whether the verdict is bad without it.
+    /// Whether the verdict fails without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub required: Option<bool>,
-    /// What it must reach, 0 to 1.
+    /// Minimum score, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_score: Option<f64>,
-    /// What the scores from 0 to 10 mean, where it has scores.
+    /// Meaning of the scores 0 to 10, if the rubric is scored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub score_ranges: Vec<ScoreRange>,
 }
 
-/// How a rubric's outcome is meant.
+/// How the outcome of a rubric is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RubricOperator {
-    /// The answer must say it.
+    /// The answer must state it.
     Correctness,
-    /// The answer must not say the contrary.
+    /// The answer must not contradict it.
     Contradiction,
 }
 
 impl RubricOperator {
-    /// The word in a suite.
+    /// Name in a suite.
     pub fn word(self) -> &'static str {
         match self {
             Self::Correctness => "correctness",
@@ -300,10 +284,10 @@ impl RubricOperator {
     }
 }
 
-/// What some of the scores from 0 to 10 mean.
+/// Meaning of a range of scores from 0 to 10.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ScoreRange {
-    /// From and to.
+    /// First and last score.
     pub score_range: [u8; 2],
     /// What an answer with such a score is like.
     pub outcome: String,
@@ -312,31 +296,30 @@ pub struct ScoreRange {
 /// A command that grades.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CodeGrader {
-    /// The command and its arguments.
     pub argv: Vec<String>,
-    /// Where it runs.
+    /// Working directory.
     pub cwd: PathBuf,
-    /// What it gets beside the test and the answer.
+    /// Sent to the command with the test and the response.
     pub config: Map<String, Value>,
+    /// The type, where a file in `.agentv` defines it.
+    pub custom_type: Option<String>,
 }
 
-/// What makes one score of several.
+/// How several scores are combined.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Aggregator {
-    /// The mean, with weights by name.
+    /// Weighted mean, with weights by name.
     WeightedAverage(BTreeMap<String, f64>),
-    /// The share of members that pass must reach this.
+    /// Passes if at least this share of the members passes.
     Threshold(f64),
-    /// A command.
     Code {
-        /// The command line, for a shell.
+        /// Command line for a shell.
         command: String,
-        /// Where it runs.
+        /// Working directory.
         cwd: PathBuf,
     },
-    /// A model.
     Llm {
-        /// What it is asked, with `{{EVALUATOR_RESULTS_JSON}}` to fill; otherwise the usual.
+        /// Prompt with `{{EVALUATOR_RESULTS_JSON}}`; the default prompt if absent.
         prompt: Option<String>,
     },
 }

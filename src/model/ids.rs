@@ -1,4 +1,4 @@
-//! Identifiers with rules.
+//! Validated identifiers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,13 +11,12 @@ use sha2::{Digest as _, Sha256};
 #[serde(try_from = "String", into = "String")]
 pub struct BatchId(String);
 
-/// The text is no batch id.
+/// The text is not a batch id.
 #[derive(Debug, thiserror::Error)]
 #[error("a batch id has 1 to 60 characters of `a-z`, `0-9` and `-`")]
 pub struct InvalidBatchId;
 
 impl BatchId {
-    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -56,23 +55,23 @@ impl fmt::Display for BatchId {
     }
 }
 
-/// A SHA-256 digest; as text, 64 lower-case hexadecimal digits.
+/// A SHA-256 digest; as text, 64 lowercase hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// The digest of these bytes.
+    /// Hashes bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self::finish(Sha256::new_with_prefix(bytes))
     }
 
-    /// The digest of all that a hasher was fed.
+    /// Finishes a hasher.
     pub fn finish(hasher: Sha256) -> Self {
         Self(hasher.finalize().into())
     }
 
-    /// The first half: enough to tell things apart, in half the memory.
+    /// The first half: unique enough, in half the memory.
     pub fn half(&self) -> u128 {
         let mut half = [0; 16];
         half.copy_from_slice(&self.0[..16]);
@@ -119,7 +118,7 @@ impl From<Digest> for String {
     }
 }
 
-/// The id of a request: the test's own id, and `<test-id>#<n>` from the second replicate on.
+/// Id of a request: the test's id, with `#<n>` from the second replicate on.
 pub fn request_id(test_id: &str, replicate: u32) -> String {
     if replicate <= 1 { test_id.to_owned() } else { format!("{test_id}#{replicate}") }
 }

@@ -1,6 +1,6 @@
-//! `{{ name }}` in the prompt of a model that grades.
+//! `{{ name }}` placeholders in the prompt of an LLM grader.
 
-/// The names that a prompt can have filled in.
+/// Names of the known placeholders.
 pub const PROMPT_PLACES: [&str; 10] = [
     "input",
     "output",
@@ -14,12 +14,13 @@ pub const PROMPT_PLACES: [&str; 10] = [
     "tool_calls",
 ];
 
-/// The names in a text, in order.
+/// Names of the placeholders in a text, in order.
 pub fn prompt_places(text: &str) -> impl Iterator<Item = &str> {
     places(text).map(|(name, _, _)| name)
 }
 
-/// The text with its places filled; a name without a value stays as it is. What is filled in is not filled again.
+/// Replaces the placeholders of a text. Those without a value stay, and inserted values are not expanded
+/// again.
 pub fn fill_prompt(text: &str, value: impl Fn(&str) -> Option<String>) -> String {
     let mut out = String::new();
     let mut copied = 0;
@@ -34,7 +35,7 @@ pub fn fill_prompt(text: &str, value: impl Fn(&str) -> Option<String>) -> String
     out
 }
 
-/// Each name with where its place begins and ends.
+/// Each placeholder: its name, start and end.
 fn places(text: &str) -> impl Iterator<Item = (&str, usize, usize)> {
     let mut from = 0;
     std::iter::from_fn(move || {
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_filled_once() {
+    fn placeholders_are_filled_once() {
         let value = |name: &str| match name {
             "output" => Some("{{ input }}".to_owned()),
             "input" => Some("x".to_owned()),

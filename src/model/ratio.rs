@@ -1,17 +1,18 @@
-//! A share, rounded once and for all.
+//! Shares with a fixed precision.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A share from 0 to 1 in ten-thousandths, rounded half to even: the same bytes on every machine.
+/// A share from 0 to 1 in ten-thousandths, rounded half to even, so that every machine writes the same
+/// bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ratio(u16);
 
 impl Ratio {
     const ONE: u16 = 10_000;
 
-    /// `part` of `whole`; nothing where `whole` is 0. A part that is larger counts as the whole.
+    /// `part` / `whole`; `None` if `whole` is 0. Capped at 1.
     pub fn of(part: u64, whole: u64) -> Option<Self> {
         if whole == 0 {
             return None;
@@ -26,12 +27,10 @@ impl Ratio {
         u16::try_from(floor + up).ok().map(Self)
     }
 
-    /// As a number from 0 to 1.
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / f64::from(Self::ONE)
     }
 
-    /// In ten-thousandths.
     pub fn ten_thousandths(self) -> u16 {
         self.0
     }
@@ -57,7 +56,7 @@ impl<'de> Deserialize<'de> for Ratio {
     }
 }
 
-/// As percent with one decimal.
+/// Percent with one decimal.
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.1} %", f64::from(self.0) / 100.0)
@@ -75,7 +74,7 @@ mod tests {
             (1, 1, 10_000),
             (1, 3, 3333),
             (2, 3, 6667),
-            // 0.00005 and 0.00015: both halves go to the even neighbour.
+            // 0.00005 and 0.00015: both round to the even neighbor.
             (1, 20_000, 0),
             (3, 20_000, 2),
             (5, 20_000, 2),

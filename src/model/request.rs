@@ -1,11 +1,11 @@
-//! One request: a line of `requests.jsonl`. It names no URL, no key and no environment variable.
+//! A request: one line of `requests.jsonl`. It names no URL, no key and no environment variable.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::Digest;
+use super::{Digest, Tool};
 
-/// What is asked of the model, once.
+/// One call to a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -13,40 +13,38 @@ pub struct Request {
     pub id: String,
     /// The conversation, in order.
     pub messages: Vec<Message>,
-    /// What the request itself sets; the rest comes from the runner's target.
+    /// Parameters of this request; the rest comes from the runner's target.
     #[serde(default, skip_serializing_if = "Params::is_empty")]
     pub params: Params,
-    /// The attachments that blocks of `messages` refer to, each digest and name once.
+    /// Tools that the model may call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<Tool>,
+    /// Attachments that blocks of `messages` refer to; each pair of digest and name occurs once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<Attachment>,
-    /// Where the request comes from; never sent to a model.
+    /// Origin of the request; never sent to a model.
     #[serde(default)]
     pub metadata: Metadata,
 }
 
-/// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Instructions above the conversation.
     System,
-    /// The person.
     User,
     /// The model, in earlier turns.
     Assistant,
 }
 
-/// One turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Message {
-    /// Who speaks.
     pub role: Role,
-    /// What is said.
     pub content: Content,
 }
 
-/// The content of a turn: plain text, or blocks.
+/// Content of a message: plain text or blocks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Content {
@@ -56,7 +54,7 @@ pub enum Content {
     Blocks(Vec<Block>),
 }
 
-// Written by hand because an untagged enum answers every mistake with "did not match any variant".
+// Implemented by hand: for an untagged enum, every error would be "did not match any variant".
 impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
@@ -83,28 +81,25 @@ impl<'de> Deserialize<'de> for Content {
     }
 }
 
-/// A piece of a turn.
+/// A part of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Block {
-    /// Plain text.
     Text {
-        /// The text.
         text: String,
     },
-    /// A document: text files reach the model as text, a PDF as a document.
+    /// A document. The model gets text files as text and a PDF as a document.
     File {
-        /// Which of the request's `files`.
+        /// One of the request's `files`.
         sha256: Digest,
-        /// Its name there, where several have these bytes; without it the first of them is meant.
+        /// Name in `files`, if several have this digest; defaults to the first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     },
-    /// A picture.
     Image {
-        /// Which of the request's `files`.
+        /// One of the request's `files`.
         sha256: Digest,
-        /// Its name there, where several have these bytes; without it the first of them is meant.
+        /// Name in `files`, if several have this digest; defaults to the first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     },
@@ -114,24 +109,23 @@ pub enum Block {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attachment {
-    /// The digest of its bytes, and its name in the archive.
+    /// Digest of its bytes, which is its name in the archive.
     pub sha256: Digest,
-    /// The name that the suite gave it, relative; for the model to read, never a path to open.
+    /// Relative name from the suite. The model reads it; it is never opened as a path.
     pub name: String,
     /// For example `text/markdown` or `image/png`.
     pub media_type: String,
-    /// Its length in bytes.
     pub size: u64,
 }
 
-/// The settings that a request may bring; this list is closed.
+/// Parameters that a request may set. The list is closed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Params {
-    /// Another model than the target's; only where the runner's policy allows it.
+    /// Overrides the target's model, if the runner's policy allows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Sampling temperature; most current models refuse or ignore it.
+    /// Sampling temperature; most current models reject or ignore it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
     /// Nucleus sampling.
@@ -140,27 +134,25 @@ pub struct Params {
     /// Best-effort seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<i64>,
-    /// Sequences that end the answer.
+    /// Stop sequences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
-    /// The most tokens of output, reasoning included.
+    /// Limit on output tokens, including reasoning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
-    /// How hard to think; the legal words differ by model, so they are passed on as they are.
+    /// Reasoning effort. Legal values differ by model, so any value is passed through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<String>,
-    /// The shape of the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_format: Option<ResponseFormat>,
 }
 
 impl Params {
-    /// Whether nothing is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// These settings, with `defaults` where they say nothing.
+    /// These parameters, with `defaults` for those that are not set.
     #[must_use]
     pub fn or(&self, defaults: &Self) -> Self {
         Self {
@@ -176,7 +168,7 @@ impl Params {
     }
 }
 
-/// The shape that the answer must have.
+/// Format of the output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ResponseFormat {
@@ -184,11 +176,8 @@ pub enum ResponseFormat {
     Text,
     /// Any JSON object.
     JsonObject,
-    /// JSON that fits a schema.
-    JsonSchema {
-        /// The schema with its name.
-        json_schema: JsonSchema,
-    },
+    /// JSON that matches a schema.
+    JsonSchema { json_schema: JsonSchema },
 }
 
 /// A named JSON schema.
@@ -197,23 +186,23 @@ pub enum ResponseFormat {
 pub struct JsonSchema {
     /// `[A-Za-z0-9_-]{1,64}`.
     pub name: String,
-    /// Whether the vendor must enforce it.
+    /// Whether the provider must enforce the schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strict: Option<bool>,
-    /// The schema itself, its keys in the author's order.
+    /// The schema, with its keys in the author's order.
     pub schema: Value,
 }
 
-/// Where a request comes from.
+/// Origin of a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metadata {
-    /// The test; empty where a requests file did not name one.
+    /// Test id; empty if the requests file has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub test_id: String,
-    /// Counted from 1; 0 where a requests file did not say.
+    /// Counted from 1; 0 if the requests file has none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub replicate: u32,
-    /// Anything else the author noted.
+    /// Other metadata from the requests file.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }

@@ -1,78 +1,64 @@
-//! One response: a line of the journal, of a results file and of `responses.jsonl`.
+//! A response: one line of the journal, of a results file and of `responses.jsonl`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Digest, Redactor};
+use super::{Digest, ToolCall};
 
-/// What came of a request: an `output`, or an `error`; never both, never neither.
+/// The result of a request: either an `output` or an `error`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Response {
-    /// The request's line in the batch, counted from 0; only between runner and collector, never in `responses.jsonl`.
+    /// The request's line in the batch, from 0. Only the runner and the collector use it; `responses.jsonl`
+    /// does not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<u64>,
-    /// The request's id.
+    /// Id of the request.
     pub id: String,
-    /// The answer.
+    /// Messages of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Vec<OutputMessage>>,
-    /// Tokens, normalised over vendors.
+    /// Tokens, normalized across providers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_usage: Option<TokenUsage>,
-    /// From the target's `price`; absent without one.
+    /// Cost by the target's `price`; absent without a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// Time of the last attempt, sending to last byte. The one field that differs between two equal runs.
+    /// Duration of the last attempt, from sending to the last byte. The one field that differs between two
+    /// equal runs.
     pub duration_ms: u64,
-    /// The model that the vendor says it used.
+    /// The model that the provider reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The runner's target.
+    /// The target: in `responses.jsonl` the name that the user chose, between runner and collector the runner's own.
     pub target: String,
+    /// The runner's own target, where a runner repository answered; only in `responses.jsonl`.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "text")]
+    pub runner_target: Option<String>,
     /// Why the model stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<FinishReason>,
-    /// How often the model was called for it; 0 where it was not.
+    /// Number of calls; 0 if the request was not called.
     pub attempts: u32,
-    /// The digest of the request's line.
+    /// Digest of the request's line.
     pub request_sha256: Digest,
-    /// With `dedupe`: the id of the identical request that was called in its place.
+    /// With `dedupe`: id of the identical request that was called instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_as: Option<String>,
-    /// What went wrong.
+    /// Why the request failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorInfo>,
-    /// The vendor's whole answer, with `keep_raw`.
+    /// With `keep_raw`: the provider's whole response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<Value>,
 }
 
 impl Response {
-    /// Whether no later run would call the request again.
+    /// Whether a resume keeps this response instead of calling the request again.
     pub fn is_settled(&self) -> bool {
         self.error.as_ref().is_none_or(|error| !error.retryable && error.kind != ErrorKind::NotRun)
     }
 
-    /// The row without these secrets, wherever a vendor's words stand. What the batch and this program say stays as it is, or
-    /// the row would no longer belong to its request.
-    #[must_use]
-    pub fn redacted(self, redactor: &Redactor) -> Self {
-        let words = |text: String| redactor.redact(text);
-        let message = |message: OutputMessage| OutputMessage { content: words(message.content), ..message };
-        Self {
-            output: self.output.map(|turns| turns.into_iter().map(message).collect()),
-            model: self.model.map(words),
-            finish_reason: self.finish_reason.map(|reason| match reason {
-                FinishReason::Other(word) => FinishReason::Other(words(word)),
-                known => known,
-            }),
-            error: self.error.map(|error| ErrorInfo { message: words(error.message), ..error }),
-            raw: self.raw.map(|raw| redactor.redact_value(raw)),
-            ..self
-        }
-    }
-
-    /// A row that says nothing yet of what came of the request.
+    /// A response without an outcome yet.
     pub fn blank(id: String, target: &str, request_sha256: Digest) -> Self {
         Self {
             index: None,
@@ -83,6 +69,7 @@ impl Response {
             duration_ms: 0,
             model: None,
             target: target.to_owned(),
+            runner_target: None,
             finish_reason: None,
             attempts: 0,
             request_sha256,
@@ -93,56 +80,75 @@ impl Response {
     }
 }
 
-/// A turn of the answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A message of the model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OutputMessage {
     /// Always `assistant`.
     pub role: String,
-    /// The text.
+    /// Text; empty if the model only calls tools.
     pub content: String,
+    /// The calls of tools that the model asks for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
 }
 
 impl OutputMessage {
-    /// An assistant turn.
+    /// An assistant message.
     pub fn assistant(content: impl Into<String>) -> Self {
-        Self { role: "assistant".to_owned(), content: content.into() }
+        Self { role: "assistant".to_owned(), content: content.into(), tool_calls: Vec::new() }
+    }
+
+    /// The turn as people read it: the text, then each call of a tool on a line of its own.
+    pub fn shown(&self) -> String {
+        let call = |call: &ToolCall| {
+            let input = call.input.as_ref().map(Value::to_string).unwrap_or_default();
+            format!("[tool call] {} {input}", call.tool).trim_end().to_owned()
+        };
+        let text = (!self.content.is_empty()).then(|| self.content.clone());
+        text.into_iter().chain(self.tool_calls.iter().map(call)).collect::<Vec<_>>().join("\n")
     }
 }
 
-/// Tokens: `input` includes cached ones, `output` includes reasoning, whatever the vendor's own habit.
+/// Token counts. `input` includes cached tokens and `output` includes reasoning, for every provider.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenUsage {
     /// All input tokens.
     pub input: u64,
     /// All output tokens.
     pub output: u64,
-    /// The part of `input` that came from the vendor's cache.
+    /// Part of `input` that was a cache hit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached: Option<u64>,
-    /// The part of `output` that was reasoning.
+    /// Part of `output` that was reasoning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u64>,
 }
 
-/// Why the model stopped, over all vendors.
+/// Why the model stopped, normalized across providers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FinishReason {
-    /// It was done.
+    /// Natural end or stop sequence.
     Stop,
-    /// It ran into the token limit or the context window.
+    /// Token limit or context window.
     Length,
-    /// It asked for a tool.
+    /// The model requested a tool call.
     ToolCalls,
-    /// A filter blocked the prompt or the answer.
+    /// A filter blocked the prompt or the response.
     ContentFilter,
     /// The model refused.
     Refusal,
-    /// A word that this version does not know.
+    /// A value that this version does not know.
     Other(String),
 }
 
 impl FinishReason {
-    /// The word on the line.
+    /// `Stop` becomes `ToolCalls` if the response has tool calls.
+    #[must_use]
+    pub fn with_calls(self, calls: &[ToolCall]) -> Self {
+        if self == Self::Stop && !calls.is_empty() { Self::ToolCalls } else { self }
+    }
+
+    /// Name in files.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Stop => "stop",
@@ -175,57 +181,55 @@ impl<'de> Deserialize<'de> for FinishReason {
     }
 }
 
-/// What went wrong with a request.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorInfo {
-    /// Which kind of trouble.
     pub kind: ErrorKind,
-    /// In the vendor's words where it gave any, without secrets.
+    /// The provider's message if it sent one, redacted.
     pub message: String,
-    /// The HTTP status, where there was one.
+    /// HTTP status, if there was a response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Whether a later run may succeed; a resume calls these again.
+    /// Whether a later run may succeed; a resume retries these.
     pub retryable: bool,
 }
 
-/// The kinds of trouble.
+/// Kinds of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// The vendor refused the request itself: a parameter, a schema, an attachment.
+    /// The provider rejected the request: a parameter, a schema, an attachment.
     BadRequest,
-    /// The key is wrong or lacks a permission.
+    /// The key is invalid or lacks a permission.
     Auth,
     /// The account has no credit, or a spend limit or daily quota is reached.
     Quota,
     /// The model or deployment does not exist.
     NotFound,
-    /// The prompt is longer than the model's context.
+    /// The prompt exceeds the model's context window.
     ContextLength,
-    /// Too many requests, and the retries were used up.
+    /// Rate limited until the retries were used up.
     RateLimited,
-    /// The vendor is overloaded or broken.
+    /// The provider is overloaded or failing.
     Server,
-    /// No answer in time.
+    /// No response in time.
     Timeout,
     /// The connection failed or broke.
     Connection,
-    /// The answer is not what the wire promises.
+    /// The response does not follow the API's format.
     BadResponse,
-    /// Not called: the run was stopped first (budget, request limit, deadline, signal).
+    /// Not called: the run stopped first (budget, request limit, deadline, signal).
     NotRun,
 }
 
 impl ErrorInfo {
-    /// The request was not called.
     pub fn not_run(message: impl Into<String>) -> Self {
         Self { kind: ErrorKind::NotRun, message: message.into(), status: None, retryable: true }
     }
 }
 
 impl ErrorKind {
-    /// The word on the line.
+    /// Name in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::BadRequest => "bad_request",
@@ -241,4 +245,8 @@ impl ErrorKind {
             Self::NotRun => "not_run",
         }
     }
+}
+/// A text that is there; `null` is not one.
+fn text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    String::deserialize(deserializer).map(Some)
 }

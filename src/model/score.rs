@@ -1,35 +1,32 @@
-//! What an answer is worth: a line of `scores.jsonl`.
+//! The score of a response: one line of `scores.jsonl`.
 
 use serde::{Deserialize, Serialize};
 
 use super::ErrorInfo;
 
-/// One request's answer, graded. Every request has one: a failed call is a row with `error`, never a hole.
+/// The score of one request. Every request has one; for a failed call it carries `error`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScoreRow {
-    /// The request, as in `responses.jsonl`.
+    /// Id of the request, as in `responses.jsonl`.
     pub id: String,
-    /// Its test.
     pub test_id: String,
     /// Counted from 1.
     pub replicate: u32,
-    /// The target that answered.
     pub target: String,
-    /// What came of it.
     pub status: ScoreStatus,
-    /// 0 to 1; 0 where there was no answer to grade.
+    /// 0 to 1; 0 if there was no response to grade.
     pub score: f64,
-    /// What `score` must reach to pass.
+    /// Score that is needed to pass.
     pub threshold: f64,
-    /// What each grader says, in the order of the suite.
+    /// Score of each grader, in suite order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scores: Vec<GraderScore>,
-    /// Why there is no score: the call failed, or a grader did.
+    /// Why there is no score: the call or a grader failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ScoreError>,
 }
 
-/// What came of a request. The four are counted apart, and all of them stay in the denominator but `skipped`.
+/// Outcome of a request. All but `Skipped` stay in the denominator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScoreStatus {
@@ -37,36 +34,34 @@ pub enum ScoreStatus {
     Passed,
     /// Graded, below the threshold.
     Failed,
-    /// The call has no answer, or a grader could not grade it.
+    /// The call failed, or a grader could not grade the response.
     Error,
-    /// The suite asks for no grade.
+    /// The suite has no grader for it.
     Skipped,
 }
 
-/// What one grader says.
+/// Score of one grader.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GraderScore {
-    /// Its name in the suite, or what AgentV would call it.
+    /// Name in the suite, or AgentV's default name.
     pub name: String,
     /// Its kind, for example `contains`.
     #[serde(rename = "type")]
     pub kind: String,
     /// 0 to 1.
     pub score: f64,
-    /// Its part of the mean.
+    /// Weight in the mean.
     pub weight: f64,
-    /// Whether it passed.
     pub verdict: GraderVerdict,
-    /// Whether the whole test fails with it.
+    /// Whether the test fails if this grader fails.
     #[serde(default, skip_serializing_if = "is_false")]
     pub required: bool,
-    /// What it looked at.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assertions: Vec<Check>,
-    /// In its own words, where it has any.
+    /// The grader's explanation, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
-    /// The members of a composite.
+    /// Scores of a composite's members.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scores: Vec<Self>,
     /// Why it could not grade.
@@ -74,26 +69,22 @@ pub struct GraderScore {
     pub error: Option<String>,
 }
 
-/// A grader's verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GraderVerdict {
-    /// Good enough.
     Pass,
-    /// Not good enough.
     Fail,
-    /// It did not grade.
+    /// The grader did not run.
     Skip,
 }
 
-/// One thing that a grader looked at.
+/// One assertion that a grader checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// What was to hold.
+    /// The assertion.
     pub text: String,
-    /// Whether it did.
     pub passed: bool,
-    /// What was seen, where it helps.
+    /// What the response contains, if it helps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<String>,
 }
@@ -102,15 +93,10 @@ pub struct Check {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "stage", rename_all = "snake_case")]
 pub enum ScoreError {
-    /// The call itself failed.
+    /// The call failed.
     Call(ErrorInfo),
-    /// A grader did.
-    Grader {
-        /// Which one.
-        grader: String,
-        /// Why.
-        message: String,
-    },
+    /// A grader failed.
+    Grader { grader: String, message: String },
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

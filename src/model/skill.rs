@@ -1,16 +1,16 @@
-//! Names and numbers of skill evaluations that come from outside, each with its rules.
+//! Validated names and numbers of skill evaluations.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The name of a skill: the folder of a component, one piece of a path and never more.
+/// Name of a skill: the folder of its component. Always a single path segment.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SkillName(String);
 
-/// The text names no skill.
+/// The text is not a skill name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the name of a skill has 1 to 100 characters of `a-z`, `0-9`, `.`, `_` and `-`, begins with a letter or digit, and has no `..`"
@@ -18,7 +18,6 @@ pub struct SkillName(String);
 pub struct InvalidSkillName;
 
 impl SkillName {
-    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -37,23 +36,22 @@ impl FromStr for SkillName {
     }
 }
 
-/// A commit by its whole name: 40 lower-case hexadecimal digits.
+/// A full commit hash: 40 lowercase hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CommitSha(String);
 
-/// The text is not the whole name of a commit.
+/// The text is not a full commit hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a commit has 40 lower-case hexadecimal digits")]
 pub struct InvalidCommitSha;
 
 impl CommitSha {
-    /// The digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The first seven digits, for names and messages.
+    /// The first seven digits.
     pub fn short(&self) -> &str {
         &self.0[..7]
     }
@@ -72,23 +70,22 @@ impl FromStr for CommitSha {
     }
 }
 
-/// A commit as it is asked for: 7 to 40 hexadecimal digits, kept in lower case.
+/// A full or abbreviated commit hash: 7 to 40 hexadecimal digits, stored in lowercase.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ShaPrefix(String);
 
-/// The text cannot be a commit.
+/// The text is not a commit hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a commit is named by 7 to 40 hexadecimal digits")]
 pub struct InvalidShaPrefix;
 
 impl ShaPrefix {
-    /// The digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The commit, where all its digits were given.
+    /// The commit hash, if it is not abbreviated.
     pub fn whole(&self) -> Option<CommitSha> {
         self.0.parse().ok()
     }
@@ -106,12 +103,12 @@ impl FromStr for ShaPrefix {
     }
 }
 
-/// How often each case is asked of each model: 1 to 100.
+/// Number of trials of each case on each model: 1 to 100.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub struct Replicates(u32);
 
-/// The number is not a number of replicates.
+/// The number is out of range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("replicates: a whole number from 1 to 100")]
 pub struct InvalidReplicates;
@@ -225,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_skill_is_one_piece_of_a_path() {
+    fn a_skill_is_one_path_segment() {
         for good in ["a", "rfp-extraction", "9.x_y", &"x".repeat(100)] {
             assert_eq!(good.parse::<SkillName>().unwrap().as_str(), good);
         }
@@ -270,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn replicates_are_few() {
+    fn the_number_of_replicates_is_limited() {
         assert_eq!(Replicates::default().get(), 10);
         assert_eq!("100".parse::<Replicates>().unwrap().get(), 100);
         for bad in ["", "0", "-1", "+1", "101", "1000000000", "99999999999999999999", "1.0", " 1"] {

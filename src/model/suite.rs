@@ -1,41 +1,39 @@
-//! What a suite says, once it is loaded and every reference in it is resolved.
+//! A loaded suite, with all references resolved.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attachment, Digest, Grading, Message};
+use super::{Attachment, Digest, Grading, Message, Tool};
 
-/// A loaded suite.
 #[derive(Debug, Clone, Default)]
 pub struct Suite {
-    /// Its `name`, or the file's.
+    /// `name`, or the file name.
     pub name: String,
-    /// The digest of the suite file itself.
+    /// Digest of the suite file.
     pub source_sha256: Option<Digest>,
-    /// The targets it asks for, in order; empty where it leaves that to the command line.
+    /// Targets in order; empty if the command line decides.
     pub targets: Vec<SuiteTarget>,
-    /// How often each test is run.
+    /// Trials per test.
     pub replicates: u32,
     /// `execution.budget_usd`.
     pub budget_usd: Option<f64>,
-    /// `execution.workers`: how many tests run at once.
+    /// `execution.workers`: number of tests that run concurrently.
     pub workers: Option<u32>,
-    /// `execution.threshold`: what the score of a test must reach.
+    /// `execution.threshold`: minimum score of a test.
     pub threshold: Option<f64>,
-    /// The tests, in order.
     pub tests: Vec<TestCase>,
-    /// Where the bytes of each attachment are.
+    /// Path of each attachment.
     pub attachments: BTreeMap<Digest, PathBuf>,
 }
 
-/// A target that a suite asks for.
+/// A target named by a suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SuiteTarget {
-    /// Its name, in `targets.yaml` or only here.
+    /// Name in `targets.yaml`, or a name that only the suite defines.
     pub name: String,
-    /// With it the suite itself defines the target, as another name of this one.
+    /// If set, the suite defines this target as an alias of that one.
     pub use_target: Option<String>,
 }
 
@@ -44,25 +42,25 @@ pub struct SuiteTarget {
 pub struct TestCase {
     /// Unique in the suite.
     pub id: String,
-    /// What the model is asked.
+    /// Messages to the model.
     pub messages: Vec<Message>,
-    /// The attachments that `messages` refer to.
+    /// Tools that the model may call: the test's, or else the suite's.
+    pub tools: Vec<Tool>,
+    /// Attachments that `messages` refer to.
     pub files: Vec<Attachment>,
-    /// `execution.targets` of the test; empty where the suite's hold.
+    /// `execution.targets` of the test; empty means those of the suite.
     pub targets: Vec<String>,
-    /// How the answer is graded.
     pub grading: Grading,
-    /// Where it stands; absent where it was not read from a file.
+    /// Source location; absent if the test was not read from a file.
     pub place: Option<TestPlace>,
 }
 
-/// Where a test stands: a line of `tests.jsonl`.
+/// Source location of a test: a line of `tests.jsonl`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestPlace {
-    /// The test.
     pub id: String,
-    /// The file, as the user named it.
+    /// File, as the user named it.
     pub file: String,
-    /// The line, counted from 1.
+    /// Line, from 1.
     pub line: u32,
 }

@@ -3,24 +3,21 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A version of three numbers. MAJOR breaks what the skill answers, MINOR adds to it, PATCH changes words.
+/// A semantic version. MAJOR breaks the skill's output format, MINOR adds to it, PATCH changes wording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SemVersion {
-    /// The first number.
     pub major: u64,
-    /// The second.
     pub minor: u64,
-    /// The third.
     pub patch: u64,
 }
 
-/// The text is no version.
+/// The text is not a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a version has three numbers, as in `1.4.0`")]
 pub struct InvalidVersion;
 
 impl SemVersion {
-    /// Whether it is higher than the other in its first or second number; a skill that was not there before has risen.
+    /// Whether MAJOR or MINOR is higher than before. A new skill counts as a bump.
     pub fn rose_by_major_or_minor(&self, before: Option<&Self>) -> bool {
         before.is_none_or(|before| (self.major, self.minor) > (before.major, before.minor))
     }
@@ -64,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn only_major_and_minor_count_as_a_rise() {
+    fn only_major_and_minor_count_as_a_bump() {
         let version = |text: &str| text.parse::<SemVersion>().unwrap();
         for (before, after, rose) in [
             ("1.0.0", "1.1.0", true),

@@ -3,20 +3,33 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::CallError;
+use super::Refusal;
 use super::attachments::{Attachments, Part};
+use super::base_url::{Address, parse, without_suffixes};
 use super::lenient;
-use super::vendor::{Answered, Decoded, Undecodable, other_finish};
-use crate::model::{Content, FinishReason, Message, Params, Request, ResponseFormat, Role, TokenUsage};
+use super::wire::{Answered, Decoded, Undecodable, Wire, other_finish};
+use crate::model::{
+    Content, Endpoint, Failure, FinishReason, Message, Params, Request, ResponseFormat, Role, TokenUsage,
+    Tool, ToolCall,
+};
 
-/// The picture formats that the vendor reads.
-pub(super) const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// Its wire.
+pub(super) const WIRE: Wire = Wire {
+    key_header: ("x-api-key", ""),
+    version_header: Some("anthropic-version"),
+    images: &["image/png", "image/jpeg", "image/gif", "image/webp"],
+    most_output_tokens: DEFAULT_MAX_TOKENS,
+    is_chat_completions: false,
+    address,
+    encode,
+    decode,
+};
 
 /// The vendor demands a limit of output tokens; this is sent where neither the request nor the target sets one. Thinking
 /// counts against it, and above 21,333 the vendor's own clients refuse to wait for an answer in one piece.
-pub(super) const DEFAULT_MAX_TOKENS: u64 = 16_384;
+const DEFAULT_MAX_TOKENS: u64 = 16_384;
 
 const VENDOR: &str = "Anthropic";
 
@@ -35,6 +48,28 @@ struct Body<'a> {
     stop_sequences: &'a [String],
     #[serde(skip_serializing_if = "OutputConfig::is_empty")]
     output_config: OutputConfig<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<OfferedTool<'a>>,
+}
+
+#[derive(Serialize)]
+struct OfferedTool<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    input_schema: Cow<'a, Map<String, Value>>,
+}
+
+impl<'a> From<&'a Tool> for OfferedTool<'a> {
+    fn from(Tool { function, .. }: &'a Tool) -> Self {
+        // The vendor demands a schema, also of a function without arguments.
+        let none = || Map::from_iter([("type".to_owned(), Value::from("object"))]);
+        Self {
+            name: &function.name,
+            description: function.description.as_deref(),
+            input_schema: function.parameters.as_ref().map_or_else(|| Cow::Owned(none()), Cow::Borrowed),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -85,15 +120,23 @@ struct Source {
     data: String,
 }
 
+/// The version is part of the path.
+fn address(endpoint: &Endpoint) -> Result<Address, Failure> {
+    let mut url = parse(&endpoint.base_url)?;
+    let path = without_suffixes(url.path(), &["/messages", "/v1"]);
+    url.set_path(&format!("{path}/v1/messages"));
+    Ok(Address::Fixed(url))
+}
+
 /// The body of a call.
-pub(super) fn encode(
+fn encode(
     request: &Request,
     params: &Params,
     model: &str,
     files: Attachments<'_>,
-) -> Result<Vec<u8>, CallError> {
+) -> Result<Vec<u8>, Refusal> {
     if params.seed.is_some() {
-        return Err(CallError::no_such_parameter(VENDOR, "seed"));
+        return Err(Refusal::no_such_parameter(VENDOR, "seed"));
     }
     let format = match &params.response_format {
         None | Some(ResponseFormat::Text) => None,
@@ -101,7 +144,7 @@ pub(super) fn encode(
             Some(Format { r#type: "json_schema", schema: &json_schema.schema })
         }
         Some(ResponseFormat::JsonObject) => {
-            return Err(CallError::no_such_parameter(VENDOR, "response_format: json_object"));
+            return Err(Refusal::no_such_parameter(VENDOR, "response_format: json_object"));
         }
     };
     let mut system: Vec<Cow<'_, str>> = Vec::new();
@@ -126,11 +169,12 @@ pub(super) fn encode(
         top_p: params.top_p,
         stop_sequences: &params.stop,
         output_config: OutputConfig { effort: params.reasoning_effort.as_deref(), format },
+        tools: request.tools.iter().map(OfferedTool::from).collect(),
     };
-    serde_json::to_vec(&body).map_err(|error| CallError::bad_request(error.to_string()))
+    serde_json::to_vec(&body).map_err(|error| Refusal::bad_request(error.to_string()))
 }
 
-fn turn<'a>(message: &'a Message, files: Attachments<'a>) -> Result<Turn<'a>, CallError> {
+fn turn<'a>(message: &'a Message, files: Attachments<'a>) -> Result<Turn<'a>, Refusal> {
     let content = match &message.content {
         Content::Text(text) => Said::Text(text),
         Content::Blocks(_) => Said::Blocks(files.parts(message)?.into_iter().map(piece).collect()),
@@ -153,8 +197,8 @@ fn piece(part: Part<'_>) -> Piece<'_> {
 struct Answer {
     #[serde(default, deserialize_with = "lenient::field")]
     model: Option<String>,
-    #[serde(default, deserialize_with = "lenient::content")]
-    content: Option<String>,
+    #[serde(default)]
+    content: Value,
     #[serde(default, deserialize_with = "lenient::field")]
     stop_reason: Option<String>,
     #[serde(default, deserialize_with = "lenient::field")]
@@ -207,12 +251,12 @@ impl Usage {
 }
 
 /// What a successful answer says.
-pub(super) fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
+fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
     let answer: Answer = serde_json::from_slice(body)?;
     if let Some(error) = answer.error {
         return Ok(Decoded::Fault(error));
     }
-    let Some(mut text) = answer.content else {
+    let Some(mut text) = lenient::text::<serde_json::Error>(&answer.content)? else {
         return Err(Undecodable::lacks("content"));
     };
     let finish_reason = finish(answer.stop_reason.as_deref());
@@ -221,11 +265,25 @@ pub(super) fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
     }
     Ok(Decoded::Answer(Answered {
         text,
+        tool_calls: tool_calls(&answer.content),
         finish_reason,
         model: answer.model,
         usage: answer.usage.as_ref().and_then(Usage::tokens),
         cost_usd: None,
     }))
+}
+
+fn tool_calls(content: &Value) -> Vec<ToolCall> {
+    let blocks = content.as_array().map(Vec::as_slice).unwrap_or_default();
+    let call = |block: &Value| {
+        Some(ToolCall {
+            tool: block["name"].as_str()?.to_owned(),
+            input: Some(lenient::arguments(&block["input"])),
+            id: block["id"].as_str().map(str::to_owned),
+            duration_ms: None,
+        })
+    };
+    blocks.iter().filter(|block| block["type"] == "tool_use").filter_map(call).collect()
 }
 
 fn finish(word: Option<&str>) -> FinishReason {
@@ -235,5 +293,31 @@ fn finish(word: Option<&str>) -> FinishReason {
         Some("tool_use") => FinishReason::ToolCalls,
         Some("refusal") => FinishReason::Refusal,
         other => other_finish(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Api;
+    use crate::providers::tests::endpoint;
+
+    fn called(base_url: &str) -> String {
+        address(&endpoint(Api::Anthropic, base_url)).unwrap().of("m").unwrap().to_string()
+    }
+
+    #[test]
+    fn anthropic_bases_get_one_version() {
+        for base in [
+            "https://api.anthropic.com",
+            "https://api.anthropic.com/v1/",
+            "https://api.anthropic.com/v1/messages",
+        ] {
+            assert_eq!(called(base), "https://api.anthropic.com/v1/messages", "{base}");
+        }
+        assert_eq!(
+            called("https://gateway.example/v1/team/anthropic"),
+            "https://gateway.example/v1/team/anthropic/v1/messages"
+        );
     }
 }

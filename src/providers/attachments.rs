@@ -6,7 +6,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::CallError;
+use super::Refusal;
 use crate::model::{Attachment, Block, Content, Digest, Message, Request, Role};
 
 /// Text that does not call itself `text/…`.
@@ -74,7 +74,7 @@ impl<'a> Attachments<'a> {
     }
 
     /// The pieces of a turn, with the attachments read. Texts alone are one piece: some servers read only strings.
-    pub(super) fn parts(&self, message: &'a Message) -> Result<Vec<Part<'a>>, CallError> {
+    pub(super) fn parts(&self, message: &'a Message) -> Result<Vec<Part<'a>>, Refusal> {
         let blocks = match &message.content {
             Content::Text(text) => return Ok(vec![Part::Text(Cow::Borrowed(text))]),
             Content::Blocks(blocks) => blocks,
@@ -84,7 +84,7 @@ impl<'a> Attachments<'a> {
             parts.extend(self.part(block, message.role)?);
         }
         if parts.is_empty() {
-            return Err(CallError::bad_request(
+            return Err(Refusal::bad_request(
                 "a message says nothing: it has no text, and its files are empty",
             ));
         }
@@ -97,7 +97,7 @@ impl<'a> Attachments<'a> {
     }
 
     /// The pieces of a turn that can only be text.
-    pub(super) fn texts(&self, message: &'a Message) -> Result<Vec<Cow<'a, str>>, CallError> {
+    pub(super) fn texts(&self, message: &'a Message) -> Result<Vec<Cow<'a, str>>, Refusal> {
         let text = |part| match part {
             Part::Text(text) => Ok(text),
             Part::Image { name, .. } | Part::Pdf { name, .. } => Err(only_users(name, message.role)),
@@ -106,7 +106,7 @@ impl<'a> Attachments<'a> {
     }
 
     /// The piece that a block is; nothing where it is an empty text file.
-    fn part(&self, block: &'a Block, role: Role) -> Result<Option<Part<'a>>, CallError> {
+    fn part(&self, block: &'a Block, role: Role) -> Result<Option<Part<'a>>, Refusal> {
         let (sha256, name, is_picture) = match block {
             Block::Text { text } => return Ok(Some(Part::Text(Cow::Borrowed(text)))),
             Block::File { sha256, name } => (sha256, name, false),
@@ -115,7 +115,7 @@ impl<'a> Attachments<'a> {
         let file = find(self.files, sha256, name.as_deref())?;
         let kind = Kind::of(file, self.images);
         if is_picture && !matches!(kind, Kind::Image(_)) {
-            return Err(CallError::bad_request(format!(
+            return Err(Refusal::bad_request(format!(
                 "attachment `{}` of type `{}` is not a picture that can be sent: {}",
                 file.name,
                 file.media_type,
@@ -135,10 +135,10 @@ impl<'a> Attachments<'a> {
     }
 
     /// A text file as AgentV shows it; nothing where it is empty.
-    fn text(&self, file: &Attachment) -> Result<Option<String>, CallError> {
+    fn text(&self, file: &Attachment) -> Result<Option<String>, Refusal> {
         let bytes = self.read(file)?;
         let content = std::str::from_utf8(&bytes).map_err(|_| {
-            CallError::bad_request(format!("attachment `{}` is not UTF-8 text: convert it", file.name))
+            Refusal::bad_request(format!("attachment `{}` is not UTF-8 text: convert it", file.name))
         })?;
         let content = content.replace("\r\n", "\n");
         let content = content.trim_matches(|c: char| c.is_whitespace() || c == BYTE_ORDER_MARK);
@@ -146,18 +146,17 @@ impl<'a> Attachments<'a> {
         Ok((!content.is_empty()).then(shown))
     }
 
-    fn base64(&self, file: &Attachment) -> Result<String, CallError> {
+    fn base64(&self, file: &Attachment) -> Result<String, Refusal> {
         Ok(STANDARD.encode(self.read(file)?))
     }
 
-    fn read(&self, file: &Attachment) -> Result<Vec<u8>, CallError> {
-        std::fs::read(self.dir.join(file.sha256.to_string())).map_err(|error| {
-            CallError::bad_request(format!("cannot read attachment `{}`: {error}", file.name))
-        })
+    fn read(&self, file: &Attachment) -> Result<Vec<u8>, Refusal> {
+        std::fs::read(self.dir.join(file.sha256.to_string()))
+            .map_err(|error| Refusal::bad_request(format!("cannot read attachment `{}`: {error}", file.name)))
     }
 
-    fn refuse(&self, file: &Attachment) -> CallError {
-        CallError::bad_request(format!(
+    fn refuse(&self, file: &Attachment) -> Refusal {
+        Refusal::bad_request(format!(
             "attachment `{}` of type `{}` cannot be sent: text, a PDF, or a picture ({})",
             file.name,
             file.media_type,
@@ -210,12 +209,10 @@ pub(super) fn find<'a>(
     files: &'a [Attachment],
     sha256: &Digest,
     name: Option<&str>,
-) -> Result<&'a Attachment, CallError> {
+) -> Result<&'a Attachment, Refusal> {
     let is_meant = |file: &&Attachment| file.sha256 == *sha256 && name.is_none_or(|name| file.name == name);
     files.iter().find(is_meant).ok_or_else(|| {
-        CallError::bad_request(format!(
-            "a message refers to attachment {sha256}, which `files` does not list"
-        ))
+        Refusal::bad_request(format!("a message refers to attachment {sha256}, which `files` does not list"))
     })
 }
 
@@ -234,9 +231,9 @@ fn is_text(essence: &str, name: &str) -> bool {
         || (unknown && extension().is_some_and(|extension| TEXT_EXTENSIONS.contains(&extension.as_str())))
 }
 
-fn only_users(name: &str, role: Role) -> CallError {
+fn only_users(name: &str, role: Role) -> Refusal {
     let role = if role == Role::System { "a system" } else { "an assistant" };
-    CallError::bad_request(format!(
+    Refusal::bad_request(format!(
         "attachment `{name}` stands in {role} message: only user messages may carry pictures and PDFs"
     ))
 }

@@ -9,22 +9,24 @@ use jiff::Timestamp;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method};
 
+use super::attachments;
 use super::base_url::{self, Address};
 use super::mock::{Mock, Question};
-use super::openai::Dialect;
-use super::vendor::Vendor;
-use super::{CallError, Reply, http};
-use super::{anthropic, attachments};
+use super::openai::COMPATIBLE;
+use super::reply::tidy;
+use super::wire::{Wire, wire};
+use super::{CallError, Refusal, Reply, http};
 use crate::model::{
-    Block, Content, Endpoint, ErrorKind, Failure, Provider, Redactor, Request, RunnerTarget, TokenUsage,
+    Block, Content, Endpoint, ErrorKind, Failure, FinishReason, Provider, Request, RunnerTarget, TokenUsage,
 };
+use crate::util::redact::Redactor;
 
 /// How many output tokens a call is taken for where nothing limits them.
 const USUAL_OUTPUT_TOKENS: u64 = 512;
-/// How many output tokens a call may take where nothing limits them, for a budget.
-const ASSUMED_OUTPUT_TOKENS: u64 = 4_096;
 /// What the frame of a message may take beside its text.
 const TOKENS_PER_MESSAGE: u64 = 8;
+/// What a vendor may put around tools, once for a request.
+const MOST_TOOL_FRAME_TOKENS: u64 = 1_024;
 /// How many tokens a picture may take.
 const MOST_PICTURE_TOKENS: u64 = 4_096;
 /// A PDF is taken for one token in so many bytes, if that is more.
@@ -37,12 +39,12 @@ const USUAL_BINARY_TOKENS: u64 = 1_500;
 /// Everything about calling one target; made once per run.
 pub struct Caller {
     target: Arc<RunnerTarget>,
-    wire: Wire,
+    route: Route,
     redactor: Redactor,
 }
 
-enum Wire {
-    Http { vendor: Vendor, address: Address, headers: HeaderMap, client: Client },
+enum Route {
+    Http { wire: &'static Wire, address: Address, headers: HeaderMap, client: Client },
     Mock(Mock),
 }
 
@@ -77,55 +79,86 @@ impl Caller {
     /// Prepares a target: checks its address and key, reads a mock's script, sets up the HTTP client.
     pub fn new(target: Arc<RunnerTarget>) -> Result<Self, Failure> {
         let redactor = Redactor::new(target.secrets());
-        let wire = Wire::new(&target.provider).map_err(|failure| {
+        let route = Route::new(&target.provider).map_err(|failure| {
             let located = Failure::new(failure.exit(), format!("target `{}`: {failure}", target.name));
             failure.hint_text().map(str::to_owned).into_iter().fold(located, Failure::hint)
         })?;
-        Ok(Self { target, wire, redactor })
+        Ok(Self { target, route, redactor })
     }
 
     /// The call for a request; attachments are read from `files_dir/<sha256>`.
     pub fn encode(&self, request: &Request, files_dir: &Path) -> Result<Call, CallError> {
+        self.outgoing(request, files_dir).map(Call).map_err(|refusal| refusal.redacted(&self.redactor))
+    }
+
+    fn outgoing(&self, request: &Request, files_dir: &Path) -> Result<Outgoing, Refusal> {
         let params = if request.params.is_empty() {
             Cow::Borrowed(&self.target.params)
         } else {
             Cow::Owned(request.params.or(&self.target.params))
         };
-        let outgoing = match &self.wire {
-            Wire::Mock(mock) => Outgoing::Mock(mock.question(request, params.model.as_deref(), files_dir)?),
-            Wire::Http { vendor, address, headers, .. } => {
+        let outgoing = match &self.route {
+            Route::Mock(mock) => {
+                Outgoing::Mock(mock.question(request, params.model.as_deref(), files_dir)?)
+            }
+            Route::Http { wire, address, headers, .. } => {
                 let model = params.model.as_deref().ok_or_else(|| {
-                    CallError::bad_request(format!(
+                    Refusal::bad_request(format!(
                         "neither the request nor target `{}` names a `model`",
                         self.target.name
                     ))
                 })?;
-                let url = address.of(model).map_err(CallError::bad_request)?;
-                let body = vendor.encode(request, &params, model, files_dir)?;
-                let mut outgoing = reqwest::Request::new(Method::POST, url);
-                *outgoing.headers_mut() = headers.clone();
-                *outgoing.timeout_mut() = Some(self.target.timeout);
-                *outgoing.body_mut() = Some(body.into());
-                Outgoing::Http(outgoing)
+                let url = address.of(model).map_err(Refusal::bad_request)?;
+                let body = wire.body(request, &params, model, files_dir)?;
+                Outgoing::Http(self.post_request(url, headers, body))
             }
         };
-        Ok(Call(outgoing))
+        Ok(outgoing)
+    }
+
+    /// A chat completion with this very body, for a target that speaks that API.
+    pub fn encode_chat(&self, body: &serde_json::Map<String, serde_json::Value>) -> Result<Call, CallError> {
+        let outgoing = match &self.route {
+            Route::Http { wire, address, headers, .. } if wire.is_chat_completions => {
+                let model = body.get("model").and_then(serde_json::Value::as_str).unwrap_or_default();
+                let url = address.of(model).map_err(Refusal::bad_request);
+                let bytes = serde_json::to_vec(body).map_err(|error| Refusal::bad_request(error.to_string()));
+                url.and_then(|url| Ok(Outgoing::Http(self.post_request(url, headers, bytes?))))
+            }
+            _ => Err(Refusal::bad_request("the target does not speak chat completions")),
+        };
+        outgoing.map(Call).map_err(|refusal| refusal.redacted(&self.redactor))
+    }
+
+    fn post_request(&self, url: reqwest::Url, headers: &HeaderMap, body: Vec<u8>) -> reqwest::Request {
+        let mut outgoing = reqwest::Request::new(Method::POST, url);
+        *outgoing.headers_mut() = headers.clone();
+        *outgoing.timeout_mut() = Some(self.target.timeout);
+        *outgoing.body_mut() = Some(body.into());
+        outgoing
     }
 
     /// One attempt, counted from 1: sends the call and reads the answer.
     pub async fn send(&self, call: &Call, attempt: u32) -> Result<Reply, CallError> {
-        let result = match (&self.wire, &call.0) {
-            (Wire::Mock(mock), Outgoing::Mock(question)) => {
+        let result = match (&self.route, &call.0) {
+            (Route::Mock(mock), Outgoing::Mock(question)) => {
                 let answer = mock.ask(question, attempt).await;
-                Vendor::OpenAi(Dialect::Compatible).decode(&answer, Timestamp::now(), self.target.keep_raw)
+                let reply = COMPATIBLE.reply(&answer, Timestamp::now(), self.target.keep_raw);
+                let tool_calls = || mock.tool_calls(question, attempt).to_vec();
+                reply.map(|reply| Reply { tool_calls: tool_calls(), ..reply })
             }
-            (Wire::Http { vendor, client, .. }, Outgoing::Http(request)) => {
-                self.post(*vendor, client, request).await
+            (Route::Http { wire, client, .. }, Outgoing::Http(request)) => {
+                self.post(wire, client, request).await
             }
-            _ => Err(CallError::bad_request("the call was encoded for another target")),
+            _ => Err(Refusal::bad_request("the call was encoded for another target")),
         };
         // A vendor may repeat the key in its complaint about it.
-        result.map_err(|error| CallError { message: self.redactor.redact(error.message), ..error })
+        let reply = result.map_err(|refusal| refusal.redacted(&self.redactor))?;
+        let finish_reason = match reply.finish_reason {
+            FinishReason::Other(word) => FinishReason::Other(tidy(word, &self.redactor)),
+            known => known,
+        };
+        Ok(Reply { finish_reason, ..reply })
     }
 
     /// A rough count of the tokens that a request will use, prompt and answer.
@@ -139,36 +172,29 @@ impl Caller {
     /// `max_tokens` allows. Where nothing limits the answer, and for pictures and PDFs, this is an assumption.
     pub fn most_tokens(&self, request: &Request) -> TokenUsage {
         let params = request.params.or(&self.target.params);
-        let assumed = match &self.wire {
-            Wire::Http { vendor: Vendor::Anthropic, .. } => anthropic::DEFAULT_MAX_TOKENS,
-            _ => ASSUMED_OUTPUT_TOKENS,
-        };
-        let output = params.max_tokens.unwrap_or(assumed);
+        let wire = if let Route::Http { wire, .. } = &self.route { wire } else { &COMPATIBLE };
+        let output = params.max_tokens.unwrap_or(wire.most_output_tokens);
         let schema = params.response_format.as_ref().and_then(|format| serde_json::to_string(format).ok());
         let schema = schema.map_or(0, |schema| schema.len() as u64);
-        let frames = TOKENS_PER_MESSAGE * request.messages.len() as u64;
+        let frames = TOKENS_PER_MESSAGE * request.messages.len() as u64
+            + if request.tools.is_empty() { 0 } else { MOST_TOOL_FRAME_TOKENS };
         let Prompt { text_bytes, pictures, pdf_bytes, pdfs } = Prompt::of(request);
         let binary = MOST_PICTURE_TOKENS * pictures
             + (pdf_bytes / PDF_BYTES_PER_TOKEN).max(MOST_PICTURE_TOKENS * pdfs);
         TokenUsage { input: text_bytes + binary + frames + schema, output, ..TokenUsage::default() }
     }
 
-    async fn post(
-        &self,
-        vendor: Vendor,
-        client: &Client,
-        request: &reqwest::Request,
-    ) -> Result<Reply, CallError> {
+    async fn post(&self, wire: &Wire, client: &Client, request: &reqwest::Request) -> Result<Reply, Refusal> {
         let url = request.url();
         // The body is shared, not copied; only a streamed one could not be sent twice.
         let outgoing =
-            request.try_clone().ok_or_else(|| CallError::bad_request("the call cannot be sent again"))?;
+            request.try_clone().ok_or_else(|| Refusal::bad_request("the call cannot be sent again"))?;
         let answer = http::post(client, outgoing).await?;
-        vendor.decode(&answer, Timestamp::now(), self.target.keep_raw).map_err(|error| match error.kind {
+        wire.reply(&answer, Timestamp::now(), self.target.keep_raw).map_err(|error| match error.kind {
             // A wrong model, deployment, version or path look alike: only the address tells them apart.
             ErrorKind::NotFound => {
                 let message = format!("{} (at {})", error.message, base_url::describe(url));
-                CallError { message, ..error }
+                Refusal { message, ..error }
             }
             _ => error,
         })
@@ -181,47 +207,31 @@ impl fmt::Debug for Caller {
     }
 }
 
-impl Wire {
+impl Route {
     fn new(provider: &Provider) -> Result<Self, Failure> {
-        let (vendor, endpoint, address) = match provider {
+        let endpoint = match provider {
             Provider::Mock(settings) => return Ok(Self::Mock(Mock::new(settings)?)),
-            Provider::OpenAi(endpoint) => {
-                (Vendor::OpenAi(Dialect::OpenAi), endpoint, Address::openai(&endpoint.base_url)?)
-            }
-            Provider::OpenAiCompatible(endpoint) => {
-                let address = Address::openai_compatible(&endpoint.base_url)?;
-                (Vendor::OpenAi(Dialect::Compatible), endpoint, address)
-            }
-            Provider::Azure { endpoint, api_version } => {
-                let address = Address::azure(&endpoint.base_url, api_version.as_deref())?;
-                let dialect = match address {
-                    Address::AzureDeployment(_) => Dialect::AzureDeployment,
-                    Address::Fixed(_) | Address::Gemini(_) => Dialect::OpenAi,
-                };
-                (Vendor::Azure(dialect), endpoint, address)
-            }
-            Provider::Anthropic { endpoint, .. } => {
-                (Vendor::Anthropic, endpoint, Address::anthropic(&endpoint.base_url)?)
-            }
-            Provider::Gemini(endpoint) => (Vendor::Gemini, endpoint, Address::gemini(&endpoint.base_url)?),
+            Provider::Api(endpoint) => endpoint,
         };
-        let mut headers = headers(vendor, endpoint)?;
-        if let Provider::Anthropic { api_version, .. } = provider {
-            let version = HeaderValue::from_str(api_version)
-                .map_err(|_| Failure::config(format!("invalid Anthropic API version `{api_version}`")))?;
-            headers.insert(HeaderName::from_static("anthropic-version"), version);
-        }
-        Ok(Self::Http { vendor, address, headers, client: http::client()? })
+        let wire = wire(endpoint);
+        let address = (wire.address)(endpoint)?;
+        let (headers, client) = (headers(wire, endpoint)?, http::client(&endpoint.ca_pem)?);
+        Ok(Self::Http { wire, address, headers, client })
     }
 }
 
-fn headers(vendor: Vendor, endpoint: &Endpoint) -> Result<HeaderMap, Failure> {
+fn headers(wire: &Wire, endpoint: &Endpoint) -> Result<HeaderMap, Failure> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     // An empty key is what a secret that does not exist looks like in a workflow.
     if let Some(key) = endpoint.api_key.as_ref().filter(|key| !key.expose().is_empty()) {
-        let (name, value) = http::key_header(vendor, key)?;
+        let (name, value) = http::key_header(wire, key)?;
         headers.insert(name, value);
+    }
+    if let Some((name, version)) = wire.version_header.zip(endpoint.api_version.as_deref()) {
+        let value = HeaderValue::from_str(version)
+            .map_err(|_| Failure::config(format!("invalid API version `{version}`")))?;
+        headers.insert(HeaderName::from_static(name), value);
     }
     Ok(headers)
 }
@@ -243,6 +253,9 @@ impl Prompt {
                 Content::Text(text) => prompt.text_bytes += text.len() as u64,
                 Content::Blocks(blocks) => blocks.iter().for_each(|block| prompt.add(request, block)),
             }
+        }
+        if !request.tools.is_empty() {
+            prompt.text_bytes += serde_json::to_vec(&request.tools).map_or(0, |tools| tools.len() as u64);
         }
         prompt
     }

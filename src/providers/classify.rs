@@ -9,7 +9,7 @@ use reqwest::header::HeaderMap;
 
 use super::fault::Fault;
 use super::headers::{parse_reset, retry_after, should_retry};
-use super::{CallError, Retry};
+use super::{Refusal, Retry};
 use crate::model::ErrorKind;
 
 /// A filter stopped the prompt.
@@ -54,7 +54,7 @@ pub(super) enum Verdict {
     /// A filter stopped the prompt: an answer without text, not an error.
     Filtered,
     /// There is no answer.
-    Failed(CallError),
+    Failed(Refusal),
 }
 
 /// What an answer with a bad status means.
@@ -74,10 +74,10 @@ pub(super) fn classify(fault: &Fault, status: u16, headers: &HeaderMap, now: Tim
         }
         _ => fault.message.clone(),
     };
-    let error = CallError::new(kind, retry, message);
+    let error = Refusal::new(kind, retry, message);
     // A gateway that waited in vain does not know what the machine behind it did.
     let may_be_billed = error.may_be_billed || matches!(status, 408 | 504 | 524);
-    Verdict::Failed(CallError { status: Some(status), may_be_billed, ..error })
+    Verdict::Failed(Refusal { status: Some(status), may_be_billed, ..error })
 }
 
 /// What an error inside a good status means: as if it had the status that it claims for itself.
@@ -86,7 +86,7 @@ pub(super) fn classify_embedded(fault: &Fault, status: u16, headers: &HeaderMap,
     let verdict = classify(fault, claimed.unwrap_or(500), headers, now);
     match verdict {
         Verdict::Failed(error) => {
-            Verdict::Failed(CallError { status: Some(claimed.unwrap_or(status)), ..error })
+            Verdict::Failed(Refusal { status: Some(claimed.unwrap_or(status)), ..error })
         }
         Verdict::Filtered => Verdict::Filtered,
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::headers::parse_duration;
-use super::reply::tidy;
 
 /// The deepest that errors inside errors are followed.
 const DEEPEST: usize = 4;
@@ -255,7 +254,7 @@ fn page(html: &str) -> String {
         let start = lower.find("<title")?;
         let start = start + lower[start..].find('>')? + 1;
         let end = start + lower[start..].find("</title")?;
-        Some(tidy(&html[start..end])).filter(|title| !title.is_empty())
+        Some(html[start..end].trim()).filter(|title| !title.is_empty())
     };
     title().map_or_else(
         || "the server answered with a web page".to_owned(),

@@ -2,18 +2,32 @@
 
 use std::borrow::Cow;
 
+use reqwest::Url;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::CallError;
+use super::Refusal;
 use super::attachments::{Attachments, Part};
+use super::base_url::{Address, check_name, parse, without_suffixes};
 use super::lenient;
-use super::vendor::{Answered, Decoded, Undecodable, other_finish};
-use crate::model::{FinishReason, Message, Params, Request, ResponseFormat, Role, TokenUsage};
+use super::wire::{Answered, Decoded, Undecodable, Wire, other_finish};
+use crate::model::{
+    Endpoint, Failure, FinishReason, Message, Params, Request, ResponseFormat, Role, TokenUsage, Tool,
+    ToolCall,
+};
 
-/// The picture formats that the vendor reads.
-pub(super) const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
+/// Its wire.
+pub(super) const WIRE: Wire = Wire {
+    key_header: ("x-goog-api-key", ""),
+    version_header: None,
+    images: &["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"],
+    most_output_tokens: 4_096,
+    is_chat_completions: false,
+    address,
+    encode: |request, params, _, files| encode(request, params, files),
+    decode,
+};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -23,6 +37,34 @@ struct Body<'a> {
     contents: Vec<Turn<'a>>,
     #[serde(skip_serializing_if = "GenerationConfig::is_empty")]
     generation_config: GenerationConfig<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<[OfferedTools<'a>; 1]>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OfferedTools<'a> {
+    function_declarations: Vec<Declaration<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Declaration<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters_json_schema: Option<&'a Map<String, Value>>,
+}
+
+impl<'a> From<&'a Tool> for Declaration<'a> {
+    fn from(Tool { function, .. }: &'a Tool) -> Self {
+        Self {
+            name: &function.name,
+            description: function.description.as_deref(),
+            parameters_json_schema: function.parameters.as_ref(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -80,17 +122,34 @@ struct ThinkingConfig<'a> {
     thinking_level: &'a str,
 }
 
+/// A base gets `/v1beta` unless it ends with a version.
+fn address(endpoint: &Endpoint) -> Result<Address, Failure> {
+    let mut url = parse(&endpoint.base_url)?;
+    let path = without_suffixes(url.path(), &["/models"]);
+    let last = path.rsplit('/').next().unwrap_or_default();
+    let versioned = last.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let version = if versioned { "" } else { "/v1beta" };
+    url.set_path(&format!("{path}{version}"));
+    Ok(Address::ByModel(url, of_model))
+}
+
+fn of_model(base: &Url, model: &str) -> Result<Url, String> {
+    let tuned = model.strip_prefix("tunedModels/");
+    let name = tuned.or_else(|| model.strip_prefix("models/")).unwrap_or(model);
+    check_name(name)?;
+    let collection = if tuned.is_some() { "tunedModels" } else { "models" };
+    let mut url = base.clone();
+    url.set_path(&format!("{}/{collection}/{name}:generateContent", base.path()));
+    Ok(url)
+}
+
 /// The body of a call; the model stands in the URL.
-pub(super) fn encode(
-    request: &Request,
-    params: &Params,
-    files: Attachments<'_>,
-) -> Result<Vec<u8>, CallError> {
+fn encode(request: &Request, params: &Params, files: Attachments<'_>) -> Result<Vec<u8>, Refusal> {
     let seed = match params.seed.map(i32::try_from) {
         None => None,
         Some(Ok(seed)) => Some(seed),
         Some(Err(_)) => {
-            return Err(CallError::bad_request("parameter `seed`: Gemini takes only 32-bit numbers"));
+            return Err(Refusal::bad_request("parameter `seed`: Gemini takes only 32-bit numbers"));
         }
     };
     let (response_mime_type, response_json_schema) = match &params.response_format {
@@ -126,11 +185,14 @@ pub(super) fn encode(
             response_mime_type,
             response_json_schema,
         },
+        tools: (!request.tools.is_empty()).then(|| {
+            [OfferedTools { function_declarations: request.tools.iter().map(Declaration::from).collect() }]
+        }),
     };
-    serde_json::to_vec(&body).map_err(|error| CallError::bad_request(error.to_string()))
+    serde_json::to_vec(&body).map_err(|error| Refusal::bad_request(error.to_string()))
 }
 
-fn turn<'a>(role: &'static str, message: &'a Message, files: Attachments<'a>) -> Result<Turn<'a>, CallError> {
+fn turn<'a>(role: &'static str, message: &'a Message, files: Attachments<'a>) -> Result<Turn<'a>, Refusal> {
     Ok(Turn { role, parts: files.parts(message)?.into_iter().map(piece).collect() })
 }
 
@@ -175,7 +237,8 @@ struct SpokenPart {
     text: Option<String>,
     #[serde(default, deserialize_with = "lenient::field")]
     thought: Option<bool>,
-    function_call: Option<IgnoredAny>,
+    #[serde(default, deserialize_with = "lenient::field")]
+    function_call: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -214,20 +277,21 @@ impl Usage {
 }
 
 /// What a successful answer says.
-pub(super) fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
+fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
     let answer: Answer = serde_json::from_slice(body)?;
     if let Some(error) = answer.error {
         return Ok(Decoded::Fault(error));
     }
     let blocked = answer.prompt_feedback.is_some_and(|feedback| feedback.block_reason.is_some());
     let candidate = answer.candidates.and_then(|candidates| candidates.into_iter().next());
-    let (text, finish_reason) = match candidate {
+    let (text, tool_calls, finish_reason) = match candidate {
         Some(candidate) => spoken(candidate),
-        None if blocked => (String::new(), FinishReason::ContentFilter),
+        None if blocked => (String::new(), Vec::new(), FinishReason::ContentFilter),
         None => return Err(Undecodable::lacks("candidates")),
     };
     Ok(Decoded::Answer(Answered {
         text,
+        tool_calls,
         finish_reason,
         model: answer.model_version,
         usage: answer.usage_metadata.as_ref().and_then(Usage::tokens),
@@ -235,18 +299,25 @@ pub(super) fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
     }))
 }
 
-fn spoken(candidate: Candidate) -> (String, FinishReason) {
+fn spoken(candidate: Candidate) -> (String, Vec<ToolCall>, FinishReason) {
     let parts = candidate.content.and_then(|content| content.parts).unwrap_or_default();
     let mut text = String::new();
     for part in parts.iter().filter(|part| part.thought != Some(true)) {
         text.push_str(part.text.as_deref().unwrap_or_default());
     }
-    let finish_reason = finish(candidate.finish_reason.as_deref());
-    let wants_tool = parts.iter().any(|part| part.function_call.is_some());
-    if wants_tool && finish_reason == FinishReason::Stop {
-        return (text, FinishReason::ToolCalls);
-    }
-    (text, finish_reason)
+    let calls: Vec<ToolCall> =
+        parts.iter().filter_map(|part| tool_call(part.function_call.as_ref()?)).collect();
+    let finish_reason = finish(candidate.finish_reason.as_deref()).with_calls(&calls);
+    (text, calls, finish_reason)
+}
+
+fn tool_call(call: &Value) -> Option<ToolCall> {
+    Some(ToolCall {
+        tool: call["name"].as_str()?.to_owned(),
+        input: Some(lenient::arguments(&call["args"])),
+        id: call["id"].as_str().map(str::to_owned),
+        duration_ms: None,
+    })
 }
 
 fn finish(word: Option<&str>) -> FinishReason {
@@ -265,5 +336,42 @@ fn finish(word: Option<&str>) -> FinishReason {
             | "IMAGE_RECITATION",
         ) => FinishReason::ContentFilter,
         other => other_finish(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Api;
+    use crate::providers::tests::endpoint;
+
+    fn called(base_url: &str, model: &str) -> String {
+        address(&endpoint(Api::Gemini, base_url)).unwrap().of(model).unwrap().to_string()
+    }
+
+    #[test]
+    fn gemini_bases_get_one_version() {
+        let google = "https://generativelanguage.googleapis.com";
+        for (path, expected) in [
+            ("", "/v1beta/models/m:generateContent"),
+            ("/v1beta", "/v1beta/models/m:generateContent"),
+            ("/v1beta/models/", "/v1beta/models/m:generateContent"),
+            ("/v1", "/v1/models/m:generateContent"),
+            ("/studio", "/studio/v1beta/models/m:generateContent"),
+        ] {
+            assert_eq!(called(&format!("{google}{path}"), "m"), format!("{google}{expected}"));
+        }
+        let path = |model| Url::parse(&called(google, model)).unwrap().path().to_owned();
+        assert_eq!(path("models/gemini-3-pro"), "/v1beta/models/gemini-3-pro:generateContent");
+        assert_eq!(path("tunedModels/mine"), "/v1beta/tunedModels/mine:generateContent");
+    }
+
+    #[test]
+    fn a_model_cannot_choose_the_path() {
+        let address = address(&endpoint(Api::Gemini, "https://generativelanguage.googleapis.com")).unwrap();
+        for evil in ["..", "a/../../b", "a:countTokens?", "a?key=b", "a#b", "", "models/..", "a%2e"] {
+            assert!(address.of(evil).is_err(), "{evil}");
+        }
+        insta::assert_snapshot!(address.of("a/b").unwrap_err(), @"invalid model `a/b`: letters, digits, `.`, `-` and `_`");
     }
 }

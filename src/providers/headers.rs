@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_of_all_vendors() {
+    fn durations_of_all_providers() {
         let cases = [
             ("", None),
             ("0", ms(0)),

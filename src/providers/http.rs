@@ -5,9 +5,11 @@ use std::time::Duration;
 use reqwest::header::{HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Request, Response, Url};
 
-use super::vendor::{Answer, Vendor};
-use super::{CallError, Retry};
+use super::wire::{Wire, WireResponse};
+use super::{Refusal, Retry};
 use crate::model::{ErrorKind, Failure, Secret};
+use crate::util::ca::trusting;
+use crate::util::error::innermost;
 
 /// The largest answer that is read.
 const LARGEST_ANSWER: usize = 32 << 20;
@@ -29,9 +31,9 @@ const WRONG_ADDRESS: [&str; 5] = [
     "corrupt message",
 ];
 
-/// A client for one target.
-pub(super) fn client() -> Result<Client, Failure> {
-    Client::builder()
+/// A client for one target, which trusts these CAs besides the system's.
+pub(super) fn client(ca_pem: &[u8]) -> Result<Client, Failure> {
+    trusting(Client::builder(), ca_pem)?
         .user_agent(USER_AGENT)
         // A redirect could carry the key to another host, and none of the vendors needs one.
         .redirect(reqwest::redirect::Policy::none())
@@ -43,15 +45,15 @@ pub(super) fn client() -> Result<Client, Failure> {
         .map_err(|error| {
             Failure::new(
                 crate::model::Exit::Failure,
-                format!("cannot set up the HTTP client: {}", cause(&error.without_url())),
+                format!("cannot set up the HTTP client: {}", innermost(&error.without_url())),
             )
             .hint("check the proxy variables and the system's certificates")
         })
 }
 
 /// The header that holds the key, marked so that no log prints it.
-pub(super) fn key_header(vendor: Vendor, key: &Secret) -> Result<(HeaderName, HeaderValue), Failure> {
-    let (name, prefix) = vendor.key_header();
+pub(super) fn key_header(wire: &Wire, key: &Secret) -> Result<(HeaderName, HeaderValue), Failure> {
+    let (name, prefix) = wire.key_header;
     // The error of `from_str` is not passed on: what it says about the value is none of a log's business.
     let value = HeaderValue::from_str(&format!("{prefix}{}", key.expose())).ok();
     match value.filter(|_| !key.expose().contains(char::is_control)) {
@@ -67,7 +69,7 @@ pub(super) fn key_header(vendor: Vendor, key: &Secret) -> Result<(HeaderName, He
 }
 
 /// Sends, and reads the whole answer whatever its status, except a redirect.
-pub(super) async fn post(client: &Client, request: Request) -> Result<Answer, CallError> {
+pub(super) async fn post(client: &Client, request: Request) -> Result<WireResponse, Refusal> {
     let url = request.url().clone();
     let limit = request.timeout().copied();
     let failed = |error: reqwest::Error| transport_error(error, &url, limit);
@@ -83,15 +85,15 @@ pub(super) async fn post(client: &Client, request: Request) -> Result<Answer, Ca
         if body.len() + chunk.len() > LARGEST_ANSWER {
             let message =
                 format!("the answer of `{}` is larger than {} MiB", host(&url), LARGEST_ANSWER >> 20);
-            let error = CallError::new(ErrorKind::BadResponse, Retry::No, message);
-            return Err(CallError { status: Some(status), ..error });
+            let error = Refusal::new(ErrorKind::BadResponse, Retry::No, message);
+            return Err(Refusal { status: Some(status), ..error });
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(Answer { status, headers, body })
+    Ok(WireResponse { status, headers, body })
 }
 
-fn redirect(response: &Response, url: &Url) -> CallError {
+fn redirect(response: &Response, url: &Url) -> Refusal {
     let status = response.status().as_u16();
     let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
     let to = location.and_then(|location| url.join(location).ok()).map(|to| host(&to));
@@ -99,10 +101,10 @@ fn redirect(response: &Response, url: &Url) -> CallError {
         Some(to) => format!("`{}` answered {status} and points to `{to}`", host(url)),
         None => format!("`{}` answered {status} and points nowhere", host(url)),
     };
-    CallError {
+    Refusal {
         status: Some(status),
         may_be_billed: false,
-        ..CallError::new(
+        ..Refusal::new(
             ErrorKind::BadResponse,
             Retry::No,
             format!("{message}: redirects are not followed, correct `base_url`"),
@@ -110,36 +112,27 @@ fn redirect(response: &Response, url: &Url) -> CallError {
     }
 }
 
-fn transport_error(error: reqwest::Error, url: &Url, limit: Option<Duration>) -> CallError {
+fn transport_error(error: reqwest::Error, url: &Url, limit: Option<Duration>) -> Refusal {
     let host = host(url);
     // Before its cause is told: reqwest writes the whole URL, with its query, into its messages.
     let error = error.without_url();
-    let cause = cause(&error);
+    let cause = innermost(&error);
     if error.is_connect() {
         let retry = if is_wrong_address(&cause) { Retry::No } else { Retry::After(None) };
-        return CallError::new(ErrorKind::Connection, retry, format!("cannot connect to `{host}`: {cause}"));
+        return Refusal::new(ErrorKind::Connection, retry, format!("cannot connect to `{host}`: {cause}"));
     }
     if error.is_timeout() {
         let within = limit.map(|limit| format!(" within {limit:?}")).unwrap_or_default();
         let message = format!("no answer from `{host}`{within}");
-        return CallError::new(ErrorKind::Timeout, Retry::After(None), message);
+        return Refusal::new(ErrorKind::Timeout, Retry::After(None), message);
     }
     let message = format!("the connection to `{host}` broke: {cause}");
-    CallError { may_be_billed: true, ..CallError::new(ErrorKind::Connection, Retry::After(None), message) }
+    Refusal { may_be_billed: true, ..Refusal::new(ErrorKind::Connection, Retry::After(None), message) }
 }
 
 fn is_wrong_address(cause: &str) -> bool {
     let cause = cause.to_lowercase();
     WRONG_ADDRESS.iter().any(|sign| cause.contains(sign))
-}
-
-/// The innermost error: the outer ones only say that a request was sent.
-fn cause(error: &reqwest::Error) -> String {
-    let mut innermost: &dyn std::error::Error = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
 }
 
 fn host(url: &Url) -> String {
@@ -152,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrong_addresses_are_told_from_bad_luck() {
+    fn wrong_urls_are_distinguished_from_network_errors() {
         for wrong in [
             "failed to lookup address information: Name or service not known",
             "invalid peer certificate: UnknownIssuer",

@@ -5,10 +5,12 @@
 use std::fmt;
 
 use serde::Deserialize as _;
-use serde::de::{DeserializeOwned, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+/// Levels of JSON from a model that a row keeps as JSON.
+const DEEPEST: usize = 64;
 /// Beyond this a count is nonsense, and as good as absent.
 const MOST: f64 = 4_503_599_627_370_496.0;
 
@@ -24,11 +26,45 @@ pub(super) fn field<'de, T: DeserializeOwned, D: Deserializer<'de>>(
 /// What the model said: a string, nothing, or a list of parts whose texts are joined, because citations cut a text into
 /// several.
 pub(super) fn content<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    match Value::deserialize(deserializer)? {
+    text(&Value::deserialize(deserializer)?)
+}
+
+/// The same, of a value.
+pub(super) fn text<E: serde::de::Error>(content: &Value) -> Result<Option<String>, E> {
+    match content {
         Value::Null => Ok(None),
-        Value::String(text) => Ok(Some(text)),
+        Value::String(text) => Ok(Some(text.clone())),
         Value::Array(parts) => Ok(Some(parts.iter().filter_map(text_of).collect())),
-        _ => Err(D::Error::custom("`content` is neither a string nor a list of parts")),
+        _ => Err(E::custom("`content` is neither a string nor a list of parts")),
+    }
+}
+
+/// The arguments of a tool call: JSON, or a text with JSON in it. A text of another kind is kept, because the model wrote it.
+pub(super) fn arguments(value: &Value) -> Value {
+    match value {
+        Value::Null => Value::Object(serde_json::Map::new()),
+        Value::String(text) if text.trim().is_empty() => Value::Object(serde_json::Map::new()),
+        Value::String(text) => {
+            serde_json::from_str(text).ok().filter(is_shallow).unwrap_or_else(|| value.clone())
+        }
+        other => shallow(other.clone()),
+    }
+}
+
+/// JSON that can be a part of a row; deeper JSON becomes its text. Readers of rows stop at 128 levels.
+pub(super) fn shallow(value: Value) -> Value {
+    if is_shallow(&value) { value } else { Value::String(value.to_string()) }
+}
+
+fn is_shallow(value: &Value) -> bool {
+    depth(value) <= DEEPEST
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        _ => 0,
     }
 }
 
@@ -113,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_counters_do_not_spoil_an_answer() {
+    fn odd_counters_do_not_invalidate_an_answer() {
         let cases = [
             (r#"{"n":12}"#, Some(12)),
             (r#"{"n":12.0}"#, Some(12)),
@@ -129,5 +165,17 @@ mod tests {
         for (json, expected) in cases {
             assert_eq!(serde_json::from_str::<Counter>(json).unwrap().n, expected, "{json}");
         }
+    }
+
+    /// A row adds levels of its own, and a row that no reader can parse is lost although it was paid for.
+    #[test]
+    fn arguments_that_are_too_deep_for_a_row_stay_text() {
+        let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        for (levels, is_text) in [(64, false), (65, true), (123, true), (127, true), (200, true)] {
+            let text = super::Value::String(nested(levels));
+            assert_eq!(super::arguments(&text).is_string(), is_text, "{levels}");
+        }
+        let object: super::Value = serde_json::from_str(&nested(100)).unwrap();
+        assert_eq!(super::arguments(&object), super::Value::String(nested(100)));
     }
 }

@@ -6,11 +6,12 @@ use std::path::Path;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Serialize;
 
+use super::Refusal;
 use super::attachments::{Attachments, Part, quoted};
+use super::openai::COMPATIBLE;
 use super::script::{Script, Step};
-use super::vendor::Answer;
-use super::{CallError, openai};
-use crate::model::{Digest, Failure, MockReply, MockSettings, Request, Role};
+use super::wire::WireResponse;
+use crate::model::{Digest, Failure, MockReply, MockSettings, Request, Role, ToolCall};
 
 /// The model that answers where the target names none.
 const MODEL: &str = "mock";
@@ -76,15 +77,15 @@ impl Mock {
         request: &Request,
         model: Option<&str>,
         files_dir: &Path,
-    ) -> Result<Question, CallError> {
+    ) -> Result<Question, Refusal> {
         if let Some(script) = self.script.as_ref().filter(|script| script.step(&request.id, 1).is_none()) {
-            return Err(CallError::bad_request(format!(
+            return Err(Refusal::bad_request(format!(
                 "mock script `{}` has no line for request `{}`",
                 script.path().display(),
                 request.id
             )));
         }
-        let files = Attachments::new(request, files_dir, openai::IMAGES);
+        let files = Attachments::new(request, files_dir, COMPATIBLE.images);
         let mut words = 0;
         let mut input = String::new();
         for message in &request.messages {
@@ -105,7 +106,7 @@ impl Mock {
     }
 
     /// The answer to an attempt, after the latency.
-    pub(super) async fn ask(&self, question: &Question, attempt: u32) -> Answer {
+    pub(super) async fn ask(&self, question: &Question, attempt: u32) -> WireResponse {
         if !self.settings.latency.is_zero() {
             tokio::time::sleep(self.settings.latency).await;
         }
@@ -113,7 +114,7 @@ impl Mock {
     }
 
     /// The answer to an attempt: what a server would send.
-    pub(super) fn answer(&self, question: &Question, attempt: u32) -> Answer {
+    pub(super) fn answer(&self, question: &Question, attempt: u32) -> WireResponse {
         let settings = &self.settings;
         let roll = roll(settings.seed, &question.id, attempt);
         if roll < settings.rate_limit_rate {
@@ -127,7 +128,7 @@ impl Mock {
             MockReply::Template(template) => Cow::Owned(fill(template, question)),
             MockReply::Script(_) => {
                 match self.script.as_ref().and_then(|script| script.step(&question.id, attempt)) {
-                    Some(Step::Say(text)) => Cow::Borrowed(text.as_str()),
+                    Some(Step::Say { text, .. }) => Cow::Borrowed(text.as_str()),
                     Some(Step::Fail { status, error, retry_after }) => {
                         return failure(*status, error, *retry_after);
                     }
@@ -135,7 +136,16 @@ impl Mock {
                 }
             }
         };
-        success(question, &text)
+        let finish_reason = if self.tool_calls(question, attempt).is_empty() { "stop" } else { "tool_calls" };
+        success(question, &text, finish_reason)
+    }
+
+    /// The tool calls of an answer. They are not part of what a server would send, because no server says how long a call took.
+    pub(super) fn tool_calls(&self, question: &Question, attempt: u32) -> &[ToolCall] {
+        match self.script.as_ref().and_then(|script| script.step(&question.id, attempt)) {
+            Some(Step::Say { tool_calls, .. }) => tool_calls,
+            _ => &[],
+        }
     }
 }
 
@@ -148,22 +158,22 @@ fn visible(part: Part<'_>) -> Cow<'_, str> {
     }
 }
 
-fn success(question: &Question, text: &str) -> Answer {
+fn success(question: &Question, text: &str, finish_reason: &'static str) -> WireResponse {
     let body = Completion {
         id: &question.id,
         object: "chat.completion",
         model: &question.model,
-        choices: [Choice {
-            index: 0,
-            message: Message { role: "assistant", content: text },
-            finish_reason: "stop",
-        }],
+        choices: [Choice { index: 0, message: Message { role: "assistant", content: text }, finish_reason }],
         usage: Usage { prompt_tokens: question.words, completion_tokens: count_words(text) },
     };
-    Answer { status: 200, headers: HeaderMap::new(), body: serde_json::to_vec(&body).unwrap_or_default() }
+    WireResponse {
+        status: 200,
+        headers: HeaderMap::new(),
+        body: serde_json::to_vec(&body).unwrap_or_default(),
+    }
 }
 
-fn failure(status: u16, message: &str, retry_after: Option<f64>) -> Answer {
+fn failure(status: u16, message: &str, retry_after: Option<f64>) -> WireResponse {
     let kind = if status == 429 { "rate_limit_exceeded" } else { "mock_error" };
     let body = serde_json::json!({"error": {"message": message, "type": kind, "param": null, "code": null}});
     let mut headers = HeaderMap::new();
@@ -172,7 +182,7 @@ fn failure(status: u16, message: &str, retry_after: Option<f64>) -> Answer {
     {
         headers.insert(HeaderName::from_static("retry-after"), value);
     }
-    Answer { status, headers, body: body.to_string().into_bytes() }
+    WireResponse { status, headers, body: body.to_string().into_bytes() }
 }
 
 /// A number from 0 to 1 that depends on nothing but these three.

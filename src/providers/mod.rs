@@ -1,12 +1,13 @@
 //! The model vendors' wires: the only place that knows them.
 //!
 //! A [`Caller`] encodes a request once and sends it as often as its user likes; waiting and repeating are not its
-//! business. Everything between the bytes is pure: `openai`, `anthropic` and `gemini` turn requests into bodies and
-//! bodies into replies, `fault` and `classify` read every way of saying no, `headers` reads limits and waits. Only
+//! business. Everything between the bytes is pure: `openai`, `azure`, `anthropic` and `gemini` each define a
+//! `Wire`, which turns requests into bodies and bodies into replies, `fault` and `classify` read every way of saying no, `headers` reads limits and waits. Only
 //! `http` touches the network, and `mock` stands in for it.
 
 mod anthropic;
 mod attachments;
+mod azure;
 mod base_url;
 mod caller;
 mod classify;
@@ -20,7 +21,7 @@ mod models;
 mod openai;
 mod reply;
 mod script;
-mod vendor;
+mod wire;
 
 #[cfg(test)]
 mod tests;
@@ -29,4 +30,5 @@ pub use base_url::chat_completions_url;
 pub use caller::{Call, Caller};
 pub use headers::{Allowance, RateHints};
 pub use models::{ListedModel, list_models};
+use reply::Refusal;
 pub use reply::{CallError, Reply, Retry};

@@ -8,14 +8,17 @@ use serde::Deserialize;
 
 use super::base_url::{self, Address};
 use super::http;
-use super::openai::Dialect;
-use super::vendor::Vendor;
-use crate::model::{Endpoint, Exit, Failure, Provider, Redactor, RunnerTarget, printable};
+use super::wire::wire;
+use crate::model::{Endpoint, Exit, Failure, RunnerTarget, printable};
+use crate::util::backoff::Backoff;
+use crate::util::redact::Redactor;
+use crate::util::truncate::truncate;
 
 /// How long a list may take.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// How often a server with a bad moment is asked.
-const TRIES: u32 = 4;
+const ATTEMPTS: u32 = 4;
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(500), Duration::from_secs(2));
 /// More of a server's words than this says nothing more.
 const LONGEST_WORDS: usize = 300;
 
@@ -48,32 +51,28 @@ struct List {
 
 /// The models of a target; nothing where its vendor has no list that names what a request may name.
 pub async fn list_models(target: &RunnerTarget) -> Result<Option<Vec<ListedModel>>, Failure> {
-    let (endpoint, address) = match &target.provider {
-        Provider::OpenAi(endpoint) => (endpoint, Address::openai(&endpoint.base_url)?),
-        Provider::OpenAiCompatible(endpoint) => (endpoint, Address::openai_compatible(&endpoint.base_url)?),
-        Provider::Azure { .. } | Provider::Anthropic { .. } | Provider::Gemini(_) | Provider::Mock(_) => {
-            return Ok(None);
-        }
-    };
-    let Some(url) = models_url(&address) else { return Ok(None) };
-    let client = http::client()?;
+    let chat = target.provider.endpoint().filter(|endpoint| wire(endpoint).is_chat_completions);
+    let Some(endpoint) = chat else { return Ok(None) };
+    let Some(url) = models_url(&(wire(endpoint).address)(endpoint)?) else { return Ok(None) };
+    let client = http::client(&endpoint.ca_pem)?;
     let redactor = Redactor::new(target.secrets());
-    let mut tries = 0;
+    let mut attempts = BACKOFF.attempts(ATTEMPTS);
     loop {
-        tries += 1;
         let (message, passing) = match ask(&client, &url, endpoint).await {
             Ok(models) => return Ok(Some(models)),
-            Err(told) => told,
+            Err((message, passing)) => {
+                let message = redactor.redact(message);
+                (truncate(&printable(message.trim()), LONGEST_WORDS), passing)
+            }
         };
-        if tries < TRIES && passing {
-            tokio::time::sleep(Duration::from_millis(250) * 2_u32.pow(tries)).await;
+        if passing && attempts.again_async().await {
             continue;
         }
         let message = format!(
             "cannot list the models of target `{}` at `{}`: {}",
             target.name,
             base_url::describe(&url),
-            redactor.redact(message)
+            message
         );
         let hint = if passing {
             "the server has trouble: try again later"
@@ -98,8 +97,8 @@ async fn ask(client: &Client, url: &Url, endpoint: &Endpoint) -> Result<Vec<List
     *request.timeout_mut() = Some(LONGEST_WAIT);
     let mut headers = HeaderMap::new();
     if let Some(key) = &endpoint.api_key {
-        let (name, value) = http::key_header(Vendor::OpenAi(Dialect::Compatible), key)
-            .map_err(|failure| (failure.to_string(), false))?;
+        let (name, value) =
+            http::key_header(wire(endpoint), key).map_err(|failure| (failure.to_string(), false))?;
         headers.insert(name, value);
     }
     *request.headers_mut() = headers;
@@ -115,22 +114,24 @@ async fn ask(client: &Client, url: &Url, endpoint: &Endpoint) -> Result<Vec<List
         .map_err(|_| ("its answer is no list of models (`data`)".to_owned(), false))
 }
 
-/// What an error says, in any of the shapes that servers give it.
+/// What an error says, in any of the shapes that servers give it: in full, perhaps with a secret.
 fn words(body: &[u8]) -> String {
     let value: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     let places =
         ["/error/message", "/detail/error/message", "/detail/message", "/detail", "/error", "/message"];
     let said = places.iter().find_map(|place| value.pointer(place)?.as_str());
-    said.map(|said| format!(": {}", printable(&said.chars().take(LONGEST_WORDS).collect::<String>())))
-        .unwrap_or_default()
+    said.map(|said| format!(": {said}")).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Api;
+    use crate::providers::openai::COMPATIBLE;
+    use crate::providers::tests::{endpoint, target};
 
     #[test]
-    fn lists_of_servers_are_read() {
+    fn model_lists_are_read() {
         let list = br#"{"object":"list","data":[{"id":"m","object":"model","created":1,"owned_by":"x"},
             {"id":"fast","is_alias":true,"alias_target":"m"},{"id":"odd","is_alias":false,"alias_target":null}]}"#;
         let models = serde_json::from_slice::<List>(list).unwrap().data;
@@ -138,18 +139,48 @@ mod tests {
         assert_eq!(stands_for, [("m", None), ("fast", Some("m")), ("odd", None)]);
     }
 
+    #[tokio::test]
+    async fn a_key_is_redacted_where_the_limit_would_cut_it() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}/v1", listener.local_addr().unwrap());
+        let key = "sk-fake-0123456789abcdefSECRET";
+        let body =
+            serde_json::json!({"detail": format!("{}{key}", "n".repeat(LONGEST_WORDS - 10))}).to_string();
+        let server = tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut seen = Vec::new();
+            while !seen.ends_with(b"\r\n\r\n") {
+                seen.push(socket.read_u8().await.unwrap());
+            }
+            let head = format!("HTTP/1.1 403 No\r\ncontent-length: {}\r\n\r\n", body.len());
+            socket.write_all((head + &body).as_bytes()).await.unwrap();
+        });
+        let endpoint = Endpoint {
+            api_key: Some(crate::model::Secret::new(key)),
+            ..endpoint(Api::OpenAiCompatible, &base)
+        };
+        let target = target(crate::model::Provider::Api(endpoint));
+        let message = list_models(&target).await.unwrap_err().to_string();
+        server.await.unwrap();
+        assert!(message.contains("it answered 403: nnn") && !message.contains(&key[..4]), "{message}");
+    }
+
     #[test]
-    fn the_list_lies_beside_the_completions() {
-        let url = |base: &str| models_url(&Address::openai_compatible(base).unwrap()).unwrap().to_string();
+    fn the_list_url_is_next_to_the_completions_url() {
+        let url = |base: &str| {
+            let address = (COMPATIBLE.address)(&endpoint(Api::OpenAiCompatible, base)).unwrap();
+            models_url(&address).unwrap().to_string()
+        };
         assert_eq!(url("https://m.example"), "https://m.example/v1/models");
         assert_eq!(url("https://m.example/api/v1/"), "https://m.example/api/v1/models");
         assert_eq!(url("https://m.example/v1/chat/completions"), "https://m.example/v1/models");
     }
 
     #[test]
-    fn errors_have_many_shapes() {
+    fn errors_are_read_in_many_formats() {
         for (body, expected) in [
-            (r#"{"error":{"message":"no\nkey"}}"#, ": no\\nkey"),
+            (r#"{"error":{"message":"no\nkey"}}"#, ": no\nkey"),
             (r#"{"detail":"API key has expired"}"#, ": API key has expired"),
             (r#"{"detail":{"error":{"message":"busy"}}}"#, ": busy"),
             ("<html>", ""),

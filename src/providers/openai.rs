@@ -5,14 +5,42 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::CallError;
+use super::Refusal;
 use super::attachments::{Attachments, Part};
+use super::base_url::{Address, parse, without_suffixes};
 use super::lenient;
-use super::vendor::{Answered, Decoded, Undecodable, other_finish};
-use crate::model::{FinishReason, Message, Params, Request, ResponseFormat, Role, TokenUsage};
+use super::wire::{Answered, Decoded, Undecodable, Wire, other_finish};
+use crate::model::{
+    Endpoint, Failure, FinishReason, Message, Params, Request, ResponseFormat, Role, TokenUsage, Tool,
+    ToolCall,
+};
 
-/// The picture formats that the vendor reads.
-pub(super) const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// OpenAI itself. A base gets `/v1` unless it ends with it, as in AgentV.
+pub(super) const OPENAI: Wire = Wire {
+    key_header: ("authorization", "Bearer "),
+    version_header: None,
+    images: &["image/png", "image/jpeg", "image/gif", "image/webp"],
+    most_output_tokens: 4_096,
+    is_chat_completions: true,
+    address: |endpoint| chat_completions(endpoint, |path| !path.ends_with("/v1")),
+    encode: |request, params, model, files| encode(request, params, model, files, Dialect::OpenAi),
+    decode,
+};
+
+/// Servers that speak like OpenAI. A bare host gets `/v1`; any other path is used as it is.
+pub(super) const COMPATIBLE: Wire = Wire {
+    address: |endpoint| chat_completions(endpoint, str::is_empty),
+    encode: |request, params, model, files| encode(request, params, model, files, Dialect::Compatible),
+    ..OPENAI
+};
+
+fn chat_completions(endpoint: &Endpoint, lacks_version: fn(&str) -> bool) -> Result<Address, Failure> {
+    let mut url = parse(&endpoint.base_url)?;
+    let path = without_suffixes(url.path(), &["/chat/completions"]);
+    let version = if lacks_version(path) { "/v1" } else { "" };
+    url.set_path(&format!("{path}{version}/chat/completions"));
+    Ok(Address::Fixed(url))
+}
 
 /// Where the speakers of this wire differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +75,8 @@ struct Body<'a> {
     // The vocabulary's spelling is this vendor's.
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<&'a ResponseFormat>,
+    #[serde(skip_serializing_if = "<[Tool]>::is_empty")]
+    tools: &'a [Tool],
 }
 
 #[derive(Serialize)]
@@ -88,7 +118,7 @@ pub(super) fn encode(
     model: &str,
     files: Attachments<'_>,
     dialect: Dialect,
-) -> Result<Vec<u8>, CallError> {
+) -> Result<Vec<u8>, Refusal> {
     let messages = request.messages.iter().map(|message| turn(message, files)).collect::<Result<_, _>>()?;
     let (max_completion_tokens, max_tokens) = match dialect {
         Dialect::OpenAi | Dialect::AzureDeployment => (params.max_tokens, None),
@@ -105,11 +135,12 @@ pub(super) fn encode(
         stop: &params.stop,
         reasoning_effort: params.reasoning_effort.as_deref(),
         response_format: params.response_format.as_ref(),
+        tools: &request.tools,
     };
-    serde_json::to_vec(&body).map_err(|error| CallError::bad_request(error.to_string()))
+    serde_json::to_vec(&body).map_err(|error| Refusal::bad_request(error.to_string()))
 }
 
-fn turn<'a>(message: &'a Message, files: Attachments<'a>) -> Result<Turn<'a>, CallError> {
+fn turn<'a>(message: &'a Message, files: Attachments<'a>) -> Result<Turn<'a>, Refusal> {
     let mut pieces: Vec<Piece<'_>> = files.parts(message)?.into_iter().map(piece).collect();
     let content = match pieces.as_mut_slice() {
         [Piece::Text { text }] => Said::Text(std::mem::take(text)),
@@ -154,6 +185,28 @@ struct Spoken {
     content: Option<String>,
     #[serde(default, deserialize_with = "lenient::field")]
     refusal: Option<String>,
+    #[serde(default, deserialize_with = "lenient::field")]
+    tool_calls: Option<Vec<Value>>,
+    /// What older servers have instead.
+    #[serde(default, deserialize_with = "lenient::field")]
+    function_call: Option<Value>,
+}
+
+impl Spoken {
+    fn calls(&self) -> Vec<ToolCall> {
+        let calls = self.tool_calls.iter().flatten().filter_map(|call| tool_call(&call["function"], call));
+        let old = self.function_call.iter().filter_map(|call| tool_call(call, &Value::Null));
+        calls.chain(old).collect()
+    }
+}
+
+fn tool_call(function: &Value, call: &Value) -> Option<ToolCall> {
+    Some(ToolCall {
+        tool: function["name"].as_str()?.to_owned(),
+        input: Some(lenient::arguments(&function["arguments"])),
+        id: call["id"].as_str().map(str::to_owned),
+        duration_ms: None,
+    })
 }
 
 #[derive(Deserialize)]
@@ -211,16 +264,19 @@ pub(super) fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
     let Some(message) = choice.message else {
         return Err(Undecodable::lacks("choices[0].message"));
     };
+    let tool_calls = message.calls();
     let refusal = message.refusal.filter(|refusal| !refusal.is_empty());
     let finish_reason = match choice.finish_reason.as_deref() {
         // A server in the middle broke off, without saying more.
         Some("error") => return Ok(Decoded::Fault(Value::from("the answer ended with an error"))),
         _ if refusal.is_some() => FinishReason::Refusal,
-        word => finish(word),
+        // Some servers say `stop` all the same.
+        word => finish(word).with_calls(&tool_calls),
     };
     let usage = completion.usage.as_ref();
     Ok(Decoded::Answer(Answered {
         text: message.content.filter(|text| !text.is_empty()).or(refusal).unwrap_or_default(),
+        tool_calls,
         finish_reason,
         model: completion.model,
         usage: usage.and_then(Usage::tokens),
@@ -235,5 +291,41 @@ fn finish(word: Option<&str>) -> FinishReason {
         Some("tool_calls" | "function_call") => FinishReason::ToolCalls,
         Some("content_filter") => FinishReason::ContentFilter,
         other => other_finish(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Api;
+    use crate::providers::tests::endpoint;
+
+    fn called(wire: &Wire, base_url: &str) -> String {
+        (wire.address)(&endpoint(Api::OpenAi, base_url)).unwrap().of("m").unwrap().to_string()
+    }
+
+    #[test]
+    fn openai_bases_get_one_version() {
+        for (base, url) in [
+            ("https://api.openai.com", "https://api.openai.com/v1/chat/completions"),
+            ("https://api.openai.com/", "https://api.openai.com/v1/chat/completions"),
+            ("https://api.openai.com/v1", "https://api.openai.com/v1/chat/completions"),
+            (" https://api.openai.com/v1// ", "https://api.openai.com/v1/chat/completions"),
+            ("https://api.openai.com/v1/chat/completions", "https://api.openai.com/v1/chat/completions"),
+            ("https://api.openai.com/v1/chat/completions/", "https://api.openai.com/v1/chat/completions"),
+            ("https://openrouter.ai/api/v1", "https://openrouter.ai/api/v1/chat/completions"),
+            ("http://localhost:11434?team=a", "http://localhost:11434/v1/chat/completions?team=a"),
+        ] {
+            assert_eq!(called(&OPENAI, base), url, "{base}");
+            assert_eq!(called(&COMPATIBLE, base), url, "{base}");
+        }
+    }
+
+    #[test]
+    fn a_path_without_a_version_is_kept_only_for_compatible_servers() {
+        for base in ["http://host/proxy", "http://host/proxy/", "http://host/proxy/chat/completions"] {
+            assert_eq!(called(&OPENAI, base), "http://host/proxy/v1/chat/completions", "{base}");
+            assert_eq!(called(&COMPATIBLE, base), "http://host/proxy/chat/completions", "{base}");
+        }
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::RateHints;
-use crate::model::{ErrorInfo, ErrorKind, FinishReason, TokenUsage};
+use crate::model::{ErrorInfo, ErrorKind, FinishReason, TokenUsage, ToolCall};
+use crate::util::redact::Redactor;
+use crate::util::truncate::truncate;
 
 /// The most characters of a vendor's message that are kept.
 const LONGEST_MESSAGE: usize = 500;
@@ -15,6 +17,8 @@ const LONGEST_MESSAGE: usize = 500;
 pub struct Reply {
     /// The text, without reasoning; empty where there is none.
     pub text: String,
+    /// The calls of tools that the model asks for.
+    pub tool_calls: Vec<ToolCall>,
     /// Tokens, where the vendor counted them.
     pub usage: Option<TokenUsage>,
     /// The model that the vendor says it used.
@@ -56,12 +60,30 @@ pub enum Retry {
     After(Option<Duration>),
 }
 
-impl CallError {
-    /// An error without a status.
-    pub(super) fn new(kind: ErrorKind, retry: Retry, message: impl AsRef<str>) -> Self {
+/// Why there is no answer, in the words of whoever refused the call. They are complete and may contain a secret;
+/// [`Refusal::redacted`] makes the error.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Refusal {
+    /// Which kind of trouble.
+    pub(super) kind: ErrorKind,
+    /// Everything that was said.
+    pub(super) message: String,
+    /// The HTTP status, where there was one.
+    pub(super) status: Option<u16>,
+    /// Whether the same call may be sent again.
+    pub(super) retry: Retry,
+    /// What the answer's headers say about limits.
+    pub(super) hints: RateHints,
+    /// Whether the vendor may have worked on the call, and charge for it.
+    pub(super) may_be_billed: bool,
+}
+
+impl Refusal {
+    /// A refusal without a status.
+    pub(super) fn new(kind: ErrorKind, retry: Retry, message: impl Into<String>) -> Self {
         Self {
             kind,
-            message: tidy(message.as_ref()),
+            message: message.into(),
             status: None,
             retry,
             hints: RateHints::default(),
@@ -70,14 +92,8 @@ impl CallError {
         }
     }
 
-    /// The program itself failed while it made the call.
-    pub fn broken_off() -> Self {
-        let message = "the call ended unexpectedly, by a mistake in this program; its log says more";
-        Self::new(ErrorKind::BadResponse, Retry::No, message)
-    }
-
     /// The request itself cannot be sent to this vendor.
-    pub(super) fn bad_request(message: impl AsRef<str>) -> Self {
+    pub(super) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::BadRequest, Retry::No, message)
     }
 
@@ -86,6 +102,20 @@ impl CallError {
         Self::bad_request(format!(
             "{vendor} has no parameter `{parameter}`: remove it from the request and the target"
         ))
+    }
+
+    /// The error: one line of bounded length without these secrets.
+    pub(super) fn redacted(self, redactor: &Redactor) -> CallError {
+        let Self { kind, message, status, retry, hints, may_be_billed } = self;
+        CallError { kind, message: tidy(message, redactor), status, retry, hints, may_be_billed }
+    }
+}
+
+impl CallError {
+    /// The program itself failed while it made the call.
+    pub fn broken_off() -> Self {
+        let message = "the call ended unexpectedly, by a mistake in this program; its log says more";
+        Refusal::new(ErrorKind::BadResponse, Retry::No, message).redacted(&Redactor::default())
     }
 
     /// Whether a later attempt may succeed.
@@ -102,25 +132,36 @@ impl From<CallError> for ErrorInfo {
     }
 }
 
-/// The text on one line and of bounded length: messages end up in logs, where a line of their own could command.
-pub(super) fn tidy(text: &str) -> String {
-    let mut line: String =
-        text.trim().chars().take(LONGEST_MESSAGE).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if text.trim().chars().nth(LONGEST_MESSAGE).is_some() {
-        line.push('…');
-    }
-    line
+/// The text on one line, without secrets and of bounded length: messages end up in logs, where a line of their own could
+/// command. Redacted first: half a secret would not be found.
+pub(super) fn tidy(text: String, redactor: &Redactor) -> String {
+    let line: String =
+        redactor.redact(text).trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    truncate(&line, LONGEST_MESSAGE)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Secret;
 
     #[test]
     fn messages_are_one_bounded_line() {
+        let tidy = |text: &str| tidy(text.to_owned(), &Redactor::default());
         assert_eq!(tidy(" no\n::error::x\r\n"), "no ::error::x");
         assert_eq!(tidy(&"ä".repeat(501)).chars().count(), 501);
         assert!(tidy(&"ä".repeat(501)).ends_with('…'));
         assert_eq!(tidy(&"ä".repeat(500)), "ä".repeat(500));
+    }
+
+    #[test]
+    fn a_secret_is_redacted_before_the_message_is_cut() {
+        let key = "sk-fake-0123456789abcdef";
+        let redactor = Redactor::new([&Secret::new(key)]);
+        for before in 450..510 {
+            let error = Refusal::bad_request(format!("{}{key} is wrong", "x".repeat(before)));
+            let message = error.redacted(&redactor).message;
+            assert!(!message.contains(&key[..4]), "{message}");
+        }
     }
 }

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde_json::Value;
 
-use crate::model::Failure;
+use crate::model::{Failure, ToolCall};
+use crate::util::regular_file;
 
-const HINT: &str = r#"a line is `{"id": "…", "response": "…"}` or `{"id": "…", "status": 429, "error": "…", "retry_after": 2}`"#;
+const HINT: &str = r#"a line is `{"id": "…", "response": "…", "tool_calls": [{"tool": "…", "input": {}}]}`, with one of the two or both, or `{"id": "…", "status": 429, "error": "…", "retry_after": 2}`"#;
 
 /// The answers of a script, by request.
 #[derive(Debug)]
@@ -19,8 +21,8 @@ pub(super) struct Script {
 /// One answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
-    /// The model says this.
-    Say(String),
+    /// The model says this, and asks for these calls.
+    Say { text: String, tool_calls: Vec<ToolCall> },
     /// The server answers with an error.
     Fail {
         /// The HTTP status.
@@ -37,16 +39,33 @@ pub(super) enum Step {
 struct Line {
     id: String,
     response: Option<String>,
+    tool_calls: Option<Vec<ScriptedCall>>,
     status: Option<u16>,
     error: Option<String>,
     retry_after: Option<f64>,
+}
+
+/// A tool call as a script writes it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScriptedCall {
+    tool: String,
+    input: Option<Value>,
+    id: Option<String>,
+    duration_ms: Option<u64>,
+}
+
+impl From<ScriptedCall> for ToolCall {
+    fn from(ScriptedCall { tool, input, id, duration_ms }: ScriptedCall) -> Self {
+        Self { tool, input, id, duration_ms }
+    }
 }
 
 impl Script {
     /// Reads a script file; all its problems are told at once.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
-        let text = std::fs::read_to_string(path)
+        let text = regular_file::read_to_string(path, regular_file::CONTENT)
             .map_err(|error| Failure::config(format!("cannot read mock script `{shown}`: {error}")))?;
         let mut steps: HashMap<String, Vec<Step>> = HashMap::new();
         let mut problems = Vec::new();
@@ -83,19 +102,26 @@ fn parse(line: &str) -> Result<(String, Step), String> {
         let text = text.replace(" at line 1 column ", " at column ");
         format!("invalid line in mock script: {text}")
     })?;
-    let step = match (line.response, line.status, line.error, line.retry_after) {
-        (Some(response), None, None, None) => Step::Say(response),
-        (None, Some(status @ 400..=599), Some(error), retry_after) => {
+    let said = line.response.is_some() || line.tool_calls.is_some();
+    let step = match (said, line.status, line.error, line.retry_after) {
+        (true, None, None, None) => Step::Say {
+            text: line.response.unwrap_or_default(),
+            tool_calls: line.tool_calls.into_iter().flatten().map(ToolCall::from).collect(),
+        },
+        (false, Some(status @ 400..=599), Some(error), retry_after) => {
             if retry_after.is_some_and(|seconds| !(0.0..=86_400.0).contains(&seconds)) {
                 return Err("invalid `retry_after` in mock script: 0 to 86400 seconds".to_owned());
             }
             Step::Fail { status, error, retry_after }
         }
-        (None, Some(status), Some(_), _) => {
+        (false, Some(status), Some(_), _) => {
             return Err(format!("invalid `status` in mock script: {status} is not 400 to 599"));
         }
         _ => {
-            return Err("a line of a mock script has either `response`, or `status` and `error`".to_owned());
+            return Err(
+                "a line of a mock script has either `response` or `tool_calls`, or `status` and `error`"
+                    .to_owned(),
+            );
         }
     };
     Ok((line.id, step))
@@ -122,16 +148,17 @@ mod tests {
             r#"{"id":"a","response":"yes"}"#,
         ))
         .unwrap();
+        let say = |text: &str| Step::Say { text: text.to_owned(), tool_calls: Vec::new() };
         let slow = Step::Fail { status: 429, error: "slow".to_owned(), retry_after: Some(0.5) };
         assert_eq!(script.step("a", 1), Some(&slow));
-        assert_eq!(script.step("a", 2), Some(&Step::Say("yes".to_owned())));
-        assert_eq!(script.step("a", 9), Some(&Step::Say("yes".to_owned())));
-        assert_eq!(script.step("b", 1), Some(&Step::Say("other".to_owned())));
+        assert_eq!(script.step("a", 2), Some(&say("yes")));
+        assert_eq!(script.step("a", 9), Some(&say("yes")));
+        assert_eq!(script.step("b", 1), Some(&say("other")));
         assert_eq!(script.step("c", 1), None);
     }
 
     #[test]
-    fn all_problems_are_told_with_their_lines() {
+    fn all_problems_are_reported_with_their_lines() {
         let failure = script(concat!(
             "{\"id\":\"a\",\"respons\":\"x\"}\n",
             "{\"id\":\"a\",\"response\":\"x\"}\n",
@@ -146,10 +173,10 @@ mod tests {
         let dir = text.lines().nth(1).unwrap().trim_start_matches(" --> ");
         let dir = dir.strip_suffix("script.jsonl:1").unwrap();
         insta::assert_snapshot!(text.replace(dir, ""), @r"
-        invalid line in mock script: unknown field `respons`, expected one of `id`, `response`, `status`, `error`, `retry_after` at column 19
+        invalid line in mock script: unknown field `respons`, expected one of `id`, `response`, `tool_calls`, `status`, `error`, `retry_after` at column 19
          --> script.jsonl:1
 
-        error: a line of a mock script has either `response`, or `status` and `error`
+        error: a line of a mock script has either `response` or `tool_calls`, or `status` and `error`
          --> script.jsonl:3
 
         error: invalid `status` in mock script: 200 is not 400 to 599
@@ -161,7 +188,7 @@ mod tests {
         error: invalid line in mock script: expected ident at column 2
          --> script.jsonl:6
         ");
-        insta::assert_snapshot!(failure.hint_text().unwrap(), @r#"a line is `{"id": "…", "response": "…"}` or `{"id": "…", "status": 429, "error": "…", "retry_after": 2}`"#);
+        insta::assert_snapshot!(failure.hint_text().unwrap(), @r#"a line is `{"id": "…", "response": "…", "tool_calls": [{"tool": "…", "input": {}}]}`, with one of the two or both, or `{"id": "…", "status": 429, "error": "…", "retry_after": 2}`"#);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 
 use crate::model::{Failure, printable};
+use crate::util::truncate::truncate;
 
 /// The longest line that is read: no answer of a model is that long.
 const LONGEST_LINE: u64 = 256 << 20;
@@ -31,7 +32,7 @@ pub(super) fn each_line<T: DeserializeOwned>(
             continue;
         }
         let invalid = |message: &str, column: Option<usize>| {
-            let message: String = printable(message).chars().take(LONGEST_MESSAGE).collect();
+            let message = truncate(&printable(message), LONGEST_MESSAGE);
             let column = column.map(|column| format!(":{column}")).unwrap_or_default();
             Failure::config(format!("invalid row: {message}\n  --> {shown}:{number}{column}"))
                 .hint("`eval` writes this file, one JSON object a line: run it again")

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::Summary;
-use super::table::{dash, dollars, milliseconds, thousands};
-use super::text::markdown;
+use crate::util::figures::{dash, dollars, milliseconds, thousands};
+use crate::util::markdown::code;
 
 const HEADER: &str = "\
 | target | requests | answered | failed | not run | p50 | p95 | tokens in | tokens out | cost |
@@ -84,13 +84,13 @@ fn push(out: &mut String, part: &str) -> bool {
 }
 
 fn inert(text: &str) -> String {
-    markdown(text, LONGEST_TEXT)
+    code(text, LONGEST_TEXT)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Stop, Totals};
+    use crate::protocol::{Stop, Totals};
     use crate::report::{FailureGroup, TargetSummary};
 
     fn summary(message: &str, failures: usize) -> Summary {
@@ -103,6 +103,7 @@ mod tests {
         };
         let target = TargetSummary {
             target: "gpt".to_owned(),
+            runner_target: None,
             batch_id: "b1".parse().unwrap(),
             batch_sha256: None,
             results_repo: "o/r".to_owned(),
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strangers_words_stay_words() {
+    fn untrusted_text_stays_text() {
         let hostile = "</code>|\n# x\n<img src=x>![a](https://evil.example)[b](c) @octocat `x` www.evil.example ::error::";
         let markdown = render_markdown("b1", &summary(hostile, 1));
         let line = markdown.lines().find(|line| line.contains("bad_request")).unwrap();
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_below_what_github_takes() {
+    fn the_report_stays_below_githubs_limit() {
         let one = summary(&"x".repeat(5000), 100).targets.remove(0);
         let summary = Summary::new(None, vec![one; 500]);
         let markdown = render_markdown("b1", &summary);

@@ -3,9 +3,10 @@
 //! `summary` is what calls came to, shown by `table` and `markdown`. `results` reads an output directory back, and what its scores
 //! come to is told by `terminal`, by `verdict` (markdown) and `comment` (the same on a pull request), by `notes` (at the lines of
 //! the suite), `junit` and `html`. `reason` finds the words, `text` makes a stranger's words safe for each place.
-//! `agentv` is what AgentV reads.
+//! `chart` is the geometry of charts, here and in the studio. `agentv` is what AgentV reads.
 
 pub mod agentv;
+mod chart;
 mod comment;
 mod html;
 mod junit;
@@ -20,7 +21,8 @@ mod terminal;
 mod text;
 mod verdict;
 
-pub use comment::{Comment, render_comment};
+pub use chart::{DotPlot, Layout, Px, Scale, Tick, number};
+pub use comment::render_comment;
 pub use html::{PALETTE, html_policy, render_html};
 pub use junit::render_junit;
 pub use markdown::render_markdown;
@@ -29,5 +31,5 @@ pub use results::{RESULT_FILES, Results};
 pub use summary::{FailureGroup, GraderUse, ModelSummary, ScoreSummary, Summary, TargetSummary};
 pub use table::render_table;
 pub use terminal::render_evaluation;
-pub use text::{markdown as inert_markdown, markup, visible};
+pub use text::{Markup, ScriptData};
 pub use verdict::{LONGEST_SUMMARY, render_verdict};

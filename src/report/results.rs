@@ -160,7 +160,7 @@ impl Results {
             trial.cost_usd = row.cost_usd.filter(|cost| cost.is_finite() && *cost >= 0.0);
             trial.duration_ms = (row.error.is_none() && row.attempts > 0).then_some(row.duration_ms);
             let turns = row.output.unwrap_or_default();
-            let answer: Vec<&str> = turns.iter().map(|turn| turn.content.as_str()).collect();
+            let answer: Vec<String> = turns.iter().map(OutputMessage::shown).collect();
             self.answers[place] = row.error.is_none().then(|| clip(&answer.join("\n\n"), longest));
             Ok(())
         })

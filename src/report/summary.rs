@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::model::{BatchId, Digest, Exit, Stop, TokenUsage, Totals};
+use crate::model::{BatchId, Digest, Exit, TokenUsage};
+use crate::protocol::{Stop, Totals};
 
 /// What came of all targets.
 #[derive(Debug, Clone, Serialize)]
@@ -36,8 +37,11 @@ pub struct Summary {
 /// What came of one target, which is one batch.
 #[derive(Debug, Clone, Serialize)]
 pub struct TargetSummary {
-    /// The target.
+    /// The target, by the name that the user chose.
     pub target: String,
+    /// The runner's own target, where a runner repository answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runner_target: Option<String>,
     /// Its batch.
     pub batch_id: BatchId,
     /// The digest of the batch archive.

@@ -2,6 +2,8 @@
 
 use super::Summary;
 use crate::model::printable;
+use crate::util::figures::{dash, dollars, milliseconds, thousands};
+use crate::util::truncate::truncate;
 
 const HEADER: [&str; 9] =
     ["target", "answered", "failed", "not run", "p50", "p95", "tokens in", "tokens out", "cost"];
@@ -82,47 +84,6 @@ fn push_line(out: &mut String, cells: &[String], widths: &[usize]) {
 fn format_failure(count: u64, kind: &str, status: &str, first_id: &str, message: &str) -> String {
     const LONGEST: usize = 200;
     // Ids and messages are a stranger's words.
-    let message: String = printable(message).chars().take(LONGEST).collect();
+    let message = truncate(&printable(message), LONGEST);
     format!("\n{count} × {kind}{status}, first `{}`: {message}\n", printable(first_id))
-}
-
-pub(super) fn dash() -> String {
-    "–".to_owned()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "for people to read")]
-pub(super) fn milliseconds(milliseconds: u64) -> String {
-    if milliseconds < 1000 {
-        format!("{milliseconds} ms")
-    } else {
-        format!("{:.1} s", milliseconds as f64 / 1000.0)
-    }
-}
-
-pub(super) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-pub(super) fn dollars(amount: f64) -> String {
-    if amount == 0.0 || amount >= 0.01 { format!("${amount:.2}") } else { format!("${amount:.6}") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_for_people() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(thousands), ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([0.0, 0.000_012, 1.5].map(dollars), ["$0.00", "$0.000012", "$1.50"]);
-        assert_eq!([5, 1500].map(milliseconds), ["5 ms", "1.5 s"]);
-    }
 }

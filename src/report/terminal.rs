@@ -4,16 +4,18 @@ use std::fmt::Write as _;
 
 use super::reason::to_look_at;
 use super::results::Results;
-use super::table::{dash, dollars, milliseconds, thousands};
 use super::text::{Unit, percent};
 use crate::model::{Comparison, Estimate, Evaluation, Figures, Paired, printable};
+use crate::util::figures::{dash, dollars, milliseconds, thousands};
+use crate::util::truncate::truncate;
 
 /// How many tests are listed.
 const MOST_TESTS: usize = 20;
 /// How much of a reason is shown.
 const LONGEST: usize = 100;
 
-const HEADER: [&str; 12] = [
+/// The columns of the figures of a target.
+pub(super) const HEADER: [&str; 12] = [
     "target",
     "tests",
     "passed",
@@ -32,10 +34,10 @@ const HEADER: [&str; 12] = [
 pub fn render_evaluation(evaluation: &Evaluation, results: &Results) -> String {
     let mut rows = vec![HEADER.map(ToOwned::to_owned).to_vec()];
     for target in &evaluation.targets {
-        rows.push(figures(&target.target, &target.figures));
+        rows.push(figures(printable(&target.target), &target.figures));
     }
     if evaluation.targets.len() > 1 {
-        rows.push(figures("all", &evaluation.figures));
+        rows.push(figures("all".to_owned(), &evaluation.figures));
     }
     let mut out = columns(&rows, 1);
     if let Some(last) = evaluation.figures.pass_at.last() {
@@ -53,10 +55,11 @@ pub fn render_evaluation(evaluation: &Evaluation, results: &Results) -> String {
     out
 }
 
-fn figures(target: &str, figures: &Figures) -> Vec<String> {
+/// The cells of a target, in the order of `HEADER`.
+pub(super) fn figures(target: String, figures: &Figures) -> Vec<String> {
     let Figures { tests, pass_rate, score, .. } = figures;
     vec![
-        printable(target),
+        target,
         thousands(tests.total),
         thousands(tests.passed),
         thousands(tests.flaky),
@@ -93,10 +96,10 @@ fn tests(evaluation: &Evaluation, results: &Results, out: &mut String) {
             let place = results.places.get(&test.test_id);
             vec![
                 test.state.label(test.trials).to_owned(),
-                short(&printable(&name), 50),
+                truncate(&printable(&name), 50),
                 format!("{} of {}", test.passed, test.trials),
                 test.change.map_or(String::new(), |change| change.kind.as_str().to_owned()),
-                short(&reason, LONGEST),
+                truncate(&reason, LONGEST),
                 place.map(|place| format!("{}:{}", printable(&place.file), place.line)).unwrap_or_default(),
             ]
         })
@@ -155,13 +158,6 @@ fn paired_told(paired: &Paired, unit: Unit) -> [String; 4] {
             thousands(paired.better)
         ),
     ]
-}
-
-fn short(text: &str, longest: usize) -> String {
-    match text.char_indices().nth(longest) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 /// Cells in columns, the first `left` of them to the left and the numbers to the right.

@@ -1,33 +1,14 @@
 //! A stranger's words, made safe for each place where they are shown.
 
-use std::fmt::Write as _;
+use std::fmt;
 
-use crate::model::{is_obeyed, printable};
+use askama::filters::Escaper;
 
-/// Text as code of markdown in which no character means anything: every sign is written as its number, and a sign that calls
-/// somebody is cut off from the name behind it.
-pub fn markdown(text: &str, longest: usize) -> String {
-    let shown = printable(text);
-    let mut out = String::from("<code>");
-    for (position, c) in shown.chars().enumerate() {
-        if position == longest {
-            out.push('…');
-            break;
-        }
-        match c {
-            '@' => out.push_str("&#64;&#8203;"),
-            c if c.is_ascii_alphanumeric() || c == ' ' || !c.is_ascii() => out.push(c),
-            c => {
-                let _ = write!(out, "&#{};", u32::from(c));
-            }
-        }
-    }
-    out.push_str("</code>");
-    out
-}
+use crate::model::is_obeyed;
+use crate::util::figures::thousands;
 
 /// Text of HTML or XML, in an element or in an attribute.
-pub fn markup(text: &str) -> String {
+pub(super) fn markup(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -42,8 +23,28 @@ pub fn markup(text: &str) -> String {
     out
 }
 
+/// How templates of pages escape a value: what would be obeyed is written out, and no character is markup.
+#[derive(Debug, Clone, Copy)]
+pub struct Markup;
+
+impl Escaper for Markup {
+    fn write_escaped_str<W: fmt::Write>(&self, mut page: W, text: &str) -> fmt::Result {
+        page.write_str(&markup(&visible(text)))
+    }
+}
+
+/// How templates escape JSON inside a script element: no tag can begin in it.
+#[derive(Debug, Clone, Copy)]
+pub struct ScriptData;
+
+impl Escaper for ScriptData {
+    fn write_escaped_str<W: fmt::Write>(&self, mut page: W, json: &str) -> fmt::Result {
+        page.write_str(&json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026"))
+    }
+}
+
 /// The lines of a text, with everything in sight that a terminal, a page or an XML parser would obey or refuse.
-pub fn visible(text: &str) -> String {
+pub(super) fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -68,7 +69,7 @@ pub(super) fn clip(text: &str, most: usize) -> String {
     let count = text.chars().count();
     let (head, tail) = (most * 2 / 3, most / 3);
     let at = |place: usize| text.char_indices().nth(place).map_or(text.len(), |(at, _)| at);
-    let left_out = super::table::thousands((count - head - tail) as u64);
+    let left_out = thousands((count - head - tail) as u64);
     format!("{}\n[… {left_out} characters left out …]\n{}", &text[..at(head)], &text[at(count - tail)..])
 }
 
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_be_obeyed_is_in_sight() {
+    fn control_characters_are_made_visible() {
         assert_eq!(
             visible("a\n\tb\r\u{0}\u{1b}[2J\u{202e}\u{200f}\u{feff}\u{ffff}ü→"),
             "a\n\tb\\r\\u{0}\\u{1b}[2J\\u{202e}\\u{200f}\\u{feff}\\u{ffff}ü→"
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_for_people() {
+    fn numbers_are_readable() {
         assert_eq!([0.9996, 1.0, 0.7].map(percent), ["99.9 %", "100.0 %", "70.0 %"]);
         assert_eq!([-0.1, 0.0, 0.025].map(|value| Unit::Share.difference(value)), ["-10.0", "+0.0", "+2.5"]);
         assert_eq!((Unit::Score.value(0.5), Unit::Score.difference(-0.1)), ("0.500".into(), "-0.100".into()));

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use super::reason::to_look_at;
 use super::results::Results;
-use super::table::{dash, dollars, milliseconds, thousands};
-use super::terminal::{matched, rate, told};
-use super::text::markdown;
-use crate::model::{Comparison, Evaluation, Figures, TestResult};
+use super::terminal::{HEADER, figures, matched, told};
+use crate::model::{Comparison, Evaluation, TestResult};
+use crate::util::figures::{dash, thousands};
+use crate::util::markdown::code;
 
 /// GitHub drops a step summary above 1 MiB as a whole, and the step may have another part already.
 pub const LONGEST_SUMMARY: usize = 700 << 10;
@@ -30,7 +30,7 @@ pub fn render_verdict(evaluation: &Evaluation, results: &Results, longest: usize
         "failed" => "❌",
         _ => "➖",
     };
-    let mut out = format!("### {sign} {}: {word}\n\n", markdown(suite, LONGEST_ID));
+    let mut out = format!("### {sign} {}: {word}\n\n", code(suite, LONGEST_ID));
     for problem in &evaluation.verdict.problems {
         let fate = if problem.fails { "" } else { " (does not fail the command)" };
         let _ = writeln!(out, "- {}{fate}", problem.message);
@@ -38,12 +38,10 @@ pub fn render_verdict(evaluation: &Evaluation, results: &Results, longest: usize
     if !evaluation.verdict.problems.is_empty() {
         out.push('\n');
     }
-    out.push_str(
-        "| target | tests | passed | flaky | failed | errors | skipped | pass rate | score | p50 | p95 | cost |\n\
-         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
-    );
+    out.push_str(&table_row(&HEADER.map(ToOwned::to_owned)));
+    out.push_str(&table_row(&HEADER.map(|name| if name == "target" { "---" } else { "---:" }.to_owned())));
     for target in &evaluation.targets {
-        let line = figures(&markdown(&target.target, LONGEST_ID), &target.figures);
+        let line = table_row(&figures(code(&target.target, LONGEST_ID), &target.figures));
         if out.len() + line.len() + RESERVE > longest {
             out.push_str("\nMore targets are left out here.\n");
             return out;
@@ -51,7 +49,7 @@ pub fn render_verdict(evaluation: &Evaluation, results: &Results, longest: usize
         out.push_str(&line);
     }
     if evaluation.targets.len() > 1 {
-        out.push_str(&figures("all", &evaluation.figures));
+        out.push_str(&table_row(&figures("all".to_owned(), &evaluation.figures)));
     }
     if let Some(last) = evaluation.figures.pass_at.last() {
         let (any, all) = (last.any * 100.0, last.all * 100.0);
@@ -64,27 +62,12 @@ pub fn render_verdict(evaluation: &Evaluation, results: &Results, longest: usize
     out
 }
 
-fn figures(target: &str, figures: &Figures) -> String {
-    let Figures { tests, pass_rate, score, .. } = figures;
-    format!(
-        "| {target} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
-        thousands(tests.total),
-        thousands(tests.passed),
-        thousands(tests.flaky),
-        thousands(tests.failed),
-        thousands(tests.errors),
-        thousands(tests.skipped),
-        pass_rate.as_ref().map_or_else(dash, rate),
-        score.as_ref().map_or_else(dash, |score| format!("{:.3}", score.value)),
-        figures.p50_ms.map_or_else(dash, milliseconds),
-        figures.p95_ms.map_or_else(dash, milliseconds),
-        figures.cost_usd.map_or_else(dash, dollars),
-    )
+fn table_row(cells: &[String]) -> String {
+    format!("| {} |\n", cells.join(" | "))
 }
 
 fn compared(comparison: &Comparison) -> String {
-    let mut out =
-        format!("\nAgainst {}: {}.\n", markdown(&comparison.baseline, LONGEST_ID), matched(comparison));
+    let mut out = format!("\nAgainst {}: {}.\n", code(&comparison.baseline, LONGEST_ID), matched(comparison));
     let rows: Vec<String> = told(comparison)
         .into_iter()
         .map(|(what, cells)| format!("| {what} | {} |\n", cells.join(" | ")))
@@ -127,12 +110,12 @@ fn row(test: &TestResult, reason: Option<&str>) -> String {
     format!(
         "| {} | {} | {} | {} of {} | {} | {} | {} |\n",
         test.state.label(test.trials),
-        markdown(&test.test_id, LONGEST_ID),
-        markdown(&test.target, LONGEST_ID),
+        code(&test.test_id, LONGEST_ID),
+        code(&test.target, LONGEST_ID),
         test.passed,
         test.trials,
         test.score.map_or_else(dash, |score| format!("{:.2}", score.value)),
         test.change.map_or("", |change| change.kind.as_str()),
-        reason.map(|reason| markdown(reason, LONGEST_REASON)).unwrap_or_default(),
+        reason.map(|reason| code(reason, LONGEST_REASON)).unwrap_or_default(),
     )
 }

@@ -10,7 +10,9 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::Command;
 
 use super::status::{Code, Status};
-use crate::model::{Redactor, printable};
+use crate::model::printable;
+use crate::util::programs;
+use crate::util::redact::Redactor;
 
 /// How much of a line, and how many lines, are shown.
 const LONGEST_LINE: usize = 4_000;
@@ -52,6 +54,7 @@ impl Agent {
         let internal = |message: String| Status::new(Code::Internal, redactor.redact(message));
         let mut command = Command::new("sh");
         command.arg("-c").arg(&self.command).current_dir(&self.cwd);
+        command.env("PATH", programs::path());
         for name in &self.hidden {
             command.env_remove(name);
         }
@@ -125,7 +128,11 @@ async fn show(
         let used = end.map_or(buffer.len(), |end| end + 1);
         reader.consume(used);
         if end.is_some() || is_last && !line.is_empty() {
-            let text = printable(redactor.redact(String::from_utf8_lossy(&line).into_owned()).trim_end());
+            let text = {
+                // A long line was cut.
+                let line = String::from_utf8_lossy(&line).into_owned();
+                printable(redactor.redact_part(line).trim_end())
+            };
             line.clear();
             lines += 1;
             if !text.is_empty() {

@@ -7,9 +7,9 @@ use std::path::Path;
 use reqwest::Url;
 use serde_json::{Map, Value};
 
-use super::endpoint;
 use super::ids::Ids;
-use crate::model::{Failure, Params, Secret, printable};
+use super::{endpoint, fields};
+use crate::model::{Failure, Secret, printable};
 
 /// GitHub's own limit for the inputs is far below.
 const LONGEST_EVENT: u64 = 16 << 20;
@@ -123,6 +123,16 @@ impl Event {
         Ok(models)
     }
 
+    /// Every address that the parameters of the n-th rollout name, wherever in them. A model that is an address is refused.
+    pub fn addresses(&self, index: usize) -> Result<Vec<Url>, Failure> {
+        // Parameters that cannot be read are refused for their row alone, and call nothing.
+        let (Ok(params), Ok(models)) = (self.completion_params(index), self.models(index)) else {
+            return Ok(Vec::new());
+        };
+        models.iter().try_for_each(|model| fields::check_model_name(model))?;
+        fields::addresses(&params)
+    }
+
     fn text(&self, name: &str) -> Result<&str, Failure> {
         match self.inputs.get(name) {
             Some(Value::String(text)) if !text.trim().is_empty() => Ok(text),
@@ -192,28 +202,24 @@ fn is_own(name: &str) -> bool {
     matches!(name, "rollout_id" | "row_id")
 }
 
-/// What `completion_params` say to a model; what this runner cannot send is refused, because leaving it out would change the
-/// rollout.
-pub(super) fn params(given: &Map<String, Value>) -> Result<Params, Failure> {
+/// The fields of every call besides its messages: `completion_params` as Eval Protocol's worker passes them on. A field that is
+/// not in the table is refused, because leaving it out would change the rollout.
+pub(super) fn call_fields(given: &Map<String, Value>) -> Result<Map<String, Value>, Failure> {
+    fields::check_params(given)?;
     let mut flat = Map::new();
     flatten(given, &mut flat);
-    // The endpoint knows it from the URL.
-    flat.shift_remove("base_url");
-    if let Some(most) = flat.shift_remove("max_completion_tokens") {
-        flat.entry("max_tokens").or_insert(most);
+    // The address is part of the URL already. The worker reads whole answers, streamed or not.
+    for name in ["base_url", "stream", "stream_options"] {
+        flat.shift_remove(name);
     }
-    if let Some(Value::String(one)) = flat.get("stop") {
-        let stop = Value::from(vec![one.clone()]);
-        flat.insert("stop".to_owned(), stop);
+    if flat.get("n").is_some_and(|count| *count != 1) {
+        return Err(Failure::config("`completion_params`: `n` must be 1: a rollout is one conversation"));
     }
-    let params: Params = serde_json::from_value(Value::Object(flat)).map_err(|error| {
-        Failure::config(format!("`completion_params`: {}", printable(&error.to_string())))
-            .hint("an agent of your own can use any: `rollout run --command`")
-    })?;
-    if params.model.as_deref().is_none_or(|model| model.trim().is_empty()) {
+    let model = flat.get("model").and_then(Value::as_str);
+    if model.is_none_or(|model| model.trim().is_empty()) {
         return Err(Failure::config("`completion_params` names no `model`"));
     }
-    Ok(params)
+    Ok(flat)
 }
 
 /// Without nulls, and with what stands in `extra_body` beside the rest, as the client would send it.
@@ -228,6 +234,8 @@ fn flatten(from: &Map<String, Value>, to: &mut Map<String, Value>) {
 }
 
 /// The other model server that the client asks the endpoint for.
-pub(super) fn asked_base_url(completion_params: &Map<String, Value>) -> Option<&str> {
-    completion_params.get("base_url").and_then(Value::as_str).filter(|url| !url.is_empty())
+pub(super) fn asked_base_url(completion_params: &Map<String, Value>) -> Option<String> {
+    let mut flat = Map::new();
+    flatten(completion_params, &mut flat);
+    flat.get("base_url").and_then(Value::as_str).filter(|url| !url.is_empty()).map(str::to_owned)
 }

@@ -7,9 +7,11 @@ use base64::engine::general_purpose::URL_SAFE;
 use reqwest::{StatusCode, Url};
 use serde_json::{Value, json};
 
-use super::ids::Ids;
+use super::ids::{BEHIND, Ids};
 use super::status::{Code, Status};
-use crate::model::{Exit, Failure, Redactor, Secret, printable};
+use crate::model::{Exit, Failure, Secret, printable};
+use crate::util::backoff::Backoff;
+use crate::util::redact::Redactor;
 
 /// What stands between the base of a tracing endpoint and the ids.
 const IDS_BEGIN: &str = "/rollout_id/";
@@ -20,8 +22,8 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 /// The largest answer that is read.
 const LARGEST_ANSWER: usize = 64 << 20;
 /// How often a question is repeated where the endpoint is not there, and after how long.
-const TRIES: u32 = 4;
-const FIRST_WAIT: Duration = Duration::from_millis(500);
+const ATTEMPTS: u32 = 4;
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(500), Duration::from_secs(4));
 /// More turns than these no rollout has.
 const MOST_TRACES: &str = "1000";
 
@@ -49,8 +51,8 @@ pub struct Trace {
 pub enum Trouble {
     /// It has no such route: it is no tracing endpoint, or an older one.
     NoRoute,
-    /// The key is not accepted.
-    Refused(String),
+    /// It refuses the question, for example because of the key.
+    Refused(Code, String),
     /// It is not there, or broken.
     Gone(String),
 }
@@ -60,7 +62,7 @@ impl Trouble {
     pub fn status(&self) -> Status {
         match self {
             Self::NoRoute => Status::new(Code::NotFound, "the tracing endpoint has no such route"),
-            Self::Refused(message) => Status::new(Code::Unauthenticated, message.clone()),
+            Self::Refused(code, message) => Status::new(*code, message.clone()),
             Self::Gone(message) => Status::new(Code::Unavailable, message.clone()),
         }
     }
@@ -94,6 +96,12 @@ pub(super) fn split(text: &str) -> Result<(Url, Option<String>), Failure> {
         Some(at) => (path[..at].to_owned(), Some(path[at..].trim_end_matches('/').to_owned())),
         None => (path.trim_end_matches('/').to_owned(), None),
     };
+    // Servers do not agree on where an escape or an empty segment leads.
+    if base.contains(['%', '\\']) || base.contains("//") || base.to_ascii_lowercase().contains(BEHIND) {
+        let message =
+            format!("`model_base_url` has `{BEHIND}`, an escape or an empty segment before the ids");
+        return Err(Failure::config(message).hint(HINT));
+    }
     url.set_path(&base);
     Ok((url, ids))
 }
@@ -137,6 +145,15 @@ impl Endpoint {
     pub fn calls(&self, ids: &Ids, behind: Option<&str>) -> String {
         let behind = behind.map(|url| format!("/encoded_base_url/{}", URL_SAFE.encode(url)));
         format!("{}{}{}", self.base(), ids.path(), behind.unwrap_or_default())
+    }
+
+    /// What a dispatch names as `model_base_url`. For these hosts Eval Protocol's client adds the ids, so that any client of OpenAI
+    /// reaches the rollout's own URL; for others it does not.
+    pub fn model_base_url(&self, ids: &Ids, behind: Option<&str>) -> String {
+        let base = self.base();
+        let adds_ids = base.starts_with("http://localhost")
+            || ["tracing.fireworks.ai", "litellm-gateway"].iter().any(|name| base.contains(name));
+        if adds_ids { self.calls(ids, behind) } else { base }
     }
 
     /// How a rollout stands; nothing where nobody has said.
@@ -206,14 +223,14 @@ impl Endpoint {
         for route in routes {
             let mut url = self.base.clone();
             url.set_path(&format!("{}{route}", self.base.path().trim_end_matches('/')));
-            for attempt in 1..=TRIES {
+            let mut attempts = BACKOFF.attempts(ATTEMPTS);
+            loop {
                 match self.ask_once(request(url.clone())).await {
                     Ok(answer) => return Ok(answer),
                     Err(gone @ Trouble::Gone(_)) => {
                         trouble = gone;
-                        if attempt < TRIES {
-                            let wait = FIRST_WAIT * 2u32.pow(attempt - 1);
-                            tokio::time::sleep(wait.mul_f64(0.75 + 0.5 * fastrand::f64())).await;
+                        if !attempts.again_async().await {
+                            break;
                         }
                     }
                     Err(Trouble::NoRoute) => {
@@ -247,16 +264,20 @@ impl Endpoint {
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(gone)? {
             if body.len() + chunk.len() > LARGEST_ANSWER {
-                return Err(Trouble::Refused(format!("the answer of `{host}` is too large")));
+                let message = format!("the answer of `{host}` is too large");
+                return Err(Trouble::Refused(Code::Internal, message));
             }
             body.extend_from_slice(&chunk);
         }
         let code = status.as_u16();
         match status {
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Err(Trouble::NoRoute),
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Trouble::Refused(format!(
-                "the tracing endpoint `{host}` does not accept the key: {code}"
-            ))),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                let message = format!("the tracing endpoint `{host}` does not accept the key: {code}");
+                let is_unknown = status == StatusCode::UNAUTHORIZED;
+                let code = if is_unknown { Code::Unauthenticated } else { Code::PermissionDenied };
+                Err(Trouble::Refused(code, message))
+            }
             StatusCode::TOO_MANY_REQUESTS => {
                 Err(Trouble::Gone(format!("the tracing endpoint `{host}` answers {code}")))
             }
@@ -264,7 +285,9 @@ impl Endpoint {
                 Err(Trouble::Gone(format!("the tracing endpoint `{host}` answers {code}")))
             }
             status if status.is_success() => Ok(serde_json::from_slice(&body).unwrap_or_default()),
-            _ => Err(Trouble::Refused(format!("the tracing endpoint `{host}` answers {code}"))),
+            _ => {
+                Err(Trouble::Refused(Code::Internal, format!("the tracing endpoint `{host}` answers {code}")))
+            }
         }
     }
 }
@@ -291,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_is_taken_apart() {
+    fn a_url_is_parsed() {
         let parts = |text: &str| {
             let (base, ids) = split(text).unwrap();
             (base.as_str().trim_end_matches('/').to_owned(), ids)
@@ -302,11 +325,43 @@ mod tests {
         assert_eq!((base.as_str(), ids.as_deref()), ("https://h/p", Some("/rollout_id/a/run_id/b")));
     }
 
+    /// As `build_init_request` of Eval Protocol 0.3.33 builds it.
     #[test]
-    fn what_is_no_endpoint_is_told() {
+    fn ids_are_added_where_the_official_client_adds_them() {
+        let ids = Ids {
+            rollout_id: "late-life-832674".into(),
+            invocation_id: "i".into(),
+            experiment_id: "e".into(),
+            run_id: "r".into(),
+            row_id: "7".into(),
+        };
+        let sent = |base: &str, behind: Option<&str>| {
+            Endpoint::new(split(base).unwrap().0, None).unwrap().model_base_url(&ids, behind)
+        };
+        let path = "/rollout_id/late-life-832674/invocation_id/i/experiment_id/e/run_id/r/row_id/7";
+        for base in
+            ["http://localhost:9", "https://tracing.fireworks.ai", "https://litellm-gateway.example.com/v1"]
+        {
+            assert_eq!(sent(base, None), format!("{base}{path}"));
+        }
+        for base in ["http://127.0.0.1:9", "https://localhost:9", "https://traces.example.com"] {
+            assert_eq!(sent(base, None), base);
+        }
+        assert_eq!(
+            sent("http://localhost:9", Some("https://api.example.com/v1")),
+            format!("http://localhost:9{path}/encoded_base_url/aHR0cHM6Ly9hcGkuZXhhbXBsZS5jb20vdjE=")
+        );
+    }
+
+    #[test]
+    fn an_invalid_endpoint_is_an_error() {
         let problem = |text: &str| split(text).unwrap_err().to_string();
         insta::assert_snapshot!(problem("sk-pasted"), @"`model_base_url` is not a URL: relative URL without a base");
         insta::assert_snapshot!(problem("file:///etc/passwd"), @"`model_base_url` is not an `http` or `https` URL");
+        insta::assert_snapshot!(problem("https://h/%65ncoded_base_url/eA=="), @"`model_base_url` has `encoded_base_url`, an escape or an empty segment before the ids");
+        for odd in ["a/..%2fb", "a/%2e%2e%2fb", "%2565ncoded_base_url/eA==", "a%0d%0aX:y", "a//127.0.0.1:1"] {
+            assert!(problem(&format!("https://h/{odd}")).contains("an escape or an empty segment"), "{odd}");
+        }
         insta::assert_snapshot!(problem("https://u:p@h"), @"`model_base_url` has a user name, a password, a query or a fragment");
     }
 }

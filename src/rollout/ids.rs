@@ -1,9 +1,9 @@
 //! The five ids that tie everything of a rollout together, and the forms in which they travel: path, tags, JSON.
 
-use percent::encode_segment;
 use serde::{Deserialize, Serialize};
 
 use crate::model::printable;
+use crate::util::percent;
 
 /// The longest id; ids of Eval Protocol have some twenty characters.
 const LONGEST_ID: usize = 200;
@@ -58,7 +58,6 @@ impl Ids {
     /// Reads the segments behind the base of a URL, decoded: a name, its value, a name, its value. A value may have slashes;
     /// what comes after the ids is given back.
     pub(super) fn from_segments(segments: &[String]) -> Result<(Self, Option<String>), String> {
-        const BEHIND: &str = "encoded_base_url";
         let mut values: Vec<(&str, Vec<&str>)> = Vec::new();
         for segment in segments {
             let is_name = segment == BEHIND || NAMES.contains(&segment.as_str());
@@ -87,6 +86,9 @@ impl Ids {
     }
 }
 
+/// What stands between the ids of a URL and the address of another server.
+pub(super) const BEHIND: &str = "encoded_base_url";
+
 /// Refuses what cannot be an id.
 pub(super) fn check(name: &str, value: &str) -> Result<(), String> {
     if value.trim().is_empty() {
@@ -95,45 +97,23 @@ pub(super) fn check(name: &str, value: &str) -> Result<(), String> {
     if value.chars().count() > LONGEST_ID {
         return Err(format!("`{name}` is longer than {LONGEST_ID} characters"));
     }
+    if value.bytes().all(|byte| byte == b'.') {
+        return Err(format!("`{name}` has only dots, which lead to another path"));
+    }
+    // An endpoint that decodes the path before it takes it apart would read an address there.
+    if value.to_ascii_lowercase().contains(BEHIND) {
+        return Err(format!("`{name}` has `{BEHIND}` in it"));
+    }
     if value.contains(crate::model::is_obeyed) {
         return Err(format!("`{name}` has control characters in it: `{}`", printable(value)));
     }
     Ok(())
 }
 
-mod percent {
-    use std::fmt::Write as _;
-
-    /// The bytes that a segment means; nothing where it is none.
-    pub(super) fn decode(segment: &str) -> Option<Vec<u8>> {
-        let mut bytes = segment.bytes();
-        let mut out = Vec::with_capacity(segment.len());
-        while let Some(byte) = bytes.next() {
-            out.push(match byte {
-                b'%' => {
-                    let digit =
-                        |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-                    16 * digit(bytes.next()?)? + digit(bytes.next()?)?
-                }
-                byte => byte,
-            });
-        }
-        Some(out)
-    }
-
-    /// A text as one segment of a path. A segment of dots alone would climb.
-    pub(super) fn encode_segment(text: &str) -> String {
-        let only_dots = text.bytes().all(|byte| byte == b'.');
-        let mut out = String::with_capacity(text.len());
-        for byte in text.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-_~".contains(&byte) || byte == b'.' && !only_dots {
-                out.push(char::from(byte));
-            } else {
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
-        out
-    }
+/// A text as one segment of a path. A segment of dots alone would climb.
+fn encode_segment(text: &str) -> String {
+    let only_dots = text.bytes().all(|byte| byte == b'.');
+    if only_dots { text.replace('.', "%2E") } else { percent::encode(text) }
 }
 
 #[cfg(test)]
@@ -151,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_travel_in_a_path_whatever_they_are() {
+    fn any_id_can_be_part_of_a_path() {
         let odd = ids("it's \"$(x)\"/é?#");
         assert_eq!(
             odd.path(),
@@ -169,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_is_told() {
+    fn an_invalid_id_is_an_error() {
         let problem = |path: &str| {
             let segments: Vec<String> = path.split('/').map(str::to_owned).collect();
             Ids::from_segments(&segments).unwrap_err()
@@ -178,6 +158,8 @@ mod tests {
         insta::assert_snapshot!(problem("rollout_id/a/run_id/b"), @"the path has no `invocation_id`");
         insta::assert_snapshot!(ids(" ").check().unwrap_err(), @"`row_id` is empty");
         insta::assert_snapshot!(ids("a\n::error::b").check().unwrap_err(), @r"`row_id` has control characters in it: `a\n::error::b`");
+        insta::assert_snapshot!(ids("7/Encoded_Base_URL/eA==").check().unwrap_err(), @"`row_id` has `encoded_base_url` in it");
+        insta::assert_snapshot!(ids("..").check().unwrap_err(), @"`row_id` has only dots, which lead to another path");
         insta::assert_snapshot!(ids(&"a".repeat(201)).check().unwrap_err(), @"`row_id` is longer than 200 characters");
     }
 }

@@ -5,10 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::config::{Env, Problems, Source, SuiteOptions, load_suite, parse_line};
-use crate::model::{Attachment, Block, Content, Digest, Failure, Message, Role, Suite, printable};
+use super::fields::check_tools;
+use crate::config::{Env, Problems, Source, parse_line};
+use crate::model::{Attachment, Digest, Failure, Message, Role, Suite, printable};
+use crate::suite::{SuiteOptions, load_suite};
 
 /// The largest data set.
 const LARGEST: u64 = 512 << 20;
@@ -29,10 +31,19 @@ pub struct Row {
     pub id: Option<String>,
     /// The row as it stands in the file, for commands.
     pub raw: Value,
-    /// What is said, the model's answers left out.
-    pub messages: Vec<Message>,
-    /// The attachments that `messages` refer to.
-    pub files: Vec<Attachment>,
+    /// What is said, without the answers that the rollout asks for.
+    pub conversation: Conversation,
+    /// The tools that the model may call.
+    pub tools: Option<Value>,
+}
+
+/// The messages of a row.
+#[derive(Debug, Clone)]
+pub enum Conversation {
+    /// As chat completions have them.
+    Chat(Vec<Value>),
+    /// Those of a test, and the attachments that they refer to.
+    Test(Vec<Message>, Vec<Attachment>),
 }
 
 impl Dataset {
@@ -50,8 +61,8 @@ impl Dataset {
         let rows = tests.into_iter().map(|test| Row {
             raw: serde_json::json!({"id": test.id, "messages": test.messages}),
             id: Some(test.id),
-            messages: test.messages,
-            files: test.files,
+            conversation: Conversation::Test(test.messages, test.files),
+            tools: None,
         });
         Ok((Self { shown, rows: rows.collect(), attachments }, warnings))
     }
@@ -73,23 +84,43 @@ impl Dataset {
 }
 
 impl Row {
-    /// What is said before each answer of the model: where a person speaks twice in a row, the model answers in between.
-    pub fn turns(&self) -> Result<Vec<Vec<Message>>, String> {
-        let mut turns: Vec<Vec<Message>> = Vec::new();
-        let mut before: Option<Role> = None;
-        for message in &self.messages {
-            let asks_again = before == Some(Role::User) && message.role == Role::User;
+    /// How many messages are said before each answer of the model: where the user speaks twice in a row, the model answers in
+    /// between.
+    pub fn turns(&self) -> Result<Vec<usize>, String> {
+        let mut turns: Vec<usize> = Vec::new();
+        let mut before: Option<&str> = None;
+        for role in self.conversation.roles() {
+            let asks_again = before == Some("user") && role == "user";
             match turns.last_mut() {
-                Some(turn) if !asks_again => turn.push(message.clone()),
-                _ => turns.push(vec![message.clone()]),
+                Some(turn) if !asks_again => *turn += 1,
+                _ => turns.push(1),
             }
-            before = Some(message.role);
+            before = Some(role);
         }
         match before {
             None => Err("the row has no messages".to_owned()),
-            Some(Role::User) => Ok(turns),
+            Some("user" | "tool") => Ok(turns),
             Some(_) => {
-                Err("the row does not end with a message of the user: there is nothing to answer".to_owned())
+                Err("the row does not end with a message of the user or a tool: there is nothing to answer"
+                    .to_owned())
+            }
+        }
+    }
+}
+
+impl Conversation {
+    fn roles(&self) -> Vec<&str> {
+        match self {
+            Self::Chat(messages) => {
+                messages.iter().map(|message| message["role"].as_str().unwrap_or_default()).collect()
+            }
+            Self::Test(messages, _) => {
+                let role = |message: &Message| match message.role {
+                    Role::System => "system",
+                    Role::User => "user",
+                    Role::Assistant => "assistant",
+                };
+                messages.iter().map(role).collect()
             }
         }
     }
@@ -139,41 +170,47 @@ fn read_row(raw: Value) -> Result<Row, String> {
     });
     let messages = raw.get("messages").and_then(Value::as_array).ok_or("the row has no list `messages`")?;
     let messages = messages.iter().map(read_message).collect::<Result<_, _>>()?;
-    Ok(Row { id, messages, files: Vec::new(), raw })
+    let tools = match raw.get("tools") {
+        None | Some(Value::Null) => None,
+        Some(Value::Array(tools)) if tools.is_empty() => None,
+        Some(tools) => {
+            check_tools(tools)?;
+            Some(tools.clone())
+        }
+    };
+    Ok(Row { id, conversation: Conversation::Chat(messages), tools, raw })
 }
 
-/// A message; what only tools need is refused, because this worker has none.
-fn read_message(message: &Value) -> Result<Message, String> {
+/// A message, with the fields that Eval Protocol's contract has; its other fields are notes that no model reads.
+fn read_message(message: &Value) -> Result<Value, String> {
     let role = match message["role"].as_str() {
-        Some("system" | "developer") => Role::System,
-        Some("user") => Role::User,
-        Some("assistant") => Role::Assistant,
+        Some(role @ ("system" | "developer" | "user" | "assistant" | "tool")) => role,
         Some(other) => {
             return Err(format!(
-                "a message has the role `{}`: an agent with tools is run by `--command`",
+                "a message has the role `{}`; legal: `system`, `developer`, `user`, `assistant`, `tool`",
                 printable(other)
             ));
         }
         None => return Err("a message has no `role`".to_owned()),
     };
-    if ["tool_calls", "tool_call_id"].iter().any(|key| !message[*key].is_null()) {
-        return Err("a message calls a tool: an agent with tools is run by `--command`".to_owned());
-    }
-    let content = match &message["content"] {
-        Value::String(text) => Content::Text(text.clone()),
-        Value::Array(parts) => {
-            let text = |part: &Value| match part["type"].as_str() {
-                Some("text") => part["text"].as_str().map(|text| Block::Text { text: text.to_owned() }),
-                _ => None,
-            };
-            let blocks: Option<Vec<Block>> = parts.iter().map(text).collect();
-            Content::Blocks(
-                blocks.ok_or("a message has a part that is no text; pictures and files go into a suite")?,
-            )
-        }
-        _ => return Err("a message has no `content`".to_owned()),
+    let calls_tool = match &message["tool_calls"] {
+        Value::Null => false,
+        Value::Array(calls) if role == "assistant" && calls.iter().all(Value::is_object) => !calls.is_empty(),
+        _ => return Err("`tool_calls` must be a list of objects in a message of the assistant".to_owned()),
     };
-    Ok(Message { role, content })
+    if role == "tool" && !message["tool_call_id"].is_string() {
+        return Err("a message of a tool has no `tool_call_id`".to_owned());
+    }
+    match &message["content"] {
+        Value::String(_) => {}
+        Value::Null if calls_tool => {}
+        Value::Array(parts) if parts.iter().all(|part| part["type"].is_string()) => {}
+        Value::Array(_) => return Err("a part of a message has no `type`".to_owned()),
+        _ => return Err("a message has no `content`".to_owned()),
+    }
+    let fields = ["role", "content", "tool_calls", "tool_call_id", "name"];
+    let kept = fields.iter().map(|name| ((*name).to_owned(), message[*name].clone()));
+    Ok(Value::Object(kept.filter(|(_, value)| !value.is_null()).collect::<Map<_, _>>()))
 }
 
 #[cfg(test)]
@@ -185,11 +222,11 @@ mod tests {
     }
 
     fn shape(row: &Row) -> Vec<usize> {
-        row.turns().unwrap().iter().map(Vec::len).collect()
+        row.turns().unwrap()
     }
 
     #[test]
-    fn the_model_answers_where_a_person_speaks_twice() {
+    fn the_model_answers_between_two_user_messages() {
         let (system, user, assistant) = (
             r#"{"role":"system","content":"s"}"#,
             r#"{"role":"user","content":"u"}"#,
@@ -204,7 +241,30 @@ mod tests {
         assert_eq!(shape(&row(&format!("[{system},{user},{user},{user}]"))), [2, 1, 1]);
         assert_eq!(shape(&row(&format!("[{user},{assistant},{user},{user}]"))), [3, 1]);
         insta::assert_snapshot!(row("[]").turns().unwrap_err(), @"the row has no messages");
-        insta::assert_snapshot!(row(&format!("[{user},{assistant}]")).turns().unwrap_err(), @"the row does not end with a message of the user: there is nothing to answer");
+        insta::assert_snapshot!(row(&format!("[{user},{assistant}]")).turns().unwrap_err(), @"the row does not end with a message of the user or a tool: there is nothing to answer");
+    }
+
+    #[test]
+    fn a_message_has_the_fields_of_the_contract() {
+        let calls = r#"{"role":"assistant","tool_calls":[{"id":"c1","type":"function"}],"weight":0}"#;
+        let result =
+            r#"{"role":"tool","tool_call_id":"c1","name":"add","content":"3","reasoning_content":"x"}"#;
+        let row = row(&format!(r#"[{{"role":"user","content":"u"}},{calls},{result}]"#));
+        assert_eq!(shape(&row), [3], "the result of a tool is answered");
+        let Conversation::Chat(messages) = &row.conversation else { panic!("{row:?}") };
+        insta::assert_snapshot!(Value::from(messages[1..].to_vec()), @r#"[{"role":"assistant","tool_calls":[{"id":"c1","type":"function"}]},{"role":"tool","content":"3","tool_call_id":"c1","name":"add"}]"#);
+        let refused = |message: &str| {
+            let raw = format!(r#"{{"messages":[{message}]}}"#);
+            read_row(serde_json::from_str(&raw).unwrap()).unwrap_err()
+        };
+        insta::assert_snapshot!(refused(r#"{"role":"tool","content":"3"}"#), @"a message of a tool has no `tool_call_id`");
+        insta::assert_snapshot!(refused(r#"{"role":"user","content":"u","tool_calls":[]}"#), @"`tool_calls` must be a list of objects in a message of the assistant");
+        insta::assert_snapshot!(refused(r#"{"role":"assistant","tool_calls":[]}"#), @"a message has no `content`");
+        insta::assert_snapshot!(refused(r#"{"role":"user","content":[{}]}"#), @"a part of a message has no `type`");
+        let tools = serde_json::json!({"messages": [], "tools": {"type": "function"}});
+        insta::assert_snapshot!(read_row(tools).unwrap_err(), @"`tools` must be a list");
+        let mcp = serde_json::json!({"messages": [], "tools": [{"type": "mcp", "server_url": "http://h"}]});
+        insta::assert_snapshot!(read_row(mcp).unwrap_err(), @"`tools[0].type` must be `function`");
     }
 
     #[test]
@@ -226,17 +286,17 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_drawn_all_at_once() {
+    fn all_mistakes_are_shown_at_once() {
         let dir = tempfile::tempdir().unwrap();
-        let text = "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}\n{\"messages\":[{\"role\":\"tool\"}]}\n{\"messages\":\n";
+        let text = "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}\n{\"messages\":[{\"role\":\"narrator\"}]}\n{\"messages\":\n";
         fs::write(dir.path().join("d.jsonl"), text).unwrap();
         let error = Dataset::load(Path::new("d.jsonl"), &Env::from([]), dir.path()).unwrap_err();
         insta::assert_snapshot!(error, @r#"
-        a message has the role `tool`: an agent with tools is run by `--command`
+        a message has the role `narrator`; legal: `system`, `developer`, `user`, `assistant`, `tool`
           --> d.jsonl:2:1
            |
-         2 | {"messages":[{"role":"tool"}]}
-           | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+         2 | {"messages":[{"role":"narrator"}]}
+           | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 
         error: invalid JSON: the line ends in the middle of a value
           --> d.jsonl:3:12

@@ -11,11 +11,14 @@ use tokio::task::JoinSet;
 use super::agent::Agent;
 use super::contract::{self, Event};
 use super::endpoint::{Endpoint, Trouble};
+use super::fields;
 use super::ids::Ids;
 use super::row::{Dataset, Row};
 use super::status::{Code, Status};
 use super::talk;
-use crate::model::{Failure, Redactor};
+use crate::model::Failure;
+use crate::util::clock;
+use crate::util::redact::Redactor;
 
 /// How long a tracing endpoint may take to show what it has recorded.
 const TRACES_APPEAR: Duration = Duration::from_secs(10);
@@ -53,6 +56,8 @@ pub struct RunOptions {
     pub max_concurrency: usize,
     /// The longest that one call of the model may take.
     pub call_timeout: Duration,
+    /// Whether the owner lists what may be called: then only fields of the closed table are passed on.
+    pub is_listed: bool,
     /// The page of the workflow run.
     pub run_url: Option<String>,
     /// Where attachments lie, by their digests.
@@ -172,6 +177,9 @@ impl Run {
             Err(trouble) => return Err(trouble.status()),
         }
         let given = self.event.completion_params(index).map_err(|failure| refused(&failure))?;
+        if self.options.is_listed {
+            fields::check_params(&given).map_err(|failure| refused(&failure))?;
+        }
         let row = self.row(ids)?;
         let running = Status::new(Code::Running, "rollout is running");
         match endpoint.report(ids, &running, self.extras()).await {
@@ -211,14 +219,14 @@ impl Run {
         given: &Map<String, Value>,
     ) -> Result<Worked, Status> {
         let Some(row) = row else { return Err(Status::new(Code::NotFound, "there is no data set")) };
-        let params = contract::params(given).map_err(|failure| refused(&failure))?;
+        let fields = contract::call_fields(given).map_err(|failure| refused(&failure))?;
         let earlier = match self.options.endpoint.traces(&ids.rollout_id).await {
             Ok(traces) => traces,
             Err(Trouble::NoRoute) => Vec::new(),
             Err(trouble) => return Err(trouble.status()),
         };
         let call = (self.calls(ids, given), self.options.endpoint.key().cloned(), self.options.call_timeout);
-        let talked = talk::talk(row, &params, call, &earlier, &self.options.files).await?;
+        let talked = talk::talk(row, &fields, call, &earlier, &self.options.files).await?;
         let answers =
             if talked.turns == 1 { "1 answer".to_owned() } else { format!("{} answers", talked.turns) };
         Ok(Worked::Now(match talked.turns - talked.called {
@@ -289,12 +297,12 @@ impl Run {
             if tokio::time::Instant::now() >= until {
                 return Ok(false);
             }
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            clock::sleep(Duration::from_secs(1)).await;
         }
     }
 
     fn calls(&self, ids: &Ids, given: &Map<String, Value>) -> String {
-        self.options.endpoint.calls(ids, contract::asked_base_url(given))
+        self.options.endpoint.calls(ids, contract::asked_base_url(given).as_deref())
     }
 
     fn extras(&self) -> Value {

@@ -55,6 +55,8 @@ impl Status {
     /// What a failed call means for its rollout.
     pub fn of_call(error: &CallError) -> Self {
         let code = match error.kind {
+            // The key is known, and may not do this: another model, another server.
+            _ if error.status == Some(403) => Code::PermissionDenied,
             ErrorKind::RateLimited | ErrorKind::Quota => Code::ResourceExhausted,
             ErrorKind::Auth => Code::Unauthenticated,
             ErrorKind::Timeout => Code::DeadlineExceeded,

@@ -5,19 +5,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::endpoint::Trace;
-use super::row::Row;
+use super::row::{Conversation, Row};
 use super::status::{Code, Status};
 use crate::model::{
-    Content, Endpoint, ErrorKind, FinishReason, Limits, Message, Metadata, Params, Provider, Request,
-    RetryPolicy, Role, RunnerTarget, Secret,
+    Api, Endpoint, FinishReason, Limits, Metadata, Params, Provider, Request, RetryPolicy, RunnerTarget,
+    Secret,
 };
-use crate::providers::{Call, CallError, Caller, Retry};
-
-/// How long the endpoint may refuse a call for its rate.
-const MOST_REFUSED: Duration = Duration::from_mins(10);
+use crate::providers::{Call, CallError, Caller, Reply};
+use crate::runner::FailedAttempts;
 
 /// What a talk came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,85 +26,113 @@ pub(super) struct Talked {
     pub(super) called: usize,
 }
 
-/// Asks all that a row says.
+/// An answer of the model, as far as the next turn needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Answer {
+    text: String,
+    calls_tool: bool,
+}
+
+/// Asks all that a row says; `fields` are the fields of each call besides the messages.
 pub(super) async fn talk(
     row: &Row,
-    params: &Params,
+    fields: &Map<String, Value>,
     (base_url, key, timeout): (String, Option<Secret>, Duration),
     earlier: &[Trace],
     files: &Path,
 ) -> Result<Talked, Status> {
-    let turns = row.turns().map_err(|problem| Status::new(Code::InvalidArgument, problem))?;
-    let target = target(base_url, key, params, timeout);
-    let caller = Caller::new(Arc::new(target))
-        .map_err(|failure| Status::new(Code::InvalidArgument, failure.to_string()))?;
-    let mut messages: Vec<Message> = Vec::new();
+    let invalid = |problem: String| Status::new(Code::InvalidArgument, problem);
+    let turns = row.turns().map_err(invalid)?;
+    let target = target(base_url, key, fields, timeout);
+    let caller = Caller::new(Arc::new(target)).map_err(|failure| invalid(failure.to_string()))?;
+    let mut said = said(row, &caller, files)?.into_iter();
+    let mut body = fields.clone();
+    if let Some(tools) = &row.tools {
+        body.insert("tools".to_owned(), tools.clone());
+    }
+    let mut messages: Vec<Value> = Vec::new();
     let mut talked = Talked { turns: 0, called: 0 };
-    for turn in turns {
-        messages.extend(turn);
-        let request = Request {
-            id: format!("turn-{}", talked.turns + 1),
-            messages: messages.clone(),
-            params: Params::default(),
-            files: row.files.clone(),
-            metadata: Metadata::default(),
-        };
-        let call = caller.encode(&request, files).map_err(|error| Status::of_call(&error))?;
-        let text = if let Some(text) = recorded(earlier, call.json().as_ref()) {
-            text
+    for length in &turns {
+        messages.extend(said.by_ref().take(*length));
+        body.insert("messages".to_owned(), messages.clone().into());
+        let answer = if let Some(answer) = recorded(earlier, &messages) {
+            answer
         } else {
             talked.called += 1;
+            let call = caller.encode_chat(&body).map_err(|error| Status::of_call(&error))?;
             ask(&caller, &call).await.map_err(|error| Status::of_call(&error))?
         };
         talked.turns += 1;
-        messages.push(Message { role: Role::Assistant, content: Content::Text(text) });
+        if answer.calls_tool && talked.turns < turns.len() {
+            return Err(invalid(format!(
+                "the model calls a tool in answer {} of {}, and the row goes on without a result of it; an agent that runs tools is a `--command`",
+                talked.turns,
+                turns.len()
+            )));
+        }
+        messages.push(json!({"role": "assistant", "content": answer.text}));
     }
     Ok(talked)
 }
 
+/// The messages of a row as chat completions have them, with the files that they refer to.
+fn said(row: &Row, caller: &Caller, files: &Path) -> Result<Vec<Value>, Status> {
+    let (messages, attachments) = match &row.conversation {
+        Conversation::Chat(messages) => return Ok(messages.clone()),
+        Conversation::Test(messages, attachments) => (messages.clone(), attachments.clone()),
+    };
+    let request = Request {
+        id: "row".to_owned(),
+        messages,
+        params: Params::default(),
+        tools: Vec::new(),
+        files: attachments,
+        metadata: Metadata::default(),
+    };
+    let call = caller.encode(&request, files).map_err(|error| Status::of_call(&error))?;
+    let messages = call.json().and_then(|mut body| match body["messages"].take() {
+        Value::Array(messages) => Some(messages),
+        _ => None,
+    });
+    messages.ok_or_else(|| Status::new(Code::Internal, "the messages of the row cannot be encoded"))
+}
+
 /// The answer, after as many attempts as it takes.
-async fn ask(caller: &Caller, call: &Call) -> Result<String, CallError> {
+async fn ask(caller: &Caller, call: &Call) -> Result<Answer, CallError> {
     let policy = RetryPolicy::default();
-    let (mut attempt, mut failures, began) = (0, 0, Instant::now());
+    let (mut attempt, mut failed) = (0, FailedAttempts::default());
     loop {
         attempt += 1;
         let error = match caller.send(call, attempt).await {
-            Ok(reply) if reply.text.is_empty() && reply.finish_reason == FinishReason::ToolCalls => {
-                return Err(CallError { retry: Retry::No, ..tool_call() });
-            }
-            Ok(reply) => return Ok(reply.text),
+            Ok(reply) => return Ok(read(reply)),
             Err(error) => error,
         };
-        let Retry::After(asked) = error.retry else { return Err(error) };
-        if error.kind != ErrorKind::RateLimited {
-            failures += 1;
-        }
-        let backoff = policy.initial_delay * 2u32.saturating_pow(attempt.min(8) - 1);
-        let wait = asked.unwrap_or(backoff.min(policy.max_delay));
-        if failures > policy.max_retries || wait > policy.max_delay || began.elapsed() > MOST_REFUSED {
-            return Err(error);
-        }
+        let Some(wait) = failed.add(&error, Instant::now(), &policy) else { return Err(error) };
         tracing::debug!("attempt {attempt}: {}", error.message);
-        tokio::time::sleep(wait.mul_f64(1.0 + 0.25 * fastrand::f64())).await;
+        tokio::time::sleep(wait).await;
     }
 }
 
-fn tool_call() -> CallError {
-    CallError {
-        message: "the model wants to call a tool, and this worker has none".to_owned(),
-        ..CallError::broken_off()
-    }
+fn read(reply: Reply) -> Answer {
+    let message = reply.raw.as_ref().and_then(|raw| raw.pointer("/choices/0/message"));
+    let calls_tool = reply.finish_reason == FinishReason::ToolCalls || message.is_some_and(calls_tool);
+    Answer { text: reply.text, calls_tool }
 }
 
-/// The answer that was recorded to the very messages of this body, files and images included.
-fn recorded(earlier: &[Trace], sent: Option<&Value>) -> Option<String> {
-    let messages = sent?["messages"].as_array()?;
+fn calls_tool(message: &Value) -> bool {
+    message["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty())
+        || message["function_call"].is_object()
+}
+
+/// The answer that was recorded to these very messages, files and images included.
+fn recorded(earlier: &[Trace], messages: &[Value]) -> Option<Answer> {
     let same = |trace: &&Trace| {
         trace.messages.len() == messages.len()
             && trace.messages.iter().zip(messages).all(|(theirs, ours)| is_same(theirs, ours))
     };
-    let trace = earlier.iter().find(same)?;
-    trace.answer["content"].as_str().map(str::to_owned)
+    let answer = &earlier.iter().find(same)?.answer;
+    let (text, calls_tool) = (answer["content"].as_str(), calls_tool(answer));
+    (text.is_some() || calls_tool).then(|| Answer { text: text.unwrap_or_default().to_owned(), calls_tool })
 }
 
 fn is_same(theirs: &Value, ours: &Value) -> bool {
@@ -122,14 +148,27 @@ fn is_same(theirs: &Value, ours: &Value) -> bool {
     };
     let (said, asked) = (text(theirs), text(ours));
     let is_same = if asked.is_some() { said == asked } else { theirs["content"] == ours["content"] };
-    theirs["role"] == ours["role"] && is_same
+    // Endpoints may write `null` where nothing was said.
+    is_same && ["role", "tool_calls", "tool_call_id", "name"].iter().all(|name| theirs[*name] == ours[*name])
 }
 
-fn target(base_url: String, api_key: Option<Secret>, params: &Params, timeout: Duration) -> RunnerTarget {
+fn target(
+    base_url: String,
+    api_key: Option<Secret>,
+    fields: &Map<String, Value>,
+    timeout: Duration,
+) -> RunnerTarget {
+    let model = fields.get("model").and_then(Value::as_str).map(str::to_owned);
     RunnerTarget {
         name: "rollout".to_owned(),
-        provider: Provider::OpenAiCompatible(Endpoint { base_url, api_key }),
-        params: params.clone(),
+        provider: Provider::Api(Endpoint {
+            api: Api::OpenAiCompatible,
+            base_url,
+            api_version: None,
+            api_key,
+            ca_pem: Vec::new(),
+        }),
+        params: Params { model, ..Params::default() },
         limits: Limits {
             max_concurrency: std::num::NonZeroU32::MIN,
             requests_per_minute: None,
@@ -139,7 +178,8 @@ fn target(base_url: String, api_key: Option<Secret>, params: &Params, timeout: D
         timeout,
         price: None,
         dedupe: false,
-        keep_raw: false,
+        // Calls of tools are only there.
+        keep_raw: true,
         budget_usd: None,
         allow_models: Vec::new(),
     }
@@ -152,9 +192,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_very_same_conversation_counts_as_asked() {
+    fn only_an_identical_conversation_counts_as_sent() {
         let message = |role: &str, content: Value| json!({"role": role, "content": content});
-        let body = |messages: &[Value]| Some(json!({"model": "m", "messages": messages}));
         let asked = [message("system", json!("s")), message("user", json!("u"))];
         let trace = |messages: Value, answer: Value| Trace {
             messages: messages.as_array().unwrap().clone(),
@@ -163,25 +202,30 @@ mod tests {
         };
         let same = json!([{"role": "system", "content": "s"}, {"role": "user", "content": [{"type": "text", "text": "u"}]}]);
         let answer = json!({"role": "assistant", "content": "a"});
-        assert_eq!(
-            recorded(&[trace(same.clone(), answer.clone())], body(&asked).as_ref()).as_deref(),
-            Some("a")
-        );
-        assert_eq!(recorded(&[trace(same.clone(), json!({"content": null}))], body(&asked).as_ref()), None);
+        let said = Some(Answer { text: "a".to_owned(), calls_tool: false });
+        assert_eq!(recorded(&[trace(same.clone(), answer.clone())], &asked), said);
+        assert_eq!(recorded(&[trace(same.clone(), json!({"content": null}))], &asked), None);
+        let tool = json!({"content": null, "tool_calls": [{"id": "c1"}]});
+        let called = Some(Answer { text: String::new(), calls_tool: true });
+        assert_eq!(recorded(&[trace(same.clone(), tool)], &asked), called);
         let longer = [&asked[..], &[message("assistant", json!("a")), message("user", json!("v"))]].concat();
-        assert_eq!(recorded(&[trace(same, answer.clone())], body(&longer).as_ref()), None);
+        assert_eq!(recorded(&[trace(same, answer.clone())], &longer), None);
         let other = json!([{"role": "system", "content": "s"}, {"role": "user", "content": "U"}]);
-        assert_eq!(recorded(&[trace(other, answer.clone())], body(&asked).as_ref()), None);
+        assert_eq!(recorded(&[trace(other, answer.clone())], &asked), None);
+        let result = |id: &str| [json!({"role": "tool", "tool_call_id": id, "content": "3"})];
+        let seen = trace(
+            json!([{"role": "tool", "tool_call_id": "c1", "name": null, "content": "3"}]),
+            answer.clone(),
+        );
+        assert_eq!(recorded(std::slice::from_ref(&seen), &result("c1")), said);
+        assert_eq!(recorded(&[seen], &result("c2")), None);
         let image = |data: &str| {
             let parts =
                 json!([{"type": "image_url", "image_url": {"url": data}}, {"type": "text", "text": "u"}]);
             [message("user", parts)]
         };
         let seen = trace(json!(image("data:one")), answer);
-        assert_eq!(
-            recorded(std::slice::from_ref(&seen), body(&image("data:one")).as_ref()).as_deref(),
-            Some("a")
-        );
-        assert_eq!(recorded(&[seen], body(&image("data:two")).as_ref()), None);
+        assert_eq!(recorded(std::slice::from_ref(&seen), &image("data:one")), said);
+        assert_eq!(recorded(&[seen], &image("data:two")), None);
     }
 }

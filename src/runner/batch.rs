@@ -1,4 +1,4 @@
-//! A batch on disk: fetched, unpacked, checked, and its requests streamed one line at a time.
+//! A batch on disk: unpacked and validated; its requests are streamed line by line.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -8,23 +8,23 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use crate::config::Policy;
-use crate::exchange::Asked;
-use crate::model::{BatchManifest, Digest, Failure, InvalidRequest, Request, RunnerTarget, printable};
+use crate::exchange::RowFilter;
+use crate::model::{Digest, Failure, Request, RunnerTarget, printable};
+use crate::protocol::{BatchManifest, InvalidRequest};
 
-/// The longest request line; attachments travel beside it.
+/// Length limit of a request line; attachments are separate files.
 const LONGEST_LINE: u64 = 64 << 20;
 
-/// A batch whose every line was read once and is valid.
+/// A batch whose lines are all valid.
 #[derive(Debug)]
 pub(super) struct OpenBatch {
-    /// What it says of itself.
     pub manifest: BatchManifest,
     dir: PathBuf,
 }
 
 impl OpenBatch {
-    /// Checks an unpacked batch: every line a request that this target may serve, with a model that the policy allows, every
-    /// id once, every attachment there.
+    /// Validates an unpacked batch: every line is a request that this target may serve, with an allowed
+    /// model, a unique id and existing attachments.
     pub(super) fn check(
         dir: &Path,
         manifest: BatchManifest,
@@ -60,22 +60,20 @@ impl OpenBatch {
         Ok(batch)
     }
 
-    /// An unpacked batch whose requests nobody will call.
+    /// An unpacked batch whose requests will not be called.
     pub(super) fn open(dir: &Path, manifest: BatchManifest) -> Self {
         Self { manifest, dir: dir.to_owned() }
     }
 
-    /// What it asks, to hold rows against.
-    pub(super) fn asked(&self) -> anyhow::Result<Asked> {
-        Asked::read(&self.dir, &self.manifest)
+    /// The filter for rows of this batch.
+    pub(super) fn row_filter(&self, batch_sha256: Digest) -> anyhow::Result<RowFilter> {
+        RowFilter::read(&self.dir, &self.manifest, batch_sha256)
     }
 
-    /// Where the attachments are.
     pub(super) fn files_dir(&self) -> PathBuf {
         self.dir.join("files")
     }
 
-    /// The request lines, from the first.
     pub(super) fn lines(&self) -> anyhow::Result<Lines> {
         let path = self.dir.join("requests.jsonl");
         let file = File::open(&path).context("cannot read the requests of the batch")?;
@@ -83,7 +81,6 @@ impl OpenBatch {
     }
 }
 
-/// Streams request lines.
 #[derive(Debug)]
 pub(super) struct Lines {
     reader: BufReader<File>,
@@ -92,7 +89,6 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// The next line, if there is one.
     pub(super) fn next_line(&mut self) -> anyhow::Result<Option<Line<'_>>> {
         self.buffer.clear();
         let mut reader = (&mut self.reader).take(LONGEST_LINE + 1);
@@ -114,19 +110,17 @@ impl Lines {
 /// A line of `requests.jsonl`.
 #[derive(Debug)]
 pub(super) struct Line<'b> {
-    /// Counted from 0.
+    /// From 0.
     pub index: u64,
-    /// Without the newline.
+    /// Without the line feed.
     pub bytes: &'b [u8],
 }
 
 impl Line<'_> {
-    /// The request that it is.
     pub(super) fn parse(&self) -> Result<Request, Failure> {
         Request::from_line(self.bytes).map_err(|error| error.in_batch(self.index + 1))
     }
 
-    /// Its digest.
     pub(super) fn sha256(&self) -> Digest {
         Digest::of(self.bytes)
     }

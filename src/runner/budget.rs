@@ -1,52 +1,52 @@
-//! The budget: no call starts that could cost more than is left, whatever the batch asks for.
+//! The budget: no call starts that could cost more than is left.
 //!
-//! Each call in flight holds the most that it can cost: every byte of its prompt a token, and all the output that its
-//! `max_tokens` allows. Answers so far do not lower that: what comes first may be short, and what comes then long. Where an
-//! answer costs more than was held for it, all later calls hold as much more.
+//! Each call in flight reserves its maximum cost: one token per byte of its prompt, and all output that
+//! `max_tokens` allows. Earlier responses do not lower the reservation, because a batch may start with
+//! short ones. If a response costs more than its reservation, all later calls reserve proportionally more.
 
 use crate::model::{Price, TokenUsage};
 
-/// What may be spent, and what of it calls in flight hold.
+/// The budget and its reservations.
 #[derive(Debug)]
 pub(super) struct Budget {
     limits: Option<(f64, Price)>,
     held: f64,
-    /// What was called for and may be on the bill, but in no row.
+    /// Cost of calls that may be billed but have no row.
     lost: f64,
-    /// How many times what was held an answer has cost, at worst.
+    /// Highest ratio of actual cost to reservation so far.
     stretch: f64,
 }
 
 impl Budget {
-    /// A budget; without a price nothing could be counted, so that there is none.
+    /// A budget; without a price nothing can be counted, so there is no limit.
     pub(super) fn new(budget_usd: Option<f64>, price: Option<Price>) -> Self {
         Self { limits: budget_usd.zip(price), held: 0.0, lost: 0.0, stretch: 1.0 }
     }
 
-    /// The most that a call of so many tokens can cost.
+    /// Maximum cost of a call with this many tokens.
     pub(super) fn most(&self, tokens: TokenUsage) -> f64 {
         self.limits.map_or(0.0, |(_, price)| price.cost(tokens) * self.stretch)
     }
 
-    /// What is left for one more call, when rows say that so much was spent.
+    /// What is left for one more call, given the cost of all rows.
     pub(super) fn left(&self, spent: f64) -> f64 {
         self.limits.map_or(f64::INFINITY, |(budget, _)| budget - spent - self.lost - self.held)
     }
 
-    /// Whether one more call of so many tokens could cost more than is left.
+    /// Whether a call with this many tokens could exceed the budget.
     pub(super) fn refuses(&self, spent: f64, tokens: TokenUsage) -> bool {
         let left = self.left(spent);
         self.most(tokens) > left || left <= 0.0
     }
 
-    /// A call starts; what it holds must be given back when it has ended.
+    /// Reserves the cost of a starting call. The caller releases it when the call ends.
     pub(super) fn hold(&mut self, tokens: TokenUsage) -> f64 {
         let most = self.most(tokens);
         self.held += most;
         most
     }
 
-    /// A call has ended with an answer, which is in a row.
+    /// Releases the reservation of a call with a response, whose cost is in its row.
     pub(super) fn answered(&mut self, held: f64, tokens: TokenUsage, cost: Option<f64>) {
         self.give_back(held);
         if let (Some((_, price)), Some(cost)) = (self.limits, cost) {
@@ -57,7 +57,7 @@ impl Budget {
         }
     }
 
-    /// A call has ended without an answer; the vendor may have worked on it all the same.
+    /// Releases the reservation of a failed call, which the provider may still bill.
     pub(super) fn failed(&mut self, held: f64, may_be_billed: bool) {
         self.give_back(held);
         if may_be_billed {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_in_flight_hold_the_most_that_they_can_cost() {
+    fn calls_in_flight_reserve_their_maximum_cost() {
         let mut budget = Budget::new(Some(10.0), Some(PRICE));
         assert!(budget.refuses(0.0, tokens(4, 7)), "the first one too");
         let held = budget.hold(tokens(2, 3));
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_on_the_bill_is_spent() {
+    fn possible_charges_count_as_spent() {
         let mut budget = Budget::new(Some(10.0), Some(PRICE));
         let (refused, lost) = (budget.hold(tokens(1, 3)), budget.hold(tokens(1, 4)));
         budget.failed(refused, false);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_beyond_what_was_held_makes_all_others_hold_more() {
+    fn an_answer_above_its_reservation_raises_all_reservations() {
         let mut budget = Budget::new(Some(100.0), Some(PRICE));
         let held = budget.hold(tokens(1, 4));
         budget.answered(held, tokens(1, 4), Some(20.0));

@@ -1,75 +1,64 @@
-//! One request on its way: its attempts, and the row that comes of it.
+//! One request in progress: its attempts and its row.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::ledger::ContentKey;
+use super::retry::FailedAttempts;
 use crate::model::{
     Digest, ErrorInfo, FinishReason, OutputMessage, Request, Response, RunnerTarget, TokenUsage,
 };
 use crate::providers::{Call, CallError, Caller, Reply};
 
-/// A request that is not settled yet.
+/// A request without a final row.
 #[derive(Debug)]
 pub(super) struct Job {
-    /// Its line in the batch.
+    /// Line in the batch.
     pub index: u64,
-    /// Its id.
     pub id: String,
-    /// The digest of its line.
+    /// Digest of its line.
     pub request_sha256: Digest,
-    /// What it asks, with `dedupe`.
+    /// With `dedupe`: digest of its content.
     pub content: Option<ContentKey>,
-    /// About how many tokens a call takes.
+    /// Estimated tokens of a call.
     pub estimate: TokenUsage,
-    /// The most tokens that a call can take.
+    /// Maximum tokens of a call.
     pub most: TokenUsage,
-    /// What the call in flight holds of the budget.
+    /// Budget reserved for the call in flight.
     pub held_usd: f64,
-    /// How many bytes it takes to hold it.
+    /// Memory that it takes, in bytes.
     pub weight: u64,
-    /// How often the vendor was called.
+    /// Number of calls.
     pub attempts: u32,
-    /// How many of those failed for another reason than the rate.
-    pub failures: u32,
-    /// How many of those were refused for the rate.
-    pub refusals: u32,
-    /// Since when the vendor refuses it.
-    pub refused_since: Option<Instant>,
-    /// What the latest attempt came to.
+    pub failed_attempts: FailedAttempts,
+    /// Result of the latest attempt.
     pub last_error: Option<(ErrorInfo, Duration)>,
-    /// What is sent.
     pub body: Body,
 }
 
-/// A request before its first attempt and after.
+/// The request, encoded at its first attempt.
 #[derive(Debug)]
 pub(super) enum Body {
-    /// Not encoded yet.
     Request(Box<Request>),
-    /// Ready to be sent, again and again.
+    /// Encoded; can be sent repeatedly.
     Call(Box<Call>),
     /// Lost with its call.
     Gone,
 }
 
-/// An attempt that has ended.
+/// A finished attempt.
 #[derive(Debug)]
-pub(super) struct Ended {
-    /// The request.
+pub(super) struct FinishedCall {
     pub job: Job,
-    /// When the attempt started.
     pub started: Instant,
-    /// How long it took.
     pub took: Duration,
-    /// What came of it.
     pub result: Result<Reply, CallError>,
 }
 
 impl Job {
-    /// Encodes if need be, sends once and waits for the answer.
-    pub(super) async fn attempt(mut self, caller: Arc<Caller>, files: Arc<Path>) -> Ended {
+    /// Encodes the request if necessary, sends it once and waits for the response.
+    pub(super) async fn attempt(mut self, caller: Arc<Caller>, files: Arc<Path>) -> FinishedCall {
         let started = Instant::now();
         self.attempts += 1;
         let attempt = self.attempts;
@@ -77,7 +66,7 @@ impl Job {
             Ok(call) => caller.send(call, attempt).await,
             Err(error) => Err(error),
         };
-        Ended { started, took: started.elapsed(), job: self, result }
+        FinishedCall { started, took: started.elapsed(), job: self, result }
     }
 
     fn encoded(&mut self, caller: &Caller, files: &Path) -> Result<&Call, CallError> {
@@ -90,11 +79,14 @@ impl Job {
         }
     }
 
-    /// The row of an answer.
+    /// The row of a response.
     pub(super) fn answered(self, reply: Reply, took: Duration, target: &RunnerTarget) -> Response {
         let cost = target.price.map(|price| price.cost(charged_tokens(self.estimate, &reply)));
         Response {
-            output: Some(vec![OutputMessage::assistant(reply.text)]),
+            output: Some(vec![OutputMessage {
+                tool_calls: reply.tool_calls,
+                ..OutputMessage::assistant(reply.text)
+            }]),
             token_usage: reply.usage,
             cost_usd: cost.or(reply.vendor_cost_usd),
             model: reply.model,
@@ -119,15 +111,15 @@ impl Job {
     }
 }
 
-/// The tokens that an answer is charged for. A server that counts none is charged as estimated, so that a budget holds; a
-/// prompt that a filter stopped has no output.
+/// Tokens to charge. If the server reports none, the estimate counts, so that the budget holds. A prompt
+/// that a filter blocked has no output.
 fn charged_tokens(estimate: TokenUsage, reply: &Reply) -> TokenUsage {
     let is_blocked = reply.finish_reason == FinishReason::ContentFilter && reply.text.is_empty();
     let output = if is_blocked { 0 } else { estimate.output };
     reply.usage.unwrap_or(TokenUsage { output, ..estimate })
 }
 
-/// How many tokens more than estimated a call took; less than none where it took none.
+/// Actual minus estimated tokens; negative if the call used fewer.
 pub(super) fn unforeseen_tokens(estimate: TokenUsage, usage: Option<TokenUsage>) -> i64 {
     let total =
         |usage: TokenUsage| i64::try_from(usage.input.saturating_add(usage.output)).unwrap_or(i64::MAX);
@@ -140,7 +132,7 @@ mod tests {
     use crate::providers::RateHints;
 
     #[test]
-    fn what_nobody_counted_is_charged_as_estimated_but_a_blocked_prompt_has_no_output() {
+    fn uncounted_tokens_are_estimated_and_a_blocked_prompt_has_no_output() {
         let tokens = |input, output| TokenUsage { input, output, ..TokenUsage::default() };
         let cases = [
             ("Paris.", FinishReason::Stop, Some(tokens(9, 3)), tokens(9, 3)),
@@ -153,6 +145,7 @@ mod tests {
         for (text, finish_reason, usage, expected) in cases {
             let reply = Reply {
                 text: text.to_owned(),
+                tool_calls: Vec::new(),
                 usage,
                 model: None,
                 finish_reason,

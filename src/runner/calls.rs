@@ -1,26 +1,25 @@
-//! The calls in flight. One that ends in a panic comes back as a failed call like any other.
+//! Calls in flight. A panicking call becomes a failed call.
 
 use std::collections::HashMap;
 use std::time::Instant;
 
 use tokio::task::{Id, JoinError, JoinSet};
 
-use super::call::{Body, Ended, Job};
+use super::call::{Body, FinishedCall, Job};
 use crate::providers::CallError;
 
-/// The calls in flight.
 #[derive(Default)]
 pub(super) struct Calls {
-    tasks: JoinSet<Ended>,
-    /// What is known of each without it, should it never come back.
+    tasks: JoinSet<FinishedCall>,
+    /// State of each call, in case its task panics.
     known: HashMap<Id, (Job, Instant)>,
 }
 
 impl Calls {
-    /// Makes the call of a job.
+    /// Starts the call of a job.
     pub(super) fn start<F>(&mut self, job: Job, call: impl FnOnce(Job) -> F)
     where
-        F: Future<Output = Ended> + Send + 'static,
+        F: Future<Output = FinishedCall> + Send + 'static,
     {
         let known =
             Job { id: job.id.clone(), attempts: job.attempts + 1, last_error: None, body: Body::Gone, ..job };
@@ -30,18 +29,16 @@ impl Calls {
         self.known.insert(task.id(), (known, Instant::now()));
     }
 
-    /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.tasks.len()
     }
 
-    /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
 
-    /// The next that has ended; waits for it. Nothing where there is none.
-    pub(super) async fn next(&mut self) -> Option<Ended> {
+    /// Waits for the next finished call; `None` if there are no calls.
+    pub(super) async fn next(&mut self) -> Option<FinishedCall> {
         loop {
             let ended = self.tasks.join_next_with_id().await?;
             if let Some(ended) = self.settled(ended) {
@@ -50,8 +47,8 @@ impl Calls {
         }
     }
 
-    /// The next that has ended already.
-    pub(super) fn try_next(&mut self) -> Option<Ended> {
+    /// The next call that has already finished.
+    pub(super) fn try_next(&mut self) -> Option<FinishedCall> {
         loop {
             let ended = self.tasks.try_join_next_with_id()?;
             if let Some(ended) = self.settled(ended) {
@@ -60,12 +57,12 @@ impl Calls {
         }
     }
 
-    /// Ends all; those that have come back already can still be asked for.
+    /// Aborts all calls; results that have already arrived can still be taken.
     pub(super) fn abort(&mut self) {
         self.tasks.abort_all();
     }
 
-    fn settled(&mut self, ended: Result<(Id, Ended), JoinError>) -> Option<Ended> {
+    fn settled(&mut self, ended: Result<(Id, FinishedCall), JoinError>) -> Option<FinishedCall> {
         match ended {
             Ok((task, ended)) => {
                 self.known.remove(&task);
@@ -73,13 +70,13 @@ impl Calls {
             }
             Err(error) => {
                 let (job, started) = self.known.remove(&error.id())?;
-                // One that was given up is called again by a later run.
+                // A later run calls an aborted request again.
                 if error.is_cancelled() {
                     return None;
                 }
                 tracing::error!(id = job.id, "a call ended unexpectedly: {error}");
                 let result = Err(CallError::broken_off());
-                Some(Ended { job, started, took: started.elapsed(), result })
+                Some(FinishedCall { job, started, took: started.elapsed(), result })
             }
         }
     }
@@ -89,6 +86,7 @@ impl Calls {
 mod tests {
     use super::*;
     use crate::model::{Digest, ErrorKind, TokenUsage};
+    use crate::runner::FailedAttempts;
 
     fn job(id: &str) -> Job {
         Job {
@@ -101,16 +99,14 @@ mod tests {
             held_usd: 0.25,
             weight: 1,
             attempts: 2,
-            failures: 0,
-            refusals: 0,
-            refused_since: None,
+            failed_attempts: FailedAttempts::default(),
             last_error: None,
             body: Body::Gone,
         }
     }
 
     #[tokio::test]
-    async fn a_panic_is_a_failed_call_and_the_others_go_on() {
+    async fn a_panic_is_a_failed_call_and_the_others_continue() {
         let mut calls = Calls::default();
         calls.start(job("bad"), async |_| panic!("a mistake"));
         let bad = calls.next().await.unwrap();

@@ -1,7 +1,8 @@
-//! The loop: starts calls as fast as the pace allows, writes what comes back, and knows when to stop.
+//! The call loop: starts calls as fast as the pace allows, writes responses, and decides when to stop.
 //!
-//! One task owns all state; calls run beside it and come back as `Ended`. A request that waits to be called again holds
-//! no slot. Memory is bounded by the calls in flight and a cap on those that wait, not by the batch.
+//! One task owns all state; calls run as other tasks and return a `FinishedCall`. A request that waits for a
+//! retry holds no slot. Memory is bounded by the calls in flight and a cap on waiting requests, not by the
+//! batch.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,31 +12,34 @@ use tokio::sync::watch;
 
 use super::batch::{Lines, OpenBatch};
 use super::budget::Budget;
-use super::call::{Body, Ended, Job, unforeseen_tokens};
+use super::call::{Body, FinishedCall, Job, unforeseen_tokens};
 use super::calls::Calls;
+use super::dedupe::content_key;
 use super::journal::Journal;
-use super::ledger::{ContentKey, Ledger, Same, Twin};
+use super::ledger::{ContentKey, Duplicate, Ledger, Same};
 use super::pace::{Gate, Outcome, Pace};
 use super::progress::Progress;
-use super::twins::content_key;
-use super::waiting::WaitingRoom;
+use super::retry_queue::RetryQueue;
 use super::{RunOptions, retry};
-use crate::model::{ErrorInfo, ErrorKind, Redactor, Response, RetryPolicy, RunnerTarget, Stop, TokenUsage};
+use crate::model::{ErrorInfo, ErrorKind, Response, RetryPolicy, RunnerTarget, TokenUsage};
+use crate::protocol::{RowSeal, Stop};
 use crate::providers::{CallError, Caller, Retry};
+use crate::util::clock;
+use crate::util::redact::Redactor;
 
-/// How long calls in flight may still come back after a signal or the deadline.
+/// Grace period of calls in flight after a signal or the deadline.
 const GRACE: Duration = Duration::from_secs(2);
-/// After so many refusals of the key or the account in a row, no further call is made.
+/// Stop after this many consecutive rejections of the key or the account.
 const ACCOUNT_ERRORS: u32 = 5;
-/// Rows of twins are written when they take this many bytes.
+/// Buffer size of duplicates' rows.
 const MOST_UNWRITTEN: usize = 1 << 16;
-/// How long a vendor may refuse every call; twice a call's own time limit where that is longer.
+/// How long a provider may rate-limit every call, or twice the call timeout if that is longer.
 const PATIENCE: Duration = Duration::from_mins(15);
 
-/// Everything that a run of one shard needs and changes.
+/// A run of one shard.
 pub(super) struct Fanout<'r> {
     pub(super) batch: &'r OpenBatch,
-    /// How many requests the shard has.
+    /// Number of requests of the shard.
     pub(super) requests: u64,
     pub(super) target: Arc<RunnerTarget>,
     pub(super) options: &'r RunOptions,
@@ -43,32 +47,34 @@ pub(super) struct Fanout<'r> {
     pub(super) ledger: &'r mut Ledger,
     pub(super) progress: &'r Progress,
     pub(super) redactor: Redactor,
+    pub(super) seal: RowSeal,
     pub(super) stop: watch::Receiver<bool>,
 }
 
-/// What changes while the loop runs.
+/// State of the loop.
 struct State {
     caller: Arc<Caller>,
     files: Arc<Path>,
     pace: Pace,
     lines: Option<Lines>,
-    /// The next that nobody has called yet, held back by the pace.
+    /// The next uncalled request, held back by the pace.
     fresh: Option<Job>,
-    waiting: WaitingRoom,
+    waiting: RetryQueue,
     in_flight: Calls,
     budget: Budget,
     stopped: Option<Stop>,
     give_up_at: Option<Instant>,
     calls: u64,
     account_errors: u32,
-    /// Since when no call was accepted, while calls were made.
+    /// Since when all calls have been rate limited.
     refused_since: Option<Instant>,
     patience: Duration,
     rows: Vec<u8>,
 }
 
 impl Fanout<'_> {
-    /// Calls everything that is not settled; tells why it ended early, if it did, and how many requests it called.
+    /// Calls everything that is not settled. Returns why it stopped early, if it did, and how many requests
+    /// it called.
     pub(super) async fn run(mut self) -> anyhow::Result<(Option<Stop>, u64)> {
         let now = Instant::now();
         let deadline = self.options.deadline.map(|deadline| now + deadline);
@@ -78,7 +84,7 @@ impl Fanout<'_> {
             pace: Pace::new(self.target.limits, self.options.sharers, now),
             lines: Some(self.batch.lines()?),
             fresh: None,
-            waiting: WaitingRoom::default(),
+            waiting: RetryQueue::default(),
             in_flight: Calls::default(),
             budget: Budget::new(self.options.budget_usd, self.target.price),
             stopped: None,
@@ -95,7 +101,7 @@ impl Fanout<'_> {
             state.stop(Stop::Deadline);
         }
         let ended = self.until_all_have_ended(&mut state, deadline).await;
-        // What was answered is kept, whatever went wrong.
+        // Write the responses so far, whatever failed.
         if let Err(error) = ended {
             let _ = self.write(&mut state);
             return Err(error);
@@ -110,7 +116,7 @@ impl Fanout<'_> {
         deadline: Option<Instant>,
     ) -> anyhow::Result<()> {
         loop {
-            // Answers are on disk before the next calls are made: a kill costs the calls in flight, not more.
+            // Write responses before starting more calls: a kill then loses only the calls in flight.
             self.write(state)?;
             let wake = self.start_calls(state)?;
             self.progress.in_flight.set(state.in_flight.len());
@@ -122,7 +128,7 @@ impl Fanout<'_> {
             }
             let ended = tokio::select! {
                 biased;
-                // A sender that is gone can no longer stop the run.
+                // A dropped sender can no longer stop the run.
                 Ok(()) = self.stop.changed(), if state.stopped.is_none() => {
                     state.stop(Stop::Signal);
                     continue;
@@ -133,7 +139,7 @@ impl Fanout<'_> {
                 }
                 () = sleep_until(state.give_up_at), if state.give_up_at.is_some() => {
                     state.in_flight.abort();
-                    // What has come back just now is kept.
+                    // Keep results that have just arrived.
                     while let Some(ended) = state.in_flight.try_next() {
                         self.ended(state, ended)?;
                     }
@@ -151,7 +157,7 @@ impl Fanout<'_> {
         Ok(())
     }
 
-    /// Starts what may start, those that have waited first; tells when to look again.
+    /// Starts calls, retries first. Returns when to check again.
     fn start_calls(&mut self, state: &mut State) -> anyhow::Result<Option<Instant>> {
         while state.stopped.is_none() {
             let now = Instant::now();
@@ -174,7 +180,7 @@ impl Fanout<'_> {
                 return Ok(state.waiting.next_ready());
             }
             if state.budget.refuses(self.ledger.spent_usd(), most) {
-                // Calls in flight may turn out cheaper than feared: the run ends when none is left.
+                // Calls in flight may cost less than reserved: stop only when none is left.
                 if state.in_flight.is_empty() {
                     self.stop_for_the_budget(state, most);
                 }
@@ -199,7 +205,7 @@ impl Fanout<'_> {
         Ok(None)
     }
 
-    /// The next request that nobody has called yet.
+    /// The next uncalled request.
     fn next_fresh(&mut self, state: &mut State) -> anyhow::Result<Option<Job>> {
         if state.waiting.is_full() {
             return Ok(None);
@@ -222,8 +228,8 @@ impl Fanout<'_> {
             let weight = attached.saturating_add(line.bytes.len() as u64);
             let content = self.ledger.same().is_some().then(|| content_key(&request)).transpose()?;
             if let Some(key) = content {
-                let twin = Twin { index, id: request.id.clone(), request_sha256 };
-                if self.joins_a_twin(key, twin, &mut state.rows)? {
+                let duplicate = Duplicate { index, id: request.id.clone(), request_sha256 };
+                if self.joins_duplicate(key, duplicate, &mut state.rows)? {
                     if state.rows.len() > MOST_UNWRITTEN {
                         self.journal.append(&state.rows)?;
                         state.rows.clear();
@@ -241,9 +247,7 @@ impl Fanout<'_> {
                 held_usd: 0.0,
                 weight,
                 attempts: 0,
-                failures: 0,
-                refusals: 0,
-                refused_since: None,
+                failed_attempts: retry::FailedAttempts::default(),
                 last_error: None,
                 body: Body::Request(Box::new(request)),
             }));
@@ -260,12 +264,12 @@ impl Fanout<'_> {
             "the next call could cost up to ${cost:.4} ({input} tokens in, {output} out), and the budget has ${left:.4} left: \
              give `max_tokens` a smaller value, or raise the budget"
         );
-        // Where nothing was called at all, nobody would guess why.
+        // If nothing was called, the user must learn why.
         if state.calls == 0 { tracing::warn!("{text}") } else { tracing::info!("{text}") }
     }
 
-    fn ended(&mut self, state: &mut State, ended: Ended) -> anyhow::Result<()> {
-        let Ended { mut job, started, took, result } = ended;
+    fn ended(&mut self, state: &mut State, ended: FinishedCall) -> anyhow::Result<()> {
+        let FinishedCall { mut job, started, took, result } = ended;
         let now = Instant::now();
         match result {
             Ok(reply) => {
@@ -274,7 +278,7 @@ impl Fanout<'_> {
                 let tokens = unforeseen_tokens(job.estimate, reply.usage.or(Some(job.estimate)));
                 state.pace.ended(now, started, Outcome::Accepted, tokens);
                 if let Some(wait) = retry::exhausted_for(&reply.hints, &self.target.retry) {
-                    state.pace.exhausted_until(now + wait);
+                    state.pace.exhausted_until(now + clock::wait(wait));
                 }
                 let content = job.content;
                 let (held, most) = (job.held_usd, job.most);
@@ -284,7 +288,7 @@ impl Fanout<'_> {
             }
             Err(error) => {
                 let outcome = outcome(&error, &self.target.retry);
-                // A call that timed out may well have been worked on; any other failure takes no tokens.
+                // The provider may have processed a call that timed out; other failures take no tokens.
                 let taken = (error.kind == ErrorKind::Timeout).then_some(job.estimate);
                 state.pace.ended(now, started, outcome, unforeseen_tokens(job.estimate, taken));
                 match outcome {
@@ -293,7 +297,7 @@ impl Fanout<'_> {
                 }
                 state.budget.failed(job.held_usd, error.may_be_billed);
                 state.count_refusals_for_good(&error, &self.target.retry);
-                let wait = retry::wait(&mut job, &error, now, &self.target.retry);
+                let wait = job.failed_attempts.add(&error, now, &self.target.retry);
                 let info = ErrorInfo::from(error);
                 if let Some(wait) = wait {
                     if matches!(outcome, Outcome::Refused(_)) {
@@ -311,7 +315,7 @@ impl Fanout<'_> {
         }
     }
 
-    /// Writes the row of a request, and those of its twins.
+    /// Writes the row of a request and of its duplicates.
     fn settle(
         &mut self,
         state: &mut State,
@@ -319,14 +323,14 @@ impl Fanout<'_> {
         content: Option<ContentKey>,
     ) -> anyhow::Result<()> {
         if let Some(key) = content {
-            // Twins need the row's place in the journal.
+            // Duplicates need the row's offset in the journal.
             self.write(state)?;
             let offset = self.journal.append(&self.line(response)?)?;
             self.count(response);
             let waiting = self.ledger.same().and_then(|same| same.insert(key, Same::Answered(offset)));
-            if let Some(Same::Waiting(twins)) = waiting {
-                for twin in twins {
-                    self.settle_twin(response, twin, &mut state.rows)?;
+            if let Some(Same::Waiting(duplicates)) = waiting {
+                for duplicate in duplicates {
+                    self.settle_duplicate(response, duplicate, &mut state.rows)?;
                     if state.rows.len() > MOST_UNWRITTEN {
                         self.write(state)?;
                     }
@@ -340,7 +344,8 @@ impl Fanout<'_> {
         Ok(())
     }
 
-    /// At the end: rows for the requests that were called in vain and not again. Those that were not called have none.
+    /// At the end, writes rows for requests whose last attempt failed. Requests that were never called get
+    /// none.
     fn leave(&mut self, state: &mut State) -> anyhow::Result<()> {
         while let Some(mut job) = state.waiting.pop() {
             if let Some((error, took)) = job.last_error.take() {
@@ -361,11 +366,9 @@ impl Fanout<'_> {
     }
 
     pub(super) fn line(&self, response: &Response) -> anyhow::Result<Vec<u8>> {
-        let mut line = serde_json::to_string(response)?;
-        // Not in the line itself: a key of digits may be part of a number, or of a digest.
-        if self.redactor.finds(&line) {
-            line = serde_json::to_string(&response.clone().redacted(&self.redactor))?;
-        }
+        // Redact the fields, not the line: a key made of digits may be part of a number or a digest.
+        let line = serde_json::to_string(&self.redactor.redact_response(response))?;
+        let mut line = self.seal.seal(&line);
         line.push('\n');
         Ok(line.into_bytes())
     }
@@ -377,7 +380,7 @@ impl Fanout<'_> {
 }
 
 impl State {
-    /// A refused key, an empty account and a wait beyond all patience mean the same for every further call.
+    /// A rejected key, an empty account or a too long `Retry-After` affects every further call.
     fn count_refusals_for_good(&mut self, error: &CallError, policy: &RetryPolicy) {
         let reason = match (error.kind, error.retry) {
             (ErrorKind::Auth | ErrorKind::Quota, _) => Stop::Account,

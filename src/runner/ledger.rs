@@ -1,49 +1,49 @@
-//! What is known of each request of the batch: from earlier runs, and from this one.
+//! State of each request of the batch, from earlier runs and this one.
 
 use std::collections::HashMap;
 
-use crate::model::{BatchManifest, Digest, ErrorKind, Response, RunnerTarget, TokenUsage, Totals};
+use crate::model::{Digest, ErrorKind, Response, RunnerTarget, TokenUsage};
+use crate::protocol::{BatchManifest, Totals};
 
-/// One state a request; memory is two bits each, and some bytes with `dedupe`.
+/// State per request: two bits each, and some bytes more with `dedupe`.
 #[derive(Debug)]
 pub(super) struct Ledger {
     shard: u64,
     shards: u64,
     settled: Bits,
-    /// Failed in a way that a later call may mend; called again.
+    /// Failed with a retryable error; called again.
     failed_before: Bits,
     totals: Totals,
     priced: bool,
     same: Option<HashMap<ContentKey, Same>>,
-    /// With `dedupe`: where earlier runs have written their answers in the journal.
+    /// With `dedupe`: journal offsets of earlier runs' responses.
     answered_at: HashMap<u64, u64>,
 }
 
-/// Half a SHA-256 of what is asked: enough to tell requests apart.
+/// The first half of a SHA-256 of the request's content.
 pub(super) type ContentKey = u128;
 
-/// What `dedupe` knows of identical requests.
+/// State of a group of identical requests.
 #[derive(Debug)]
 pub(super) enum Same {
-    /// The first of them is being called; these wait for it.
-    Waiting(Vec<Twin>),
-    /// The first of them has this line in the journal.
+    /// The first is in flight; these wait for it.
+    Waiting(Vec<Duplicate>),
+    /// Journal offset of the first one's row.
     Answered(u64),
 }
 
 /// A request that waits for an identical one.
 #[derive(Debug, Clone)]
-pub(super) struct Twin {
-    /// Its line in the batch.
+pub(super) struct Duplicate {
+    /// Line in the batch.
     pub index: u64,
-    /// Its id.
     pub id: String,
-    /// The digest of its line.
+    /// Digest of its line.
     pub request_sha256: Digest,
 }
 
 impl Ledger {
-    /// Nothing is known yet of the requests of this shard.
+    /// An empty ledger for one shard.
     pub(super) fn new(manifest: &BatchManifest, shard: u32, target: &RunnerTarget) -> Self {
         let requests = manifest.requests;
         Self {
@@ -58,7 +58,7 @@ impl Ledger {
         }
     }
 
-    /// Nothing is known yet of the requests of a whole batch, whose rows are only counted.
+    /// An empty ledger for a whole batch, to count its rows.
     pub(super) fn whole(manifest: &BatchManifest) -> Self {
         Self {
             shard: 0,
@@ -72,10 +72,10 @@ impl Ledger {
         }
     }
 
-    /// A row of an earlier run that answers a request of the batch, and where the journal has it.
+    /// Adds a row of an earlier run, with its journal offset.
     pub(super) fn recall(&mut self, row: &Response, offset: Option<u64>) {
         let Some(index) = row.index else { return };
-        // Other shards publish to the same branch.
+        // Other shards push to the same branch.
         if index >= self.settled.len() || index % self.shards != self.shard {
             return;
         }
@@ -92,7 +92,7 @@ impl Ledger {
         }
     }
 
-    /// The last word on a request.
+    /// Sets the final response of a request.
     pub(super) fn settle(&mut self, index: u64, response: &Response) {
         self.settled.set(index, true);
         self.failed_before.set(index, false);
@@ -104,29 +104,28 @@ impl Ledger {
         self.settled.get(index)
     }
 
-    /// Where the journal has the answer of an earlier run, with `dedupe`.
+    /// With `dedupe`: journal offset of an earlier run's response.
     pub(super) fn answered_at(&self, index: u64) -> Option<u64> {
         self.answered_at.get(&index).copied()
     }
 
-    /// How many requests need no call.
+    /// Number of requests that need no call.
     pub(super) fn settled(&self) -> u64 {
         self.totals.answered + self.totals.failed
     }
 
-    /// What was spent, by this run and earlier ones.
+    /// Cost of this run and of earlier ones.
     pub(super) fn spent_usd(&self) -> f64 {
         self.totals.cost_usd.unwrap_or(0.0)
     }
 
-    /// The counts, of so many requests in all.
     pub(super) fn totals(&self, requests: u64) -> Totals {
         let failed = self.totals.failed + self.failed_before.ones();
         let cost_usd = self.totals.cost_usd.or(self.priced.then_some(0.0));
         Totals { failed, not_run: requests - self.totals.answered - failed, cost_usd, ..self.totals }
     }
 
-    /// What is known of identical requests, with `dedupe`.
+    /// With `dedupe`: the groups of identical requests.
     pub(super) fn same(&mut self) -> Option<&mut HashMap<ContentKey, Same>> {
         self.same.as_mut()
     }
@@ -195,7 +194,7 @@ mod tests {
         }
     }
 
-    /// Rows of five requests; the one of another batch is none of them.
+    /// Rows of five requests; the row of another batch does not count.
     fn rows() -> Vec<Response> {
         let row = |index: u64, cost_usd: Option<f64>, error: Option<(ErrorKind, bool)>| Response {
             index: Some(index),
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_on_a_request_counts_once() {
+    fn the_last_row_of_a_request_counts_once() {
         let mut ledger = ledger(0, 1);
         for row in rows() {
             ledger.recall(&row, None);
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_other_shards_are_none_of_its_business() {
+    fn rows_of_other_shards_are_ignored() {
         let mut ledger = ledger(1, 2);
         for row in rows() {
             ledger.recall(&row, None);

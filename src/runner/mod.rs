@@ -1,14 +1,19 @@
-//! The runner role: a batch in, every answer out.
+//! The runner: calls every request of a shard.
 //!
-//! `run` prepares one `shard` of a `batch`: fetched, checked, and resumed where earlier runs left it (`journal`, `ledger`).
-//! Then it calls the rest (`fanout`, one `call` at a time, several among the `calls` in flight, within the `budget`): as fast as the vendor allows (`pace`), repeated where that helps
-//! (`retry`, `waiting`), identical ones once (`twins`), every answer in the journal the moment it arrives. Then it publishes
-//! the new rows. `remote` is the same as a leg of a workflow run on GitHub.
+//! - `batch`, `shard`: the validated batch, resumed from earlier runs (`journal`, `ledger`)
+//! - `fanout`, `calls`, `call`: the call loop, within the `budget`
+//! - `pace`: as fast as the provider allows
+//! - `retry`, `retry_queue`: retries
+//! - `dedupe`: calls identical requests once
+//! - `remote`: a shard as a workflow job on GitHub
+//!
+//! Every response is in the journal as soon as it arrives. At the end, the runner publishes the new rows.
 
 mod batch;
 mod budget;
 mod call;
 mod calls;
+mod dedupe;
 mod fanout;
 mod journal;
 mod ledger;
@@ -16,62 +21,62 @@ mod pace;
 mod progress;
 mod remote;
 mod retry;
+mod retry_queue;
 mod shard;
-mod twins;
-mod waiting;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-pub use self::progress::{Counter, Progress};
+pub use self::progress::Progress;
 pub use self::remote::{
-    Finished, Home, Host, Kept, LegOptions, LegReport, Level, Notify, fetch_policy, finish, run_leg,
+    Host, Level, Notify, RunnerConfig, SavedRows, ShardJobOptions, ShardJobReport, fetch_policy, finish,
+    run_shard_job,
 };
+pub use self::retry::FailedAttempts;
 
 use self::shard::Shard;
 use crate::config::Policy;
 use crate::exchange::LocalExchange;
-use crate::model::{
-    BatchId, BatchManifest, Digest, Failure, ResultsManifest, RunnerTarget, Secret, Stop, Totals,
-};
+use crate::model::{BatchId, Digest, Exit, Failure, RunnerTarget, Secret};
+use crate::protocol::{BatchManifest, ResultsManifest, Stop, Totals};
 
-/// What a run is told beside its batch and its target.
+/// Options of a run.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
-    /// Which shard of the batch, counted from 0.
+    /// Shard of the batch, from 0.
     pub shard: u32,
-    /// How many runners share the target's limits and the budget.
+    /// Number of runners that share the target's limits and the budget.
     pub sharers: u32,
-    /// The digest that the batch archive must have.
+    /// Expected digest of the batch archive.
     pub batch_sha256: Option<Digest>,
-    /// Stop before spending more than this.
+    /// Spending limit.
     pub budget_usd: Option<f64>,
-    /// Stop after calling this many requests.
+    /// Limit of called requests.
     pub max_requests: Option<u64>,
-    /// Stop after this long.
     pub deadline: Option<Duration>,
-    /// Further secrets that no row may contain.
+    /// Further secrets to redact from rows.
     pub secrets: Vec<Secret>,
-    /// What the owner of the runner allows.
     pub policy: Policy,
     /// Rows of earlier runs that are neither on the results branch nor in the journal.
     pub earlier_rows: Option<PathBuf>,
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug)]
 pub struct RunReport {
-    /// The counts of the shard, earlier runs included.
+    /// Totals of the shard, including earlier runs.
     pub totals: Totals,
-    /// How many requests this run called.
+    /// Number of requests that this run called.
     pub called: u64,
-    /// Why the run ended early, if it did.
+    /// Why the run stopped early.
     pub stopped: Option<Stop>,
+    /// Whether the results branch has all rows of the journal.
+    pub is_published: bool,
 }
 
-/// Runs one shard of a batch that lies in the exchange, or what earlier runs have left of it.
+/// Runs one shard of a batch in the exchange, or resumes it.
 pub async fn run(
     exchange: &LocalExchange,
     batch_id: &BatchId,
@@ -80,14 +85,21 @@ pub async fn run(
     progress: &Progress,
     stop: watch::Receiver<bool>,
 ) -> anyhow::Result<RunReport> {
-    let mut shard = Shard::prepare(exchange, batch_id, choose_target, options, progress)?;
+    let mut shard = match Shard::prepare(exchange, batch_id, choose_target, options, progress) {
+        Ok(shard) => shard,
+        Err(error) => {
+            let is_busy = error.downcast_ref::<Failure>().is_some_and(|failure| failure.exit() == Exit::Busy);
+            let settled = if is_busy { shard::settled_elsewhere(exchange, batch_id)? } else { None };
+            return settled.ok_or(error);
+        }
+    };
     let report = shard.call(progress, stop).await?;
     publish(exchange, batch_id, options.shard, &shard.results(&report), shard.temporary())?;
     tracing::debug!("the results are published");
-    Ok(report)
+    Ok(RunReport { is_published: true, ..report })
 }
 
-/// Refuses a budget where the target has no price: what was spent could not be known.
+/// Rejects a budget for a target without a price, because its costs are unknown.
 pub fn check_budget(target: &RunnerTarget, budget_usd: Option<f64>) -> Result<(), Failure> {
     if target.price.is_some() || budget_usd.or(target.budget_usd).is_none() {
         return Ok(());
@@ -98,7 +110,7 @@ pub fn check_budget(target: &RunnerTarget, budget_usd: Option<f64>) -> Result<()
     Err(Failure::config(message).hint(hint))
 }
 
-/// Commits the new rows; the manifest comes last, from the only leg of a batch that has one.
+/// Commits the new rows. The only shard of a batch also writes the manifest.
 fn publish(
     exchange: &LocalExchange,
     batch_id: &BatchId,
@@ -107,8 +119,7 @@ fn publish(
     temporary: &Path,
 ) -> anyhow::Result<()> {
     let rows = temporary.join("rows.jsonl");
-    let length = exchange.unpublished(batch_id, shard, &rows)?;
+    exchange.unpublished(batch_id, results.batch_sha256, shard, &rows)?;
     let manifest = (results.shards <= 1).then_some(results);
-    exchange.publish(batch_id, shard, Some(&rows), manifest)?;
-    exchange.mark_published(batch_id, shard, length)
+    exchange.publish(batch_id, shard, Some(&rows), manifest)
 }

@@ -1,36 +1,34 @@
-//! How far a run is: written by the runner, read by whoever shows it.
+//! Progress of a run: the runner writes it, displays read it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::model::Response;
 
-/// Counters that only grow, but for those that say what is going on now.
+/// Counters, and gauges for the current state.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Requests of this run's shard.
+    /// Requests of the shard.
     pub total: Counter,
-    /// Requests that an earlier run had answered.
+    /// Requests that an earlier run has answered.
     pub resumed: Counter,
-    /// Requests answered in this run.
+    /// Requests that this run has answered.
     pub answered: Counter,
     /// Requests that failed in this run.
     pub failed: Counter,
-    /// Calls that were refused for their number, and repeated.
+    /// Rate-limited calls.
     pub refused: Counter,
-    /// Calls in flight.
     pub in_flight: Counter,
-    /// The calls a minute that the vendor was found to accept; 0 where it sets no limit that is felt.
+    /// Learned rate in calls per minute; 0 if the provider has no noticeable limit.
     pub learned_per_minute: Counter,
-    /// Requests that wait to be called again.
+    /// Requests that wait for a retry.
     pub waiting: Counter,
 }
 
-/// A number that other threads read.
+/// A number shared between threads.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// The number now.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -45,7 +43,7 @@ impl Counter {
 }
 
 impl Progress {
-    /// How many of the total need no more work.
+    /// Number of requests that need no more work.
     pub fn done(&self) -> u64 {
         self.resumed.get() + self.answered.get() + self.failed.get()
     }

@@ -1,50 +1,57 @@
-//! Whether and when a failed call is repeated: the one place that knows.
+//! Decides whether and when to retry a failed call.
 
 use std::time::{Duration, Instant};
 
-use super::call::Job;
 use crate::model::{ErrorKind, RetryPolicy};
 use crate::providers::{Allowance, CallError, RateHints, Retry};
+use crate::util::backoff::{Backoff, at_least};
 
-/// How long a request may be refused for its rate before it fails.
+/// How long a request may be rate limited before it fails.
 const MOST_REFUSED: Duration = Duration::from_mins(15);
-/// No wait is longer, whatever is configured or asked for.
+/// Upper limit of any delay, whatever is configured or requested.
 const LONGEST_WAIT: Duration = Duration::from_hours(24);
-/// Waits that a vendor named are prolonged by up to this share, so that calls do not return in step.
-const SPREAD: f64 = 0.05;
+/// The failed attempts of one request.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FailedAttempts {
+    /// Failures other than rate limits.
+    failures: u32,
+    rate_limited: u32,
+    rate_limited_since: Option<Instant>,
+}
 
-/// The wait before the next attempt, and the attempt's place in the job's history; nothing where there is none.
-pub(super) fn wait(job: &mut Job, error: &CallError, now: Instant, policy: &RetryPolicy) -> Option<Duration> {
-    let Retry::After(asked) = error.retry else { return None };
-    if error.kind == ErrorKind::RateLimited {
-        // A refusal is not a failure: it is waited out, however often it comes.
-        job.refusals += 1;
-        let since = *job.refused_since.get_or_insert(now);
-        if now.duration_since(since) > MOST_REFUSED {
-            return None;
-        }
-    } else {
-        job.failures += 1;
-        if job.failures > policy.max_retries {
-            return None;
-        }
-    }
-    match asked {
-        Some(asked) if is_too_long(asked, policy) => None,
-        Some(asked) => Some(asked.mul_f64(1.0 + SPREAD * fastrand::f64())),
-        None => {
-            let before = if error.kind == ErrorKind::RateLimited { job.refusals } else { job.failures };
-            Some(backoff(before, policy).mul_f64(0.75 + 0.5 * fastrand::f64()))
+impl FailedAttempts {
+    /// Counts a failed attempt. Returns the delay before the next one, or `None` after the last one.
+    pub fn add(&mut self, error: &CallError, now: Instant, policy: &RetryPolicy) -> Option<Duration> {
+        let Retry::After(asked) = error.retry else { return None };
+        let count = if error.kind == ErrorKind::RateLimited {
+            // Rate limits do not count as failures; only their duration is limited.
+            let since = *self.rate_limited_since.get_or_insert(now);
+            if now.duration_since(since) > MOST_REFUSED {
+                return None;
+            }
+            &mut self.rate_limited
+        } else {
+            if self.failures >= policy.max_retries {
+                return None;
+            }
+            &mut self.failures
+        };
+        *count += 1;
+        match asked {
+            Some(asked) if is_too_long(asked, policy) => None,
+            Some(asked) => Some(at_least(asked)),
+            None => Some(backoff(policy).jittered(*count)),
         }
     }
 }
 
-/// Whether a vendor asks for a longer wait than is allowed.
+/// Whether a `Retry-After` exceeds the limit.
 pub(super) fn is_too_long(asked: Duration, policy: &RetryPolicy) -> bool {
     asked > policy.max_delay.min(LONGEST_WAIT)
 }
 
-/// How long nothing is left of the vendor's allowance, as far as it is waited for. The window is full again later than one call may go.
+/// How long the provider's limit is exhausted, if that is worth waiting for. The window is full again later
+/// than one call may start.
 pub(super) fn exhausted_for(hints: &RateHints, policy: &RetryPolicy) -> Option<Duration> {
     let wait = |allowance: &Allowance| {
         let empty = allowance.remaining == Some(0);
@@ -55,22 +62,10 @@ pub(super) fn exhausted_for(hints: &RateHints, policy: &RetryPolicy) -> Option<D
     [wait(&hints.requests), wait(&hints.tokens)].into_iter().flatten().max().map(|wait| wait.min(longest))
 }
 
-fn backoff(before: u32, policy: &RetryPolicy) -> Duration {
-    let exponent = i32::try_from(before.saturating_sub(1)).unwrap_or(i32::MAX).min(64);
-    let seconds = policy.initial_delay.as_secs_f64() * policy.backoff_factor.powi(exponent);
-    Duration::from_secs_f64(seconds.min(policy.max_delay.min(LONGEST_WAIT).as_secs_f64()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waits_grow_to_the_longest() {
-        let policy = RetryPolicy { max_delay: Duration::from_secs(8), ..RetryPolicy::default() };
-        let waits: Vec<u64> =
-            (1..8).map(|before| u64::try_from(backoff(before, &policy).as_millis()).unwrap()).collect();
-        assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 8000, 8000]);
-        assert_eq!(backoff(u32::MAX, &policy), Duration::from_secs(8));
+fn backoff(policy: &RetryPolicy) -> Backoff {
+    Backoff {
+        first: policy.initial_delay,
+        factor: policy.backoff_factor,
+        longest: policy.max_delay.min(LONGEST_WAIT),
     }
 }

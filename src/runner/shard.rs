@@ -1,11 +1,10 @@
-//! One shard of a batch: checked, resumed where earlier runs left it, and called.
+//! One shard of a batch: validated, resumed from earlier runs, and called.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tempfile::TempDir;
 use tokio::sync::watch;
 
 use super::batch::OpenBatch;
@@ -13,13 +12,13 @@ use super::fanout::Fanout;
 use super::journal::Journal;
 use super::ledger::Ledger;
 use super::{Progress, RunOptions, RunReport, check_budget};
-use crate::archive;
-use crate::exchange::{Asked, LocalExchange, ShardLock, strangers_warning};
-use crate::model::{
-    BATCH_FORMAT, BatchId, BatchManifest, Digest, Failure, Redactor, ResultsManifest, RunnerTarget,
-};
+use crate::exchange::{LocalExchange, RowFilter, ShardLock, Strangers};
+use crate::model::{BatchId, Digest, Failure, RunnerTarget};
+use crate::protocol::{BatchManifest, PROGRAM, RESULTS_FORMAT, ResultsManifest, RowSeal};
+use crate::util::WorkDir;
+use crate::util::redact::Redactor;
 
-/// A shard that is ready to be called. Nobody else runs it in this exchange meanwhile.
+/// A shard that is ready to be called. It is locked, so no other process runs it in this exchange.
 #[derive(Debug)]
 pub(super) struct Shard {
     batch: OpenBatch,
@@ -29,12 +28,13 @@ pub(super) struct Shard {
     requests: u64,
     journal: Journal,
     ledger: Ledger,
-    temporary: TempDir,
+    temporary: WorkDir,
     _lock: ShardLock,
 }
 
 impl Shard {
-    /// Fetches and checks the batch, and recalls what is answered already. What is refused leaves no trace in the exchange.
+    /// Gets and validates the batch, and loads earlier responses. A rejected batch leaves no trace in the
+    /// exchange.
     pub(super) fn prepare(
         exchange: &LocalExchange,
         batch_id: &BatchId,
@@ -42,7 +42,7 @@ impl Shard {
         options: &RunOptions,
         progress: &Progress,
     ) -> anyhow::Result<Self> {
-        let temporary = tempfile::tempdir().context("cannot make a temporary directory")?;
+        let temporary = WorkDir::new().context("cannot make a temporary directory")?;
         let (manifest, batch_sha256) = fetch(exchange, batch_id, options, temporary.path())?;
         let target = choose_target(&manifest)?;
         options.policy.check_batch(&manifest.target, &target, manifest.requests)?;
@@ -54,24 +54,25 @@ impl Shard {
         let lock = exchange.lock(batch_id, options.shard)?;
 
         exchange.claim_journal(batch_id, batch_sha256)?;
+        exchange.clean_journal(batch_id, batch_sha256, options.shard)?;
         let mut journal = Journal::open(&exchange.journal_path(batch_id, options.shard)?)?;
-        let asked = batch.asked()?;
-        let mut strangers = 0;
+        let filter = batch.row_filter(batch_sha256)?;
+        let mut strangers = Strangers::default();
         if let Some(rows) = &options.earlier_rows {
-            strangers += asked.each_answer(rows, Some(options.shard), |_, line| {
+            strangers += filter.each_answer(rows, Some(options.shard), |_, line| {
                 journal.append(&[line, b"\n"].concat()).map(drop)
             })?;
         }
         let mut ledger = Ledger::new(&batch.manifest, options.shard, &target);
-        strangers += recall_branch(exchange, batch_id, &asked, &mut ledger)?;
+        strangers += recall_branch(exchange, batch_id, &filter, &mut ledger)?;
         journal.read(|offset, line| {
-            match asked.answer(line, Some(options.shard)) {
+            match filter.answer(line, Some(options.shard))? {
                 Some(row) => ledger.recall(&row, Some(offset)),
-                None => strangers += 1,
+                None => strangers.add(|| format!("`{}`, byte {offset}", journal.path().display())),
             }
             Ok(())
         })?;
-        if let Some(warning) = strangers_warning(batch_id, strangers) {
+        if let Some(warning) = strangers.warning(batch_id) {
             tracing::warn!("{warning}");
         }
         let requests = shard_size(&batch.manifest, options.shard);
@@ -83,27 +84,24 @@ impl Shard {
         Ok(Self { batch, batch_sha256, target, options, requests, journal, ledger, temporary, _lock: lock })
     }
 
-    /// What the batch says of itself.
     pub(super) fn manifest(&self) -> &BatchManifest {
         &self.batch.manifest
     }
 
-    /// How much the journal has.
     pub(super) fn journal_length(&self) -> u64 {
         self.journal.length()
     }
 
-    /// Changes how long the calls may take.
     pub(super) fn set_deadline(&mut self, deadline: Duration) {
         self.options.deadline = Some(deadline);
     }
 
-    /// Whether no call is left to be made.
+    /// Whether no call is left.
     pub(super) fn is_settled(&self) -> bool {
         self.ledger.settled() == self.requests
     }
 
-    /// Calls what is not settled; every answer is in the journal when it ends.
+    /// Calls what is not settled. At the end, every response is in the journal.
     pub(super) async fn call(
         &mut self,
         progress: &Progress,
@@ -113,38 +111,63 @@ impl Shard {
             (None, 0)
         } else {
             let Self { batch, target, options, requests, journal, ledger, .. } = self;
+            let seal = RowSeal::of(self.batch_sha256);
             let redactor = Redactor::new(target.secrets().chain(&options.secrets));
             let (target, requests) = (Arc::clone(target), *requests);
-            Fanout { batch, requests, target, options, journal, ledger, progress, redactor, stop }
+            Fanout { batch, requests, target, options, journal, ledger, progress, redactor, seal, stop }
                 .run()
                 .await?
         };
         self.journal.close()?;
         tracing::debug!("all calls have ended");
-        Ok(RunReport { totals: self.ledger.totals(self.requests), called, stopped })
+        Ok(RunReport { totals: self.ledger.totals(self.requests), called, stopped, is_published: false })
     }
 
-    /// The manifest of the results, as this shard sees them.
+    /// Manifest of the results, as far as this shard knows them.
     pub(super) fn results(&self, report: &RunReport) -> ResultsManifest {
         let mut results = results_manifest(&self.batch.manifest, self.batch_sha256, report);
         self.target.name.clone_into(&mut results.target);
         results
     }
 
-    /// A directory that lives as long as the shard.
+    /// A directory that is removed with the shard.
     pub(super) fn temporary(&self) -> &Path {
         self.temporary.path()
     }
 }
 
-/// The manifest of the results of a batch.
+/// The result of a batch that another process is running, if all its requests are settled: several commands
+/// may collect a finished batch at once.
+pub(super) fn settled_elsewhere(
+    exchange: &LocalExchange,
+    batch_id: &BatchId,
+) -> anyhow::Result<Option<RunReport>> {
+    let temporary = WorkDir::new().context("cannot make a temporary directory")?;
+    let options = RunOptions::default();
+    let (manifest, batch_sha256) = fetch(exchange, batch_id, &options, temporary.path())?;
+    let filter = RowFilter::read(&temporary.path().join("batch"), &manifest, batch_sha256)?;
+    let mut ledger = Ledger::whole(&manifest);
+    for shard in 0..manifest.shards {
+        exchange.each_journal_row(batch_id, batch_sha256, shard, |_, line| {
+            if let Some(row) = filter.answer(line, Some(shard))? {
+                ledger.recall(&row, None);
+            }
+            Ok(())
+        })?;
+    }
+    recall_branch(exchange, batch_id, &filter, &mut ledger)?;
+    let is_settled = ledger.settled() == manifest.requests;
+    let totals = ledger.totals(manifest.requests);
+    Ok(is_settled.then_some(RunReport { totals, called: 0, stopped: None, is_published: false }))
+}
+
 pub(super) fn results_manifest(
     batch: &BatchManifest,
     batch_sha256: Digest,
     report: &RunReport,
 ) -> ResultsManifest {
     ResultsManifest {
-        format: BATCH_FORMAT,
+        format: RESULTS_FORMAT,
         batch_id: batch.batch_id.clone(),
         batch_sha256,
         target: batch.target.clone(),
@@ -153,7 +176,7 @@ pub(super) fn results_manifest(
         totals: report.totals,
         stopped: report.stopped,
         run_url: None,
-        runner: concat!("run-evals ", env!("CARGO_PKG_VERSION")).to_owned(),
+        runner: PROGRAM.to_owned(),
     }
 }
 
@@ -163,14 +186,8 @@ fn fetch(
     options: &RunOptions,
     temporary: &Path,
 ) -> anyhow::Result<(BatchManifest, Digest)> {
-    let archive = temporary.join("batch.tar.gz");
-    exchange.get_batch(batch_id, &archive)?;
-    let digest = match options.batch_sha256 {
-        Some(digest) => digest,
-        None => archive::digest(&archive, batch_id)?,
-    };
-    let limits = archive::Limits::default();
-    let manifest = archive::unpack(&archive, batch_id, Some(digest), &limits, &temporary.join("batch"))?;
+    let (manifest, digest) =
+        exchange.unpack_batch(batch_id, options.batch_sha256, &temporary.join("batch"))?;
     if options.shard >= manifest.shards {
         let message = format!("no shard {} in batch `{batch_id}`", options.shard);
         let hint = match manifest.shards {
@@ -182,31 +199,31 @@ fn fetch(
     Ok((manifest, digest))
 }
 
-/// The smallest of the budgets, divided by the runners that share it.
+/// The lowest budget, divided by the runners that share it.
 fn share_of_budget(target: &RunnerTarget, budget_usd: Option<f64>, sharers: u32) -> Option<f64> {
     let budget = [target.budget_usd, budget_usd].into_iter().flatten().reduce(f64::min);
     budget.map(|budget| budget / f64::from(sharers.max(1)))
 }
 
-/// Tells the ledger what the results branch has of the batch; tells how many rows there are none of it.
+/// Loads rows from the results branch into the ledger. Returns foreign rows.
 pub(super) fn recall_branch(
     exchange: &LocalExchange,
     batch_id: &BatchId,
-    asked: &Asked,
+    filter: &RowFilter,
     ledger: &mut Ledger,
-) -> anyhow::Result<u64> {
-    let mut strangers = 0;
-    exchange.each_row(batch_id, |shard, line| {
-        match asked.answer(line, Some(shard)) {
+) -> anyhow::Result<Strangers> {
+    let mut strangers = Strangers::default();
+    exchange.each_row(batch_id, |shard, place, line| {
+        match filter.answer(line, Some(shard))? {
             Some(row) => ledger.recall(&row, None),
-            None => strangers += 1,
+            None => strangers.add(|| place.to_string()),
         }
         Ok(())
     })?;
     Ok(strangers)
 }
 
-/// How many lines of the batch belong to a shard.
+/// Number of lines of the batch in a shard.
 fn shard_size(manifest: &BatchManifest, shard: u32) -> u64 {
     let shards = u64::from(manifest.shards.max(1));
     manifest.requests.saturating_sub(u64::from(shard)).div_ceil(shards)

@@ -240,7 +240,7 @@ mod tests {
     use crate::scoring::testing::trial;
 
     #[test]
-    fn flaky_is_told_apart_from_broken_and_from_what_has_no_answer() {
+    fn flaky_failed_and_unanswered_tests_are_distinguished() {
         let mut trials = Vec::new();
         for (test, statuses) in [
             ("good", [ScoreStatus::Passed; 3]),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn tries_of_one_test_do_not_make_a_suite_larger() {
+    fn trials_of_one_test_do_not_enlarge_the_suite() {
         let many = |tests: usize, tries: u32| -> f64 {
             let trials: Vec<Trial> = (0..tests)
                 .flat_map(|test| {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn each_target_has_its_own_figures() {
+    fn each_target_has_its_own_numbers() {
         let trials = [trial("a", "t", 1, ScoreStatus::Passed), trial("b", "t", 1, ScoreStatus::Failed)];
         let evaluation = assess(None, &trials);
         let rates: Vec<_> =

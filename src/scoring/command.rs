@@ -113,8 +113,7 @@ fn input(case: &Case<'_>, config: Value) -> Input {
     let as_json = Value::from(case.answer).to_string();
     let is_long = as_json.encode_utf16().count() > LONGEST_OUTPUT;
     json.insert("output".to_owned(), if is_long { Value::Null } else { Value::from(case.answer) });
-    let summary = json!({"event_count": 0, "tool_calls": {}, "error_count": 0, "llm_call_count": 1});
-    json.insert("trace_summary".to_owned(), summary);
+    json.insert("trace_summary".to_owned(), Value::Object(trace_summary(case)));
     json.insert("token_usage".to_owned(), json!(case.taken.tokens));
     json.insert("cost_usd".to_owned(), json!(case.taken.cost_usd));
     json.insert("duration_ms".to_owned(), json!(case.taken.duration_ms));
@@ -155,21 +154,46 @@ pub(super) fn results(scores: &[GraderScore]) -> Map<String, Value> {
 fn common(case: &Case<'_>) -> Map<String, Value> {
     let grading = &case.test.grading;
     let input: Vec<Value> = case.test.messages.iter().map(message).collect();
-    let answer = json!({"role": "assistant", "content": case.answer});
     let files: Vec<&str> = case.test.files.iter().map(|file| file.name.as_str()).collect();
-    let trace: Vec<Value> = input.iter().cloned().chain([answer]).collect();
+    let messages: Vec<Value> =
+        input.iter().cloned().chain(case.turns.iter().map(|turn| json!(turn))).collect();
+    let mut trace = trace_summary(case);
+    trace.insert("messages".to_owned(), Value::from(messages.clone()));
     let mut map = Map::new();
     map.insert("criteria".to_owned(), Value::from(grading.criteria.as_str()));
     map.insert("expected_output".to_owned(), Value::from(grading.expected.clone()));
-    map.insert("messages".to_owned(), Value::from(trace.clone()));
+    map.insert("messages".to_owned(), Value::from(messages));
     map.insert("input_files".to_owned(), json!(files));
     map.insert("input".to_owned(), Value::from(input));
     map.insert("metadata".to_owned(), grading.metadata.clone().unwrap_or(Value::Null));
-    map.insert("trace".to_owned(), json!({"messages": trace, "event_count": 0, "llm_call_count": 1}));
+    map.insert("trace".to_owned(), Value::Object(trace));
     for key in ["file_changes", "workspace_path"] {
         map.insert(key.to_owned(), Value::Null);
     }
     map
+}
+
+/// What the tool calls come to.
+fn trace_summary(case: &Case<'_>) -> Map<String, Value> {
+    let calls = case.tool_calls();
+    let (mut counts, mut durations) = (Map::new(), Map::new());
+    for call in &calls {
+        let count = counts.get(&call.tool).and_then(Value::as_u64).unwrap_or(0);
+        counts.insert(call.tool.clone(), Value::from(count + 1));
+        if let Some(took) = call.duration_ms {
+            let list = durations.entry(call.tool.clone()).or_insert_with(|| json!([]));
+            list.as_array_mut().into_iter().for_each(|list| list.push(Value::from(took)));
+        }
+    }
+    let mut summary = Map::new();
+    summary.insert("event_count".to_owned(), Value::from(calls.len()));
+    summary.insert("tool_calls".to_owned(), Value::Object(counts));
+    summary.insert("error_count".to_owned(), Value::from(0));
+    summary.insert("llm_call_count".to_owned(), Value::from(1));
+    if !durations.is_empty() {
+        summary.insert("tool_durations".to_owned(), Value::Object(durations));
+    }
+    summary
 }
 
 fn message(message: &Message) -> Value {

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_matched_by_test_and_replicate_and_the_rest_is_told_apart() {
+    fn pairs_match_by_test_and_trial_and_the_rest_is_listed() {
         let before = [scored("a", 1, 1.0), scored("a", 2, 0.0), scored("b", 1, 1.0), scored("gone", 1, 1.0)];
         let now = [scored("a", 2, 1.0), scored("b", 1, 0.0), scored("new", 1, 0.0)];
         let evaluation = compared(&now, &before);

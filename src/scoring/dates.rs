@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_settle_what_is_meant() {
+    fn formats_resolve_ambiguity() {
         let formats = |format: &str| vec![format.to_owned()];
         assert_eq!(numbered("03/04/2025", Some(&formats("DD/MM/YYYY"))), on(2025, 4, 3));
         assert_eq!(numbered("03/04/2025", Some(&formats("MM/DD/YYYY"))), on(2025, 3, 4));

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{dates, json, judged, verdict};
 use crate::model::{Check, Field, FieldMatch, Grader, GraderScore, GraderVerdict};
+use crate::util::truncate::truncate;
 
 /// What came of one field.
 struct Compared {
@@ -136,12 +137,7 @@ fn text(value: &Value) -> String {
 
 fn short(value: &Value) -> String {
     const LONGEST: usize = 80;
-    let text = value.to_string();
-    let mut short: String = text.chars().take(LONGEST).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    short
+    truncate(&value.to_string(), LONGEST)
 }
 
 #[cfg(test)]
@@ -151,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_through_lists() {
+    fn paths_traverse_lists() {
         let value = json!({"a": {"b": [{"c": 7}, null]}});
         assert_eq!(at_path(&value, "a.b[0].c"), Some(json!(7)));
         assert_eq!(at_path(&value, "a.b.0.c"), Some(json!(7)));
@@ -163,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn values_become_texts_as_in_javascript() {
+    fn values_convert_to_text_as_in_javascript() {
         assert_eq!(text(&json!([1, [2, null], "x"])), "1,2,,x");
         assert_eq!(text(&json!({})), "[object Object]");
         assert_eq!(text(&json!(true)), "true");

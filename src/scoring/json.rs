@@ -1,7 +1,7 @@
 //! JSON in answers, as JavaScript would read it.
 
 use serde::de::IgnoredAny;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Whether the text is JSON, to its end.
 pub(super) fn is_json(text: &str) -> bool {
@@ -74,6 +74,21 @@ pub(super) fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
+/// The value at `a.b.0`, dots alone; the length of a list has a name, as in JavaScript.
+pub(super) fn at_dots(map: &Map<String, Value>, path: &str) -> Option<Value> {
+    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    let mut current = map.get(first)?.clone();
+    for part in rest.into_iter().flat_map(|rest| rest.split('.')) {
+        current = match &current {
+            Value::Array(items) if part == "length" => Value::from(items.len()),
+            Value::Array(items) => items.get(part.parse::<usize>().ok()?)?.clone(),
+            Value::Object(map) => map.get(part)?.clone(),
+            _ => return None,
+        };
+    }
+    Some(current)
+}
+
 /// The number that a text begins with, as `parseFloat` reads it.
 pub(super) fn leading_number(text: &str) -> Option<f64> {
     let text = text.trim_start_matches(|c: char| c != '\u{85}' && (c.is_whitespace() || c == '\u{feff}'));
@@ -110,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_is_what_javascript_parses() {
+    fn json_is_parsed_as_in_javascript() {
         for text in ["{}", " [1, 2] ", "null", "\"\\ud800\"", "1e999", "{\"a\":1,\"a\":2}", "-0"] {
             assert!(is_json(text), "{text}");
         }
@@ -123,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_found_in_words_and_fences() {
+    fn json_is_found_in_prose_and_fences() {
         assert_eq!(in_text("Sure!\n```json\n{\"a\": {\"b\": 1}}\n```\nDone."), Some(json!({"a": {"b": 1}})));
         assert_eq!(in_text("42"), Some(json!(42)));
         assert_eq!(in_text("[1, 2]"), Some(json!([1, 2])));
@@ -141,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_from_the_front() {
+    fn a_leading_number_is_read() {
         for (text, number) in
             [("12abc", 12.0), ("  -3.5 kg", -3.5), (".5", 0.5), ("1e3x", 1000.0), ("1e", 1.0), ("7.", 7.0)]
         {

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn each_problem_fails_only_where_it_is_asked_to() {
+    fn each_problem_fails_only_if_selected() {
         use ProblemKind::{Incomplete, Regression, Threshold};
         let bad = [ScoreStatus::Failed; 20];
         assert_eq!(judged(&bad, &[Regression], 1.0).0, Exit::BelowThreshold);

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::row::Case;
 use super::{Ask, Given, Need, Pending, command, failed, json, judged, prompts, scored, verdict};
 use crate::model::{Check, Grader, GraderScore, GraderVerdict, LlmGrader, Prompt, Rubric};
+use crate::util::truncate::truncate;
 
 /// The most checks that are kept of an answer without rubrics.
 const MOST_CHECKS: usize = 8;
@@ -219,9 +220,5 @@ fn read<T: for<'de> Deserialize<'de>>(answer: &str) -> Result<T, String> {
 }
 
 fn excerpt(text: &str) -> String {
-    let mut excerpt: String = text.chars().take(LONGEST_EXCERPT).collect();
-    if excerpt.len() < text.len() {
-        excerpt.push('…');
-    }
-    format!("{excerpt:?}")
+    format!("{:?}", truncate(text, LONGEST_EXCERPT))
 }

@@ -1,7 +1,10 @@
 //! Graders that look at what an answer took.
 
+use super::row::Case;
 use super::{passed_or_not, scored, share};
-use crate::model::{Check, Grader, GraderScore, GraderVerdict, MetricLimits, TokenLimits, TokenUsage};
+use crate::model::{
+    Check, Grader, GraderScore, GraderVerdict, MetricLimits, TokenLimits, TokenUsage, ToolCall,
+};
 
 /// What an answer took.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -44,21 +47,34 @@ pub(super) fn token_usage(grader: &Grader, limits: TokenLimits, taken: Taken) ->
     super::judged(grader, if passed { 1.0 } else { 0.0 }, verdict, checks)
 }
 
-/// The share of limits that hold. An answer of a batch is one call of a model, and none of a tool.
-pub(super) fn execution(grader: &Grader, limits: &MetricLimits, taken: Taken) -> GraderScore {
+/// Tools that only look around, in AgentV's words.
+const EXPLORING: [&str; 10] =
+    ["read", "grep", "glob", "search", "list", "Read", "Grep", "Glob", "WebSearch", "WebFetch"];
+
+/// The share of limits that hold. An answer of a batch is one call of a model.
+pub(super) fn execution(grader: &Grader, limits: &MetricLimits, case: &Case<'_>) -> GraderScore {
+    let (taken, calls) = (case.taken, case.tool_calls());
     let tokens = taken.tokens.map(|usage| float(usage.input) + float(usage.output));
     let parts = [
-        ("tool calls", Some(0.0), limits.tool_calls),
+        ("tool calls", Some(count(calls.len())), limits.tool_calls),
         ("model calls", Some(1.0), limits.llm_calls),
         ("tokens", tokens, limits.tokens),
         ("dollars", taken.cost_usd, limits.cost_usd),
         ("ms", Some(float(taken.duration_ms)), limits.duration_ms),
-        ("of the tool calls look around", None, limits.exploration_ratio),
     ];
-    let checks: Vec<Check> =
+    let mut checks: Vec<Check> =
         parts.into_iter().filter_map(|(what, is, most)| most.map(|most| at_most(what, is, most))).collect();
+    checks.extend(limits.exploration.map(|(ratio, tolerance)| exploration(&calls, ratio, tolerance)));
     let passed = checks.iter().filter(|check| check.passed).count();
     scored(grader, share(passed, checks.len()), checks)
+}
+
+fn exploration(calls: &[&ToolCall], ratio: f64, tolerance: f64) -> Check {
+    let looking = calls.iter().filter(|call| EXPLORING.contains(&call.tool.as_str())).count();
+    let is = (!calls.is_empty()).then(|| share(looking, calls.len()));
+    let found = is.map_or_else(|| "there are no tool calls".to_owned(), |is| format!("{is:.2}"));
+    let text = format!("{ratio} ± {tolerance} of the tool calls look around: {found}");
+    Check { text, passed: is.is_some_and(|is| (is - ratio).abs() <= tolerance), evidence: None }
 }
 
 fn at_most(what: &str, is: Option<f64>, most: f64) -> Check {
@@ -67,6 +83,11 @@ fn at_most(what: &str, is: Option<f64>, most: f64) -> Check {
         None => format!("at most {most} {what}: that is not known"),
     };
     Check { text, passed: is.is_some_and(|is| is <= most), evidence: None }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a handful of calls")]
+fn count(number: usize) -> f64 {
+    number as f64
 }
 
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]

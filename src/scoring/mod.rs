@@ -1,7 +1,7 @@
 //! What an answer is worth: pure functions from a test, its answer and what was asked about it to scores, as AgentV has them.
 //!
 //! `row` grades a whole answer and joins what its graders say. `text`, `json`, `field_accuracy` (with `dates`, and `native_date` for
-//! what V8 makes of them) and `metrics` look at the answer alone. The others need something from outside, a model's word or a
+//! what V8 makes of them), `metrics` and `trajectory` look at the answer alone. The others need something from outside, a model's word or a
 //! command's, and ask for it through `Need`: `llm` writes the `prompts` and reads what comes back, `command` does the same for
 //! commands, `composite` joins several.
 //!
@@ -28,6 +28,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod text;
+mod trajectory;
 
 use std::path::Path;
 
@@ -37,7 +38,7 @@ pub use self::assess::assess;
 pub use self::compare::compare;
 pub use self::judge::{Gate, judge};
 pub use self::prompts::question;
-pub use self::row::{Case, Scorer};
+pub use self::row::Scorer;
 
 /// What must be reached to pass where nobody says otherwise.
 pub const DEFAULT_THRESHOLD: f64 = 0.8;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::row::Case;
 use crate::model::{
-    Attachment, Block, Content, LlmGrader, Message, Role, Rubric, RubricOperator, fill_prompt,
+    Attachment, Block, Content, LlmGrader, Message, Role, Rubric, RubricOperator, ToolCall, fill_prompt,
 };
 
 /// How a grade without rubrics is answered.
@@ -59,14 +59,19 @@ Keep what you write short and to the point.";
 /// The usual prompt without rubrics.
 pub(super) fn free(case: &Case<'_>, criteria: &str) -> String {
     let reference = case.test.grading.reference_answer();
-    format!(
+    let mut prompt = format!(
         "{FREE} {DATA}\n\n[[ ## criteria ## ]]\n{}\n\n[[ ## question ## ]]\n{}\n\n[[ ## reference_answer ## ]]\n{}\n\n\
          [[ ## answer ## ]]\n{}",
         criteria.trim(),
         case.question().trim(),
         reference.trim(),
         case.answer.trim(),
-    )
+    );
+    let calls = tool_calls(case);
+    if !calls.is_empty() {
+        let _ = write!(prompt, "\n\n[[ ## tool_calls ## ]]\n{calls}");
+    }
+    prompt
 }
 
 /// The usual prompt with rubrics.
@@ -160,8 +165,9 @@ pub(super) fn custom(case: &Case<'_>, template: &str, grader: &LlmGrader) -> Str
             "metadata_json" => compact(grading.metadata.clone()),
             "rubrics" => pretty(rubrics()),
             "rubrics_json" => compact(rubrics()),
-            // An answer of a batch changes no files and calls no tools.
-            "file_changes" | "tool_calls" => String::new(),
+            "tool_calls" => tool_calls(case),
+            // An answer of a batch changes no files.
+            "file_changes" => String::new(),
             _ => return None,
         })
     })
@@ -175,7 +181,44 @@ fn sections(case: &Case<'_>, criteria: &str) -> String {
         let _ = write!(out, "[[ ## reference_answer ## ]]\n{reference}\n\n");
     }
     let _ = write!(out, "[[ ## answer ## ]]\n{}\n\n", case.answer);
+    let calls = tool_calls(case);
+    if !calls.is_empty() {
+        let _ = write!(out, "[[ ## tool_calls ## ]]\n{calls}\n\n");
+    }
     out
+}
+
+/// The tool calls, one a line with the argument that tells most, as AgentV writes them.
+fn tool_calls(case: &Case<'_>) -> String {
+    let line = |call: &&ToolCall| match telling_argument(call) {
+        Some(argument) => format!("- {}: {argument}", call.tool),
+        None => format!("- {}", call.tool),
+    };
+    case.tool_calls().iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The argument that a well-known tool is known by, else the first one that is a short text.
+fn telling_argument(call: &ToolCall) -> Option<String> {
+    const LONGEST: usize = 120;
+    let known = match call.tool.as_str() {
+        "Skill" => "skill",
+        "Read" | "Write" | "Edit" => "file_path",
+        "Bash" => "command",
+        "Grep" | "Glob" => "pattern",
+        _ => "",
+    };
+    let Value::Object(input) = call.input.as_ref()? else { return None };
+    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(ToOwned::to_owned);
+    // Lengths are those of JavaScript.
+    let is_short = |text: &String| text.encode_utf16().count() <= LONGEST;
+    let known = input.get(known).and_then(text).map(|text| {
+        if is_short(&text) {
+            return text;
+        }
+        let units: Vec<u16> = text.encode_utf16().take(LONGEST).collect();
+        format!("{}…", String::from_utf16_lossy(&units))
+    });
+    known.or_else(|| input.values().filter_map(text).find(is_short))
 }
 
 fn weight(rubric: &Rubric) -> String {

@@ -1,23 +1,20 @@
 //! A whole answer: its graders one after the other, and one score of what they say.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use std::time::Duration;
-
-use jsonschema::error::ValidationErrorKind;
 
 use super::metrics::Taken;
 use super::{
     Ask, DEFAULT_THRESHOLD, Pending, command, composite, failed, field_accuracy, json, llm, metrics, text,
+    trajectory,
 };
 use crate::model::{
-    Check, Grader, GraderKind, GraderScore, GraderVerdict, LlmGrader, Pattern, Response, ScoreError,
-    ScoreRow, ScoreStatus, TestCase,
+    Check, Grader, GraderKind, GraderScore, GraderVerdict, LlmGrader, OutputMessage, Response, ScoreError,
+    ScoreRow, ScoreStatus, TestCase, ToolCall,
 };
-
-/// How long one answer is held against a schema.
-const LONGEST_VALIDATION: Duration = Duration::from_secs(10);
-const TOO_LONG: &str = "the schema takes too long";
+use crate::util::js_regex::Pattern;
+use crate::util::schema_check::{Fit, SchemaCheck};
 
 /// How many patterns and schemas are kept ready.
 const MOST_READY: usize = 256;
@@ -28,6 +25,8 @@ pub struct Case<'c> {
     pub test: &'c TestCase,
     /// What the model said.
     pub answer: &'c str,
+    /// The turns that it was said in, with their tool calls.
+    pub turns: &'c [OutputMessage],
     /// What that took.
     pub taken: Taken,
     question: &'c dyn Fn() -> String,
@@ -38,14 +37,18 @@ impl Case<'_> {
     pub(super) fn question(&self) -> String {
         (self.question)()
     }
+
+    /// The tool calls of all turns, in order.
+    pub(super) fn tool_calls(&self) -> Vec<&ToolCall> {
+        self.turns.iter().flat_map(|turn| &turn.tool_calls).collect()
+    }
 }
 
 /// Grades answers; patterns and schemas are made ready once.
 #[derive(Default)]
 pub struct Scorer {
     patterns: HashMap<(String, String), Arc<Pattern>>,
-    /// Without one where a schema took too long.
-    schemas: HashMap<String, Option<Arc<jsonschema::Validator>>>,
+    schemas: HashMap<String, SchemaCheck>,
 }
 
 impl Scorer {
@@ -82,7 +85,7 @@ impl Scorer {
             cost_usd: response.cost_usd,
             tokens: response.token_usage,
         };
-        let case = Case { test, answer: &answer.content, taken, question };
+        let case = Case { test, answer: &answer.content, turns, taken, question };
         let graders = &test.grading.graders;
         if graders.is_empty() {
             row.scores.push(self.grade(&default_grader(), &case, "0", ask)?);
@@ -135,7 +138,10 @@ impl Scorer {
             GraderKind::Latency(limit) => metrics::latency(grader, *limit, case.taken),
             GraderKind::Cost(limit) => metrics::cost(grader, *limit, case.taken),
             GraderKind::TokenUsage(limits) => metrics::token_usage(grader, *limits, case.taken),
-            GraderKind::ExecutionMetrics(limits) => metrics::execution(grader, limits, case.taken),
+            GraderKind::ExecutionMetrics(limits) => metrics::execution(grader, limits, case),
+            GraderKind::ToolTrajectory(trajectory) => {
+                trajectory::grade(grader, trajectory, &case.tool_calls())
+            }
             GraderKind::Llm(llm) => llm::grade(grader, llm, case, place, ask)?,
             GraderKind::Code(code) => command::grade(grader, code, case, place, ask)?,
             GraderKind::Composite { members, aggregator } => {
@@ -175,29 +181,20 @@ impl Scorer {
             return super::passed_or_not(grader, false, "is JSON".to_owned());
         };
         let key = schema.to_string();
-        let validator = match self.schemas.get(&key) {
-            Some(Some(validator)) => Arc::clone(validator),
-            Some(None) => return failed(grader, TOO_LONG),
-            None => match jsonschema::options().build(schema) {
-                Ok(validator) => {
-                    let validator = Arc::new(validator);
-                    if self.schemas.len() >= MOST_READY {
-                        self.schemas.clear();
-                    }
-                    self.schemas.insert(key.clone(), Some(Arc::clone(&validator)));
-                    validator
-                }
-                Err(error) => return failed(grader, error.to_string()),
+        if !self.schemas.contains_key(&key) && self.schemas.len() >= MOST_READY {
+            self.schemas.clear();
+        }
+        let check = match self.schemas.entry(key) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => match SchemaCheck::new(schema) {
+                Ok(check) => entry.insert(check),
+                Err(error) => return failed(grader, error),
             },
         };
-        let evidence = match fits(validator, value) {
+        let evidence = match check.check(&value) {
             Fit::Yes => None,
             Fit::No(evidence) => Some(evidence),
             Fit::Unknown(message) => return failed(grader, message),
-            Fit::TooLong => {
-                self.schemas.insert(key, None);
-                return failed(grader, TOO_LONG);
-            }
         };
         let passed = evidence.is_none();
         let score = super::passed_or_not(grader, passed, "is JSON that fits the schema".to_owned());
@@ -205,31 +202,6 @@ impl Scorer {
             score.assertions.iter().cloned().map(|check| Check { evidence: evidence.clone(), ..check });
         GraderScore { assertions: checks.collect(), ..score.clone() }
     }
-}
-
-/// Whether a value fits a schema.
-enum Fit {
-    Yes,
-    No(String),
-    /// Nobody can say.
-    Unknown(String),
-    TooLong,
-}
-
-/// A schema can be written so that the work doubles with each of its lines: then nobody waits for the end.
-fn fits(validator: Arc<jsonschema::Validator>, value: serde_json::Value) -> Fit {
-    let (sender, receiver) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let fit = match validator.validate(&value) {
-            Ok(()) => Fit::Yes,
-            Err(error) => match error.kind() {
-                ValidationErrorKind::BacktrackLimitExceeded { .. } => Fit::Unknown(error.to_string()),
-                _ => Fit::No(error.to_string()),
-            },
-        };
-        let _ = sender.send(fit);
-    });
-    receiver.recv_timeout(LONGEST_VALIDATION).unwrap_or(Fit::TooLong)
 }
 
 /// A test that brings no graders is graded by a model, by its criteria.

@@ -1,4 +1,4 @@
-//! Grading, whole rows at a time.
+//! Grading of complete rows.
 
 use std::sync::Arc;
 
@@ -23,6 +23,7 @@ fn test(graders: Vec<Grader>) -> TestCase {
     TestCase {
         id: "t".to_owned(),
         messages: vec![Message { role: Role::User, content: Content::Text("What is it?".to_owned()) }],
+        tools: Vec::new(),
         files: Vec::new(),
         targets: Vec::new(),
         place: None,
@@ -46,7 +47,7 @@ fn graded(test: &TestCase, text: &str, given: &dyn Fn(&str, &Need<'_>) -> Option
 }
 
 #[test]
-fn a_pattern_that_never_ends_is_an_error_of_the_row() {
+fn a_pattern_that_never_terminates_is_an_error_of_its_row() {
     let kind = GraderKind::Regex { source: r"^(\w+\s?)*$".to_owned(), flags: String::new() };
     let row = graded(
         &test(vec![contains("a"), grader("slow", kind)]),
@@ -61,7 +62,7 @@ fn a_pattern_that_never_ends_is_an_error_of_the_row() {
 }
 
 #[test]
-fn a_model_that_answers_badly_is_an_error_of_the_row() {
+fn an_invalid_answer_of_a_grader_is_an_error_of_its_row() {
     let mut told = Vec::new();
     for given in [
         Given::Text("I would say it is fine.".to_owned()),
@@ -87,7 +88,7 @@ fn a_model_that_answers_badly_is_an_error_of_the_row() {
 }
 
 #[test]
-fn a_grade_that_cannot_be_read_is_asked_for_once_more() {
+fn an_unreadable_grade_is_requested_once_more() {
     let ask = |place: &str, _: &Need<'_>| {
         let text = if place == "0.again" { "{\"score\": 0.9}" } else { "Nine of ten!" };
         Some(Given::Text(text.to_owned()))
@@ -108,7 +109,7 @@ fn an_error_is_not_turned_into_a_pass() {
 }
 
 #[test]
-fn all_is_asked_for_before_anything_is_waited_for() {
+fn all_needs_are_requested_before_any_is_awaited() {
     let llm = |name: &str| grader(name, GraderKind::Llm(LlmGrader::default()));
     let members = vec![llm("x"), llm("y")];
     let composite = GraderKind::Composite { members, aggregator: Aggregator::Llm { prompt: None } };
@@ -129,7 +130,7 @@ fn all_is_asked_for_before_anything_is_waited_for() {
 }
 
 #[test]
-fn the_prompt_has_everything_and_says_what_is_data() {
+fn the_prompt_is_complete_and_marks_data() {
     let prompt = std::cell::RefCell::new(String::new());
     let ask = |_: &str, need: &Need<'_>| {
         if let Need::Model { system, prompt: text, .. } = need {
@@ -170,7 +171,7 @@ fn the_prompt_has_everything_and_says_what_is_data() {
 }
 
 #[test]
-fn graders_that_are_not_there_do_not_count() {
+fn missing_graders_do_not_count() {
     let unknown = || grader("tools", GraderKind::Unknown("tool-trajectory".to_owned()));
     let row = graded(&test(vec![unknown(), contains("a")]), "a", &|_, _| None).unwrap();
     assert_eq!((row.status, row.score), (ScoreStatus::Passed, 1.0));
@@ -179,7 +180,7 @@ fn graders_that_are_not_there_do_not_count() {
 }
 
 #[test]
-fn a_call_that_failed_has_no_score() {
+fn a_failed_call_has_no_score() {
     let error = Some(crate::model::ErrorInfo::not_run("stopped"));
     let response = Response { error, ..Response::blank("t".to_owned(), "gpt", Digest::of(b"")) };
     let test = test(vec![contains("a")]);

@@ -29,13 +29,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blanks_are_those_of_javascript() {
+    fn whitespace_is_that_of_javascript() {
         assert_eq!(trimmed("\u{feff} \u{a0}x\u{2028}\n"), "x");
         assert_eq!(trimmed("\u{85}x"), "\u{85}x");
     }
 
     #[test]
-    fn case_is_that_of_whole_texts() {
+    fn case_mapping_uses_the_whole_text() {
         let values = |value: &str| [value.to_owned()];
         assert!(contains("ΟΔΟΣ", Which::One, true, &values("οδος")).0);
         assert!(contains("STRASSE", Which::One, true, &values("strasse")).0);

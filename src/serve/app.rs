@@ -1,46 +1,42 @@
-//! What all requests share.
+//! State shared by all requests.
 
 use std::sync::Arc;
 
 use tokio::sync::{Mutex, watch};
 
-use super::auth::{AllowList, SlowDown, Tokens};
+use super::auth::{AllowList, Throttle, Tokens};
+use super::evaluation::Evaluator;
 use super::jobs::{Slot, Store};
-use super::studio::Studio;
-use super::work::Work;
 use crate::rollout::gateway::Gateway;
 
 /// The state of the service; there is one, in an `Arc`.
 #[derive(Debug)]
 pub struct App {
-    /// The tokens that are valid now.
+    /// Valid tokens.
     pub tokens: Tokens,
-    /// Further ones, which open the trace gateway and nothing else.
+    /// Tokens for the trace gateway only.
     pub trace_tokens: Option<Tokens>,
-    /// What failed attempts cost.
-    pub slow_down: SlowDown,
-    /// How often those have tried who may not connect.
-    pub strangers: SlowDown,
-    /// Who may connect at all.
+    /// Delays after failed logins.
+    pub slow_down: Throttle,
+    /// Counts attempts of peers that may not connect.
+    pub strangers: Throttle,
+    /// Networks that may connect.
     pub allowed: AllowList,
-    /// Whether a proxy stands before the port and says who asks.
+    /// Whether a proxy in front of the port sets the client address.
     pub behind_proxy: bool,
-    /// Whether those who ask come by HTTPS, to this port or to the proxy: cookies are `Secure` then.
+    /// Whether clients use HTTPS, to this port or to the proxy; cookies are then `Secure`.
     pub is_https: bool,
-    /// The trace gateway, where there is one.
     pub gateway: Option<Arc<Gateway>>,
-    /// The jobs.
+    /// The service jobs.
     pub jobs: Store,
-    /// The page; nothing if there is none.
-    pub studio: Option<Arc<Studio>>,
-    /// How evaluations are made; nothing if the service makes none.
-    pub(super) work: Option<Arc<Work>>,
-    /// The place for the job that runs.
+    /// Runs evaluations; `None` if the service runs none.
+    pub evaluator: Option<Arc<Evaluator>>,
+    /// The slot of the running service job.
     pub(super) slot: Slot,
-    /// Whoever tells GitHub of a job.
-    pub(super) telling: Mutex<()>,
-    /// True once everything is to stop.
+    /// Held while a job is reported to GitHub.
+    pub(super) reporting: Mutex<()>,
+    /// True once the service is stopping.
     pub(super) stop: watch::Sender<bool>,
-    /// How many threads are at work.
+    /// Number of running job threads.
     pub(super) working: watch::Sender<usize>,
 }

@@ -1,13 +1,13 @@
-//! Bodies: so large, and in so much time.
+//! Request bodies, with limits on size and time.
 
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use bytes::Bytes;
 
-use super::answer::Refusal;
+use super::error::Refusal;
 
-/// How long a body may take. Whoever sends it by the byte keeps no connection for longer.
+/// Time limit of a body, so that a slow sender cannot hold a connection.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// Reads a whole body.

@@ -1,22 +1,20 @@
-//! A failure reaches whoever wrote the skill: in an issue, one for each skill and updated in place, or on the commit.
+//! Reports failed and interrupted jobs to the skill's authors: in one issue per skill, updated in place, or on the commit.
 
+use super::evaluation::{Evaluator, ReportFailures};
 use super::jobs::{Job, JobState};
-use super::work::{ReportFailures, Work};
 use crate::model::{CommitSha, Failure, ShaPrefix, is_obeyed};
 
-/// Tells GitHub how a job ended: a failure is told, a success takes an earlier one back.
-pub(super) async fn tell(work: &Work, job: &Job, state: &JobState) {
-    if work.report == ReportFailures::None
-        || !matches!(state, JobState::Failed { .. } | JobState::Completed { .. })
-    {
+/// Reports the end of a job to GitHub: a job without a result opens the issue, a success closes it.
+pub(super) async fn tell(evaluator: &Evaluator, job: &Job, state: &JobState) {
+    if evaluator.report == ReportFailures::None || state.is_open() {
         return;
     }
-    match attempt(work, job, state).await {
+    match attempt(evaluator, job, state).await {
         Ok(Some(url)) => tracing::info!(url, "told on GitHub"),
         Ok(None) => {}
         Err(error) => {
             let hint = error.downcast_ref::<Failure>().and_then(Failure::hint_text).unwrap_or_default();
-            if matches!(state, JobState::Failed { .. }) {
+            if has_no_result(state) {
                 tracing::error!(hint, "could not be told on GitHub: {error:#}");
             } else {
                 tracing::warn!(hint, "could not be told on GitHub: {error:#}");
@@ -25,15 +23,16 @@ pub(super) async fn tell(work: &Work, job: &Job, state: &JobState) {
     }
 }
 
-async fn attempt(work: &Work, job: &Job, state: &JobState) -> anyhow::Result<Option<String>> {
-    let Some((github, repo)) = work.github()? else { return Ok(None) };
+async fn attempt(evaluator: &Evaluator, job: &Job, state: &JobState) -> anyhow::Result<Option<String>> {
+    let Some((github, repo)) = evaluator.github()? else { return Ok(None) };
     let skill = &job.order.skill;
     let mark = format!("<!-- run-evals: evaluation of {skill} -->");
     let body = format!("{mark}\n{}", text(job, state));
-    let failed = matches!(state, JobState::Failed { .. });
-    let put = match (work.report, commit(job)) {
+    let failed = has_no_result(state);
+    let put = match (evaluator.report, commit(job)) {
         (ReportFailures::Issue, _) if failed => {
-            github.put_issue(&repo, &mark, &format!("Evaluation of `{skill}` failed"), &body).await.map(Some)
+            let how = if matches!(state, JobState::Failed { .. }) { "failed" } else { "was interrupted" };
+            github.put_issue(&repo, &mark, &format!("Evaluation of `{skill}` {how}"), &body).await.map(Some)
         }
         (ReportFailures::Issue, _) => github.close_issue(&repo, &mark, &body).await,
         (ReportFailures::CommitComment, Some(commit)) => {
@@ -48,6 +47,10 @@ async fn attempt(work: &Work, job: &Job, state: &JobState) -> anyhow::Result<Opt
     Ok(put.map_err(Failure::from)?)
 }
 
+fn has_no_result(state: &JobState) -> bool {
+    matches!(state, JobState::Failed { .. } | JobState::Interrupted { .. })
+}
+
 fn commit(job: &Job) -> Option<CommitSha> {
     let asked = || job.order.git_sha.as_ref().and_then(ShaPrefix::whole);
     job.prompt_commit().cloned().or_else(asked)
@@ -60,21 +63,32 @@ fn text(job: &Job, state: &JobState) -> String {
         "Job `{}`, replicates: {}, asked for at {}.",
         job.job_id, job.order.replicates, job.started_at
     );
+    let rewritten = format!(
+        "Each failure of `{skill}` replaces this text, and the next evaluation of it that succeeds resolves it."
+    );
     match state {
         JobState::Failed { reason } => format!(
-            "The evaluation of `{skill}`{at} failed:\n\n{}\n\n{facts}\n\nThis is written anew with each failure of `{skill}`, and \
-             taken back when an evaluation of it succeeds.\n",
+            "The evaluation of `{skill}`{at} failed:\n\n{}\n\n{facts}\n\n{rewritten}\n",
             fenced(reason)
         ),
+        JobState::Interrupted { progress } => {
+            let after = progress.map(|now| format!(" after {} of {} calls", now.done, now.total));
+            format!(
+                "The evaluation of `{skill}`{at} was interrupted{}: the service stopped before it was finished.\n\nAll \
+                 responses are kept. Request the same evaluation again, or start the service with `--resume-jobs`: only the \
+                 missing calls are made.\n\n{facts}\n\n{rewritten}\n",
+                after.unwrap_or_default()
+            )
+        }
         JobState::Completed { pull_request, .. } => {
             let results = pull_request.as_ref().map(|url| format!(": {url}")).unwrap_or_default();
             format!("The evaluation of `{skill}`{at} succeeded{results}\n\n{facts}\n")
         }
-        _ => String::new(),
+        JobState::Queued | JobState::Running { .. } => String::new(),
     }
 }
 
-/// Text of others, in which nothing is a link, a mention or the end of the block.
+/// Untrusted text in a code block, in which nothing is a link, a mention or the end of the block.
 fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
@@ -87,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_of_others_stays_in_its_block() {
+    fn untrusted_text_stays_in_its_code_block() {
         assert_eq!(fenced("no"), "```text\nno\n```");
         assert_eq!(fenced("a ```` b\u{1b}[2J\n@all"), "`````text\na ```` b[2J\n@all\n`````");
     }

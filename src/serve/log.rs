@@ -22,8 +22,9 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::peer::Peer;
-use crate::cli::stderr;
+use crate::console::stderr;
 use crate::model::Failure;
+use crate::util::truncate::truncate;
 
 const PREFIX: &str = "serve-";
 const SUFFIX: &str = ".jsonl";
@@ -78,11 +79,7 @@ pub(super) async fn request(Peer(peer): Peer, request: Request, next: Next) -> R
 
 /// The text, or its beginning if it is long.
 pub(super) fn short(text: &str) -> String {
-    if text.len() <= LONGEST {
-        return text.to_owned();
-    }
-    let end = (0..=LONGEST).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    format!("{}…", &text[..end])
+    truncate(text, LONGEST)
 }
 
 /// Writes each event as a line, with the fields of the spans around it: so the job stands on every line of a job.
@@ -213,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_is_a_file_and_old_ones_go() {
+    fn each_day_has_a_file_and_old_ones_are_deleted() {
         let dir = tempfile::tempdir().unwrap();
         let names = || {
             let mut names: Vec<_> =
@@ -233,8 +230,8 @@ mod tests {
     }
 
     #[test]
-    fn long_paths_are_cut_between_characters() {
+    fn long_paths_are_truncated_between_characters() {
         assert_eq!(short("/jobs"), "/jobs");
-        assert_eq!(short(&"ü".repeat(150)), format!("{}…", "ü".repeat(100)));
+        assert_eq!(short(&"ü".repeat(250)), format!("{}…", "ü".repeat(200)));
     }
 }

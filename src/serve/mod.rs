@@ -1,15 +1,20 @@
-//! The service on a machine that can reach the models: it takes orders over HTTP, and has no logic of its own.
+//! The service on a machine that can reach the models: accepts service jobs over HTTP.
 //!
-//! `listen` opens the port (TLS, limits), `router` says who answers what, `auth` who may ask, `api` has a file an
-//! endpoint, `app` what they share, `log` what is written down. `jobs` are kept there, made on a thread of their own by
-//! `worker`, through `work`, the only file that knows evaluations; `failures` reach whoever wrote the skill. Pages and gateways are routers of their own, mounted in
-//! `router`.
+//! - `listen`, `router`, `peer`, `auth`: the port, the routes, and who may use them
+//! - `api`: one file per endpoint; `app` is their shared state
+//! - `jobs`, `worker`, `evaluation`: service jobs, each on its own thread; only `evaluation` knows how to
+//!   evaluate
+//! - `failures`: reports failed jobs to the skill's authors
+//! - `log`: the log
+//!
+//! The pages (`crate::studio`) and gateways are routers of their own, mounted in `router`.
 
-mod answer;
 mod api;
 mod app;
 pub mod auth;
 mod body;
+mod error;
+mod evaluation;
 mod failures;
 pub mod jobs;
 mod listen;
@@ -18,17 +23,14 @@ mod peer;
 mod router;
 mod run;
 mod signals;
-mod studio;
-mod work;
 mod worker;
 
-pub use answer::Refusal;
 pub use app::App;
 pub use body::read_body;
+pub use error::Refusal;
+pub use evaluation::{Evaluator, ReportFailures};
 pub use listen::{ListenOptions, TlsFiles};
 pub use log::{LogOptions, LogTo};
 pub use peer::Peer;
 pub use router::router;
 pub use run::{Options, serve};
-pub use studio::{Studio, StudioOptions};
-pub use work::{ReportFailures, Work};

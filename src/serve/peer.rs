@@ -1,4 +1,4 @@
-//! Who asks: the address of the connection, or the one that the proxy before the port vouches for.
+//! The client's address: of the connection, or set by the trusted proxy.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use axum::response::{IntoResponse as _, Response};
 use http::HeaderMap;
 use http::request::Parts;
 
-use super::answer::Refusal;
 use super::app::App;
+use super::error::Refusal;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// The address of whoever asks.
+/// Address of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub IpAddr);
 
@@ -26,7 +26,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Peer {
     }
 }
 
-/// Finds out who asks, and turns away who may not connect.
+/// Determines the client's address and rejects clients that may not connect.
 pub(super) async fn identify(
     State(app): State<Arc<App>>,
     ConnectInfo(address): ConnectInfo<SocketAddr>,
@@ -51,8 +51,8 @@ pub(super) async fn identify(
     next.run(request).await
 }
 
-/// The last hop of `X-Forwarded-For` is what our own proxy saw; all before it is what anybody wrote. Nothing if that hop
-/// cannot be read: the address of the proxy is on every list.
+/// The last hop of `X-Forwarded-For` is set by our proxy; clients can forge the others. `None` if it is
+/// malformed: the proxy's own address is on every allow list.
 fn peer_of(connected: IpAddr, headers: &HeaderMap, behind_proxy: bool) -> Option<IpAddr> {
     let last = headers.get_all(FORWARDED_FOR).iter().next_back().filter(|_| behind_proxy);
     let Some(last) = last else { return Some(connected.to_canonical()) };
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_of_a_proxy_is_nobody() {
+    fn invalid_proxy_headers_name_no_peer() {
         assert_eq!(peer(true, &[]), "127.0.0.1");
         assert_eq!(peer(true, &["192.0.2.7, unknown"]), "nobody");
         assert_eq!(peer(true, &["192.0.2.7", ""]), "nobody");

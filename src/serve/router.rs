@@ -1,7 +1,7 @@
-//! Who answers what.
+//! Routes.
 //!
-//! A part of the service is a `Router<Arc<App>>` that is merged here. What needs a token gets the layer
-//! `auth::require`; a part that logs in by other means (a cookie) asks `auth::admit` itself.
+//! A part of the service is a `Router<Arc<App>>` that is merged here. Routes that need a token get the
+//! layer `auth::require`; a part with another login (a cookie) calls `auth::admit` itself.
 
 use std::sync::Arc;
 
@@ -13,27 +13,27 @@ use axum::routing::{get, post};
 use http::header::{CACHE_CONTROL, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Uri};
 
-use super::answer::Refusal;
 use super::app::App;
-use super::{api, auth, log, peer, studio};
+use super::error::Refusal;
+use super::{Peer, api, auth, log, peer};
+use crate::rollout::gateway::Caller;
 
-/// All that the service answers.
-pub fn router(app: Arc<App>) -> Router {
-    routes(&app).with_state(app)
+/// All routes of the service; `pages` are for browsers.
+pub fn router(app: Arc<App>, pages: Router<Arc<App>>) -> Router {
+    routes(&app, pages).with_state(app)
 }
 
-fn routes(app: &Arc<App>) -> Router<Arc<App>> {
+fn routes(app: &Arc<App>, pages: Router<Arc<App>>) -> Router<Arc<App>> {
     let reads = || async { Refusal::Method("GET, HEAD") };
     let with_token = Router::new()
         .route("/evaluate", post(api::evaluate).fallback(|| async { Refusal::Method("POST") }))
         .route("/jobs", get(api::jobs).fallback(reads))
         .route("/jobs/{id}", get(api::job).fallback(reads))
         .route_layer(from_fn_with_state(Arc::clone(app), auth::require));
-    let page = app.studio.as_ref().map_or_else(Router::new, |studio| studio::routes(app, studio));
     Router::new()
         .route("/health", get(api::health).fallback(reads))
         .merge(with_token)
-        .merge(page)
+        .merge(pages)
         .merge(traces(app))
         .fallback(nothing_here)
         .layer(from_fn(log::request))
@@ -41,17 +41,26 @@ fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         .layer(from_fn(headers))
 }
 
-/// The trace gateway: everything of it needs a token, of the service or for traces.
+/// The trace gateway. All its routes need a token of the service or for traces.
 fn traces(app: &Arc<App>) -> Router<Arc<App>> {
     let Some(gateway) = &app.gateway else { return Router::new() };
-    Arc::clone(gateway).router().layer(from_fn_with_state(Arc::clone(app), auth::require_for_traces))
+    Arc::clone(gateway)
+        .router()
+        .layer(from_fn(name_caller))
+        .layer(from_fn_with_state(Arc::clone(app), auth::require_for_traces))
+}
+
+/// Passes the client's address to the gateway, which has limits per client.
+async fn name_caller(Peer(peer): Peer, mut request: Request, next: Next) -> Response {
+    request.extensions_mut().insert(Caller(peer));
+    next.run(request).await
 }
 
 async fn nothing_here(uri: Uri) -> Refusal {
     Refusal::NotFound(format!("nothing at `{}`", log::short(uri.path())))
 }
 
-/// Headers of every answer, unless whoever answers has set them.
+/// Default headers of every response.
 async fn headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let all =

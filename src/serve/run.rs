@@ -4,17 +4,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum_server::Handle;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 
 use super::app::App;
-use super::auth::{AllowList, SlowDown, TokenSource, Tokens};
-use super::jobs::{Slot, Store};
+use super::auth::{AllowList, GithubNetworks, Throttle, TokenSource, Tokens};
+use super::evaluation::Evaluator;
+use super::jobs::{Job, Slot, Store};
 use super::listen::{ListenOptions, Listener};
 use super::log::LogOptions;
-use super::studio::{Studio, StudioOptions};
-use super::work::Work;
 use super::{log, router, signals, worker};
 use crate::rollout::gateway::Gateway;
 
@@ -34,6 +34,8 @@ pub struct Options {
     pub trace_tokens: Option<TokenSource>,
     /// The file with the networks that may connect.
     pub allow_from: Option<PathBuf>,
+    /// GitHub's API, if the machines of its Actions may connect.
+    pub allow_github_actions: Option<String>,
     /// The log.
     pub log: LogOptions,
     /// The trace gateway, where there is one.
@@ -43,17 +45,19 @@ pub struct Options {
     /// How many of them are kept.
     pub keep_jobs: usize,
     /// How evaluations are made; nothing to make none.
-    pub work: Option<Work>,
-    /// What the page shows; nothing to have none.
-    pub studio: Option<StudioOptions>,
+    pub evaluator: Option<Evaluator>,
     /// Whether jobs that were interrupted go on.
     pub resume_jobs: bool,
     /// How long a job may take to stop.
     pub stop_within: Duration,
 }
 
-/// Serves until SIGTERM or SIGINT; `started` is told the address once the port is open.
-pub async fn serve(options: Options, started: impl FnOnce(&str, &App)) -> anyhow::Result<()> {
+/// Serves the API and `pages` until SIGTERM or SIGINT; `started` gets the address once the port is open.
+pub async fn serve(
+    options: Options,
+    pages: impl FnOnce(&Arc<App>) -> Router<Arc<App>>,
+    started: impl FnOnce(&str, &App),
+) -> anyhow::Result<()> {
     let (tokens, mut shown) = Tokens::load(options.tokens)?;
     let trace_tokens = match options.trace_tokens.map(Tokens::load).transpose()? {
         Some((tokens, more)) => {
@@ -62,7 +66,9 @@ pub async fn serve(options: Options, started: impl FnOnce(&str, &App)) -> anyhow
         }
         None => None,
     };
-    let allowed = AllowList::load(options.allow_from)?;
+    let open = |api_url: String| GithubNetworks::open(&api_url, &options.state);
+    let github_networks = options.allow_github_actions.map(open).transpose()?;
+    let allowed = AllowList::load(options.allow_from, github_networks.clone())?;
     let listener = Listener::bind(&options.listen)?;
     log::start(&options.log)?;
     if let Some(gateway) = options.gateway.clone() {
@@ -73,20 +79,23 @@ pub async fn serve(options: Options, started: impl FnOnce(&str, &App)) -> anyhow
         gateway: options.gateway,
         tokens,
         trace_tokens,
-        slow_down: SlowDown::default(),
-        strangers: SlowDown::default(),
+        slow_down: Throttle::default(),
+        strangers: Throttle::default(),
         allowed,
         behind_proxy: options.listen.behind_proxy,
         is_https: options.listen.tls.is_some() || options.listen.behind_proxy,
         jobs: Store::open(&options.state, options.keep_jobs)?,
-        studio: options.studio.map(|options| Arc::new(Studio::new(options))),
-        work: options.work.map(Arc::new),
+        evaluator: options.evaluator.map(Arc::new),
         slot: Slot::default(),
-        telling: tokio::sync::Mutex::default(),
+        reporting: tokio::sync::Mutex::default(),
         stop: watch::Sender::new(false),
         working: watch::Sender::new(0),
     });
-    let interrupted = app.jobs.interrupted_since(Timestamp::now() - RESUMED_WITHIN);
+    if let Some(networks) = github_networks {
+        let wait = networks.refresh().await;
+        tokio::spawn(networks.follow(wait));
+    }
+    let mut interrupted = app.jobs.interrupted_since(Timestamp::now() - RESUMED_WITHIN);
     let (url, tls) = (listener.url()?, listener.tls());
     started(&url, &app);
     let (version, tokens, interrupted_jobs) =
@@ -94,16 +103,22 @@ pub async fn serve(options: Options, started: impl FnOnce(&str, &App)) -> anyhow
     tracing::info!(url, version, tokens, interrupted_jobs, "started");
 
     let handle = Handle::new();
-    let answering = tokio::spawn(listener.serve(router(Arc::clone(&app)), handle.clone()));
+    let answering = tokio::spawn(listener.serve(router(Arc::clone(&app), pages(&app)), handle.clone()));
     if let Some(tls) = tls.clone() {
         tokio::spawn(tls.follow());
     }
     tokio::spawn(signals::reload_on_hangup(Arc::clone(&app), tls));
-    if let Some(work) = app.work.clone().filter(|_| options.resume_jobs) {
-        tokio::spawn(worker::resume(Arc::clone(&app), work, interrupted));
+    if let Some(evaluator) = app.evaluator.clone() {
+        if !options.resume_jobs {
+            interrupted.clear();
+        }
+        let mut crashed = app.jobs.found_open();
+        crashed.retain(|job| !interrupted.iter().any(|resumed| resumed.job_id == job.job_id));
+        tokio::spawn(worker::report(Arc::clone(&app), Arc::clone(&evaluator), crashed));
+        tokio::spawn(worker::resume(Arc::clone(&app), evaluator, interrupted));
     }
 
-    let signal = signals::told_to_stop().await?;
+    let signal = signals::stop_signal().await?;
     tracing::info!(signal, "stopping");
     stop_working(&app, options.stop_within).await?;
     handle.graceful_shutdown(Some(LAST_ANSWERS_WITHIN));
@@ -113,13 +128,13 @@ pub async fn serve(options: Options, started: impl FnOnce(&str, &App)) -> anyhow
 }
 
 /// Takes no more jobs, and lets the one that runs keep what it has.
-async fn stop_working(app: &App, within: Duration) -> anyhow::Result<()> {
+async fn stop_working(app: &Arc<App>, within: Duration) -> anyhow::Result<()> {
     app.slot.close();
     app.stop.send_replace(true);
     let mut working = app.working.subscribe();
     let done = tokio::select! {
         done = tokio::time::timeout(within, working.wait_for(|count| *count == 0)) => done.is_ok(),
-        again = signals::told_to_stop() => {
+        again = signals::stop_signal() => {
             tracing::warn!(signal = again?, "told to stop once more");
             false
         }
@@ -127,8 +142,13 @@ async fn stop_working(app: &App, within: Duration) -> anyhow::Result<()> {
     if !done {
         tracing::warn!("the job did not stop in time");
     }
-    for job in app.jobs.all().into_iter().filter(|job| job.state.is_open()) {
-        app.jobs.interrupt(&job.job_id);
+    let open = app.jobs.all().into_iter().filter(|job| job.state.is_open());
+    let interrupted: Vec<Job> = open.filter_map(|job| app.jobs.interrupt(&job.job_id)).collect();
+    if let Some(evaluator) = app.evaluator.clone() {
+        let report = worker::report(Arc::clone(app), evaluator, interrupted);
+        if tokio::time::timeout(LAST_ANSWERS_WITHIN, report).await.is_err() {
+            tracing::error!("GitHub did not hear of the interrupted job in time");
+        }
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What the process is told: SIGHUP reads files again, SIGTERM and SIGINT stop.
+//! SIGHUP reloads files; SIGTERM and SIGINT stop the service.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::app::App;
 use super::listen::Tls;
 
-/// Reads tokens, networks and the certificate again at each SIGHUP, for ever.
+/// Reloads tokens, networks and the certificate on each SIGHUP, forever.
 pub(super) async fn reload_on_hangup(app: Arc<App>, tls: Option<Arc<Tls>>) -> anyhow::Result<()> {
     let mut hangups = signal(SignalKind::hangup())?;
     while hangups.recv().await.is_some() {
@@ -33,9 +33,10 @@ pub(super) async fn reload_on_hangup(app: Arc<App>, tls: Option<Arc<Tls>>) -> an
     Ok(())
 }
 
-/// Ends when the process is told to stop, and says by which signal.
-pub(super) async fn told_to_stop() -> anyhow::Result<&'static str> {
+/// Waits for a stop signal and returns its name.
+pub(super) async fn stop_signal() -> anyhow::Result<&'static str> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    crate::console::signals::watched();
     Ok(tokio::select! {
         _ = terminate.recv() => "SIGTERM",
         _ = interrupt.recv() => "SIGINT",

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use reqwest::Url;
 
-use crate::config::Env;
-use crate::git::Reach;
+use crate::git::Transport;
 use crate::model::{Secret, printable};
+use crate::util::process_env::ProcessEnv;
 
 /// The token of a step, which is one of the server that the workflow runs on.
 const STEP_TOKEN: &str = "INPUT_TOKEN";
@@ -67,17 +67,17 @@ pub(super) fn same(one: &str, other: &str) -> bool {
 }
 
 /// How the repository is reached, with the token where that is GitHub's, and the token itself.
-pub(super) fn reach(url: &str, allow_local: bool, env: &Env) -> (Reach, Option<Secret>) {
+pub(super) fn reach(url: &str, allow_local: bool, env: &ProcessEnv) -> (Transport, Option<Secret>) {
     // A repository of another machine has no business with those of this one, its submodules neither.
-    let reach = Reach::new(url, allow_local && is_local(url));
-    match token(url, env) {
+    let reach = Transport::new(url, allow_local && is_local(url));
+    match token(&reach.asked(), env) {
         Some((origin, token)) => (reach.with_token(&origin, token.clone()), Some(token)),
         None => (reach, None),
     }
 }
 
 /// The token that this address may get, and the beginning of all addresses that may.
-fn token(url: &str, env: &Env) -> Option<(String, Secret)> {
+fn token(url: &str, env: &ProcessEnv) -> Option<(String, Secret)> {
     let parsed = Url::parse(url).ok()?;
     let host = parsed.host_str()?;
     let is_loopback = ["127.0.0.1", "localhost", "[::1]"].contains(&host);
@@ -157,12 +157,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_steps_token_goes_to_the_server_of_its_workflow_alone() {
+    fn a_steps_token_is_sent_only_to_the_server_of_its_workflow() {
         let got = |url: &str, server: Option<&str>| {
-            let mut all = Env::from([("INPUT_TOKEN", "of-the-step")]);
-            if let Some(server) = server {
-                all.set_where_unset(["GITHUB_SERVER_URL".to_owned()], server);
-            }
+            let server = server.map(|server| ("GITHUB_SERVER_URL", server));
+            let all = ProcessEnv::of([("INPUT_TOKEN", "of-the-step")].into_iter().chain(server));
             token(url, &all).map(|(origin, token)| (origin, token.expose().to_owned()))
         };
         let step = |origin: &str| Some((origin.to_owned(), "of-the-step".to_owned()));

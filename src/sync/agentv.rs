@@ -1,6 +1,6 @@
-//! AgentV's own registry: `projects:` in its `config.yaml`. It is read and never written.
+//! AgentV's own registry: `projects:` in its `config.yaml`. A sync reads it; only `register` writes it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::entry;
 use super::registry::{Benchmark, Reader, Source, document};
@@ -64,10 +64,24 @@ fn read(node: &Node, path: &Path, reader: &mut Reader<'_>) -> Option<Benchmark> 
     Some(Benchmark {
         name: owned(name).unwrap_or_else(|| id.clone()),
         id,
-        path: entry::path(dir.as_str()?, dir, path, reader)?,
+        path: directory(dir.as_str()?, dir, path, reader)?,
         source,
         added_at: owned(added_at),
         registry: path.to_path_buf(),
         named: None,
     })
+}
+
+/// The directory of a project. AgentV takes the text as it is, so that a relative path begins where AgentV was started.
+fn directory(text: &str, at: &Node, registry: &Path, reader: &mut Reader<'_>) -> Option<PathBuf> {
+    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let path = entry::path(text, at, &here, registry, reader)?;
+    let hint = Some(format!("write `{}`, if that is the directory", path.display()));
+    if text.starts_with('~') {
+        reader.problems.warning(&at.span, "`path`: AgentV does not expand `~`", hint);
+    } else if !text.starts_with('/') && !text.contains("${{") {
+        let message = "`path`: AgentV resolves a relative path from the directory that it is started in";
+        reader.problems.warning(&at.span, message, hint);
+    }
+    Some(path)
 }

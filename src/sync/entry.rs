@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::address;
-use super::registry::{Benchmark, Reader, Source, expand, normalized};
+use super::registry::{Benchmark, Reader, Source, expand};
 use crate::config::{Fields, Node, did_you_mean, references};
+use crate::util::path::normalized;
 
 /// The longest id.
 const LONGEST_ID: usize = 100;
@@ -16,7 +17,9 @@ pub(super) fn read(node: &Node, registry: &Path, reader: &mut Reader<'_>) -> Opt
     let mut fields = node.fields("benchmark", &mut reader.problems)?;
     let id = required(&mut fields, "id", reader).and_then(|(id, at)| checked_id(id, at, reader));
     let name = fields.string("name", &mut reader.problems).map(ToOwned::to_owned);
-    let path = required(&mut fields, "path", reader).and_then(|(text, at)| path(text, at, registry, reader));
+    let base = registry.parent().unwrap_or(Path::new("/"));
+    let path =
+        required(&mut fields, "path", reader).and_then(|(text, at)| path(text, at, base, registry, reader));
     let added_at = fields
         .get("added_at")
         .map(|node| node.as_str().map_or_else(|| node.to_json().to_string(), ToOwned::to_owned));
@@ -84,20 +87,23 @@ pub(super) fn reference(node: &Node, reader: &mut Reader<'_>) -> Option<String> 
     Some(reference)
 }
 
-/// The path, absolute.
-pub(super) fn path(text: &str, at: &Node, registry: &Path, reader: &mut Reader<'_>) -> Option<PathBuf> {
-    if text.is_empty() || text.chars().any(char::is_control) {
-        reader.problems.error(&at.span, "`path`: expected the path of a directory");
-        return None;
-    }
-    let expanded = match expand(text, reader.env) {
+/// The path, absolute, with variables filled in. A relative one begins at `base`.
+pub(super) fn path(
+    text: &str,
+    at: &Node,
+    base: &Path,
+    registry: &Path,
+    reader: &mut Reader<'_>,
+) -> Option<PathBuf> {
+    let text = filled("path", text, at, reader)?;
+    let expanded = match expand(&text, reader.env) {
         Ok(path) => path,
         Err(message) => {
             reader.problems.error(&at.span, format!("`path`: {message}"));
             return None;
         }
     };
-    let path = normalized(&registry.parent().unwrap_or(Path::new("/")).join(expanded));
+    let path = normalized(&base.join(expanded));
     let home = reader.env.get("HOME").map(|home| normalized(Path::new(home)));
     if path.parent().is_none() || home.is_some_and(|home| home == path) || registry.starts_with(&path) {
         let message = format!("`path`: `{}` is no place for one benchmark", path.display());
@@ -135,6 +141,11 @@ pub(super) fn required<'n>(
 /// The text with its variables filled in: one that is not set has no good guess, and a key has no place in a name.
 fn filled(key: &str, text: &str, at: &Node, reader: &mut Reader<'_>) -> Option<String> {
     let mut is_sound = true;
+    if text.matches("${{").count() > references(text).count() {
+        let message = format!("`{key}`: a reference that names no variable");
+        reader.problems.error_with_hint(&at.span, message, "write `${{ NAME }}` or `${{ NAME:-default }}`");
+        is_sound = false;
+    }
     for variable in references(text) {
         let name = variable.name;
         if reader.env.is_secret(name) {

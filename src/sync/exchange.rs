@@ -7,27 +7,35 @@ use anyhow::Context as _;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
+use super::clone_state::CloneState;
 use super::inventory::Inventory;
-use super::stage::{Note, Workshop, place};
-use super::view::View;
+use super::staging_dir::{Note, StagingDir, place};
+use crate::util::durable;
 
-/// Puts a finished replica in the place of the clone. In one step, so that whoever looks sees the one or the other.
-pub(super) fn exchange(workshop: &Workshop, clone: &Path) -> anyhow::Result<()> {
+/// Puts a finished replica in the place of the clone. In one step, so that a reader sees the one or the other.
+///
+/// The replica is durable before it has the clone's name, and the name before anything of the old directory is removed: after
+/// a power cut the clone is the one or the other too.
+pub(super) fn exchange(workshop: &StagingDir, clone: &Path) -> anyhow::Result<()> {
     let tree = workshop.tree();
+    durable::sync_file_system(&tree).with_context(|| format!("cannot write `{}`", tree.display()))?;
     if fs::symlink_metadata(clone).is_err() || is_empty(clone) {
         // An empty directory gives way.
-        return fs::rename(&tree, clone)
+        return durable::rename(&tree, clone)
             .with_context(|| format!("cannot put `{}` in place", clone.display()));
     }
     let cannot = || format!("cannot replace `{}`", clone.display());
     match renameat_with(CWD, &tree, CWD, clone, RenameFlags::EXCHANGE) {
-        Ok(()) => Ok(()),
-        // File systems that cannot: two steps, and `mend` for whoever is killed between them.
+        Ok(()) => {
+            let (parent, _) = place(clone)?;
+            durable::sync_dir(&workshop.dir).and_then(|()| durable::sync_dir(&parent)).with_context(cannot)
+        }
+        // File systems that cannot: two steps, and `mend` for a sync that is killed between them.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
             let old = workshop.dir.join("old");
-            fs::rename(clone, &old).with_context(cannot)?;
-            fs::rename(&tree, clone).with_context(cannot)?;
-            fs::rename(&old, &tree).with_context(cannot)
+            durable::rename(clone, &old).with_context(cannot)?;
+            durable::rename(&tree, clone).with_context(cannot)?;
+            durable::rename(&old, &tree).with_context(cannot)
         }
         Err(error) => Err(std::io::Error::from(error)).with_context(cannot),
     }
@@ -36,14 +44,15 @@ pub(super) fn exchange(workshop: &Workshop, clone: &Path) -> anyhow::Result<()> 
 /// Cleans up after syncs that were killed. With what was kept for the user, if anything was.
 pub(super) fn mend(clone: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut kept = Vec::new();
-    for workshop in Workshop::leftovers(clone)? {
+    for workshop in StagingDir::leftovers(clone)? {
         let old = workshop.dir.join("old");
         if old.is_dir() {
             // Killed between the two steps, or just after them.
             if fs::symlink_metadata(clone).is_err() {
-                fs::rename(&old, clone).with_context(|| format!("cannot put `{}` back", clone.display()))?;
+                durable::rename(&old, clone)
+                    .with_context(|| format!("cannot put `{}` back", clone.display()))?;
             } else if !workshop.tree().exists() {
-                fs::rename(&old, workshop.tree())?;
+                durable::rename(&old, &workshop.tree())?;
             }
         }
         match workshop.note() {
@@ -56,15 +65,17 @@ pub(super) fn mend(clone: &Path) -> anyhow::Result<Vec<PathBuf>> {
 
 /// Takes away what was exchanged, after all that came into it at the last moment was moved over. Where it cannot be, nothing
 /// is taken away, and the place is told.
-pub(super) fn retire(workshop: &Workshop, note: &Note, clone: &Path) -> anyhow::Result<Option<PathBuf>> {
+pub(super) fn retire(workshop: &StagingDir, note: &Note, clone: &Path) -> anyhow::Result<Option<PathBuf>> {
     let old = workshop.tree();
-    let is_clean = match View::open(&old) {
+    let is_clean = match CloneState::open(&old) {
         Ok(view) => rescue(&view, workshop.inventory(), &old, note, clone).unwrap_or(false),
         // Kept, because nobody can say what is in it.
         Err(_) => false,
     };
     if is_clean {
-        // From here on it is nobody's, however much of it is left.
+        // What was moved over is in the clone for good.
+        durable::sync_file_system(clone)?;
+        // From here on nothing needs it, however much of it is left.
         fs::rename(&old, workshop.dir.join("gone"))?;
         workshop.remove();
         return Ok(None);
@@ -72,14 +83,14 @@ pub(super) fn retire(workshop: &Workshop, note: &Note, clone: &Path) -> anyhow::
     let (parent, name) = place(clone)?;
     let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
     let keep = parent.join(format!("{name}.before-sync-{now}-{:04x}", fastrand::u16(..)));
-    fs::rename(&old, &keep).with_context(|| format!("cannot keep `{}`", keep.display()))?;
+    durable::rename(&old, &keep).with_context(|| format!("cannot keep `{}`", keep.display()))?;
     workshop.remove();
     Ok(Some(keep))
 }
 
 /// Moves new files over. Whether nothing is left that only the old directory has.
 fn rescue(
-    view: &View,
+    view: &CloneState,
     inventory: Option<Inventory>,
     old: &Path,
     note: &Note,

@@ -9,6 +9,7 @@ use super::address::without_userinfo;
 use super::registry::Benchmark;
 use crate::git::GitError;
 use crate::model::printable;
+use crate::util::path::quoted;
 
 /// The kinds of refusal and failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +45,7 @@ pub enum Kind {
     NotFound,
     /// The other side cannot be reached.
     Unreachable,
-    /// git-lfs or something else is missing here.
+    /// git, git-lfs or something else is missing here.
     Missing,
     /// Anything else.
     Failed,
@@ -86,6 +87,10 @@ impl Failure {
         if let Some(failure) = error.downcast_ref::<Self>() {
             return failure.clone();
         }
+        if let Some(missing) = missing_program(error) {
+            let failure = Self::new(Kind::Missing, missing.to_string());
+            return missing.hint_text().map_or_else(|| failure.clone(), |hint| failure.clone().fix(hint));
+        }
         if let Some(error) = error.chain().find_map(|cause| cause.downcast_ref::<GitError>()) {
             return of_git(error, benchmark);
         }
@@ -102,6 +107,11 @@ impl Failure {
             _ => Self::new(Kind::Failed, reason),
         }
     }
+}
+
+/// What says that git could not be started at all: that is no fault of the benchmark.
+pub(super) fn missing_program(error: &anyhow::Error) -> Option<&crate::model::Failure> {
+    error.chain().find_map(|cause| cause.downcast_ref::<crate::model::Failure>())
 }
 
 /// What git's own words mean.
@@ -136,7 +146,9 @@ fn of_git(error: &GitError, benchmark: &Benchmark) -> Failure {
         "Host key verification failed",
     ];
     if says(&is_auth) {
-        let hint = if url.starts_with("http") {
+        // `insteadOf` may lead from one to the other.
+        let is_ssh = says(&["Permission denied (publickey", "Host key verification failed"]);
+        let hint = if url.starts_with("http") && !is_ssh {
             "give git a credential helper for this host (`gh auth setup-git`, `git config --global credential.helper …`); for GitHub, set `GITHUB_TOKEN` to a token that may read it (`Contents: read`)"
         } else {
             "give ssh a key that the host knows, without a passphrase to be typed, and the host's own key (`ssh-keyscan`)"
@@ -189,15 +201,4 @@ pub(super) fn mount_point(benchmark: &Benchmark) -> Failure {
     let reason =
         format!("`{}` is a mount point, which cannot be replaced in one step", benchmark.path.display());
     Failure::new(Kind::Place, reason).fix("mount the directory above it, and let `path` be a directory in it")
-}
-
-/// A path as a shell takes it.
-pub(super) fn quoted(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:@%".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text.into_owned()
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
 }

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::stage::is_object;
+use super::staging_dir::is_object;
+use crate::util::durable;
 
 /// How a file was found. Its `ctime` is no part of it: a link more changes that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,14 +36,15 @@ impl Inventory {
 
     pub(super) fn write(&self, file: &Path) -> anyhow::Result<()> {
         let cannot = || format!("cannot write `{}`", file.display());
-        let mut out = std::io::BufWriter::new(fs::File::create(file).with_context(cannot)?);
+        let mut out = std::io::BufWriter::new(durable::temporary_for(file).with_context(cannot)?);
         for (path, stamp) in &self.0 {
             let Stamp { inode, mode, size, modified, nanoseconds } = stamp;
             write!(out, "{inode} {mode} {size} {modified} {nanoseconds} ").with_context(cannot)?;
             out.write_all(path.as_os_str().as_bytes()).with_context(cannot)?;
             out.write_all(b"\0").with_context(cannot)?;
         }
-        out.flush().with_context(cannot)
+        let out = out.into_inner().map_err(std::io::IntoInnerError::into_error).with_context(cannot)?;
+        durable::persist(out, file).with_context(cannot)
     }
 
     /// Reads one; nothing where it is not whole.

@@ -1,15 +1,17 @@
 //! One sync of a benchmark at a time. The lock ends with its process, however that ends.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::path::Path;
 
 use anyhow::Context as _;
+
+use crate::util::lock_file;
 
 /// Waits for the lock of a file, which is made if need be and stays; `waiting` hears it when somebody else has it.
 pub(super) fn lock(path: &Path, waiting: impl FnOnce()) -> anyhow::Result<File> {
     let cannot = || format!("cannot lock `{}`", path.display());
     // Not truncated and never removed: whoever waits for it must wait for the same file.
-    let file = OpenOptions::new().create(true).append(true).open(path).with_context(cannot)?;
+    let file = lock_file::open(path).with_context(cannot)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {

@@ -4,32 +4,34 @@
 //! where the token may go. `update` is one sync: it takes the `lock`, looks at the clone (`view`), asks the other side (`upstream`),
 //! and where that is a fast-forward it makes a replica beside the clone (`stage`), updates that (`fill`, with a `config` of our own, for submodules too: `modules`; `save` keeps what `--reset` gives up) and exchanges
 //! the two in one step (`exchange`; `inventory` finds what came into the clone meanwhile). Whatever else it finds it refuses (`failure`), with the command that resolves it. `record` is
-//! what a clone knows of its last sync, `state` what the registry's directory does; `status` tells it all.
+//! what a clone knows of its last sync, `state` what the registry's directory does; `status` tells it all. `register` adds a benchmark to
+//! AgentV's own registry.
 
 mod address;
 mod agentv;
+mod checkout;
+mod clone_state;
 mod config;
 mod entry;
 mod exchange;
 mod failure;
-mod fill;
 mod inventory;
 mod lock;
 mod modules;
 mod record;
+mod register;
 mod registry;
 mod save;
-mod stage;
+mod staging_dir;
 mod state;
 mod status;
 mod step;
 mod update;
 mod upstream;
-mod view;
 
-pub use failure::{Failure, Kind};
-pub use registry::{Benchmark, Registry, Source};
-pub use state::{LastError, State};
+pub use failure::Failure;
+pub use register::{Registered, register};
+pub use registry::{Benchmark, Registry};
 pub use status::{Status, status};
 pub use step::Step;
 pub use update::{Change, Options, Synced, sync_one};

@@ -10,8 +10,9 @@ use anyhow::Context as _;
 
 use super::failure::{Failure, Kind};
 use super::{address, config};
-use crate::git::{Place, config_file};
+use crate::git::{IsolatedRepo, config_file};
 use crate::model::printable;
+use crate::util::regular_file;
 
 /// The configurations that users had, by file.
 #[derive(Debug, Default)]
@@ -19,7 +20,7 @@ pub(super) struct Modules(Vec<(PathBuf, Vec<u8>)>);
 
 impl Modules {
     /// Puts ours in the place of every configuration. What has no place that we know is refused.
-    pub(super) fn disarm(place: &Place) -> anyhow::Result<Self> {
+    pub(super) fn disarm(place: &IsolatedRepo) -> anyhow::Result<Self> {
         let root = place.git_dir().join("modules");
         check_links(place, &root)?;
         let mut found = Vec::new();
@@ -44,7 +45,8 @@ impl Modules {
             if !entry.file_type().is_dir() || !dir.join("HEAD").exists() || !file.exists() {
                 continue;
             }
-            let before = fs::read(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
+            let before = regular_file::read(&file, regular_file::SETTINGS)
+                .with_context(|| format!("cannot read `{}`", file.display()))?;
             let all = config_file(&file)?;
             let value = |key: &str| all.iter().rev().find(|(known, _)| known == key).map(|(_, value)| value);
             // One that is not allowed is fetched from in no case.
@@ -76,11 +78,11 @@ pub(super) struct Others(Vec<(PathBuf, u64)>);
 
 impl Others {
     /// Looks at them; with the submodules' configuration being ours.
-    pub(super) fn list(place: &Place) -> anyhow::Result<Self> {
+    pub(super) fn list(place: &IsolatedRepo) -> anyhow::Result<Self> {
         let mut found = Vec::new();
         for file in git_files(place)? {
             let Some((dir, tree)) = repository(&file).zip(file.parent()) else { continue };
-            let listed = Place::new(&dir, tree).run("ls-files", &["--others", "-z"])?;
+            let listed = IsolatedRepo::new(&dir, tree).run("ls-files", &["--others", "-z"])?;
             for name in listed.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
                 let path = tree.join(OsStr::from_bytes(name));
                 let inode = fs::symlink_metadata(&path).map(|meta| meta.ino());
@@ -91,7 +93,7 @@ impl Others {
     }
 
     /// Refuses where one is no longer there.
-    pub(super) fn check(&self, place: &Place) -> anyhow::Result<()> {
+    pub(super) fn check(&self, place: &IsolatedRepo) -> anyhow::Result<()> {
         let is_gone =
             |path: &Path, inode| fs::symlink_metadata(path).map_or(true, |meta| meta.ino() != inode);
         let Some((path, _)) = self.0.iter().find(|(path, inode)| is_gone(path, *inode)) else {
@@ -105,7 +107,7 @@ impl Others {
 }
 
 /// Refuses submodules whose repository lies elsewhere than in the clone's git directory: git would go by its configuration.
-fn check_links(place: &Place, root: &Path) -> anyhow::Result<()> {
+fn check_links(place: &IsolatedRepo, root: &Path) -> anyhow::Result<()> {
     let root = root.canonicalize().ok();
     for file in git_files(place)? {
         let is_ours = fs::symlink_metadata(&file).is_ok_and(|meta| meta.is_file())
@@ -125,7 +127,7 @@ fn check_links(place: &Place, root: &Path) -> anyhow::Result<()> {
 }
 
 /// Every `.git` in the submodules that the index has.
-fn git_files(place: &Place) -> anyhow::Result<Vec<PathBuf>> {
+fn git_files(place: &IsolatedRepo) -> anyhow::Result<Vec<PathBuf>> {
     let listed = place.ask("ls-files", &["--stage", "-z"])?;
     let links = listed.split('\0').filter(|line| line.starts_with("160000 "));
     let trees = links.filter_map(|line| line.split_once('\t')).map(|(_, path)| place.work_tree().join(path));
@@ -136,7 +138,7 @@ fn git_files(place: &Place) -> anyhow::Result<Vec<PathBuf>> {
 
 /// The directory that a `.git` file names.
 fn repository(file: &Path) -> Option<PathBuf> {
-    let text = fs::read_to_string(file).ok()?;
+    let text = regular_file::read_to_string(file, regular_file::SETTINGS).ok()?;
     let named = text.strip_prefix("gitdir: ")?.trim_end_matches(['\n', '\r']);
     file.parent()?.join(named).canonicalize().ok()
 }

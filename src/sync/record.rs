@@ -1,10 +1,11 @@
 //! What a clone knows of its last sync: a file in its git directory, which comes and goes with it.
 
-use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
+
+use crate::util::{durable, regular_file};
 
 const FILE: &str = "run-evals-sync.json";
 
@@ -23,16 +24,12 @@ pub(super) struct Record {
 impl Record {
     /// The record of a clone that was synced before. One that cannot be read is as good as none.
     pub(super) fn read(git_dir: &Path) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(git_dir.join(FILE)).ok()?).ok()
+        serde_json::from_slice(&regular_file::read(&git_dir.join(FILE), regular_file::SETTINGS).ok()?).ok()
     }
 
     /// Writes it into a clone, whole or not at all.
     pub(super) fn write(&self, git_dir: &Path) -> anyhow::Result<()> {
-        let cannot = || format!("cannot write to `{}`", git_dir.display());
-        let mut file =
-            tempfile::Builder::new().prefix(".run-evals-").tempfile_in(git_dir).with_context(cannot)?;
-        file.write_all(&serde_json::to_vec_pretty(self)?).with_context(cannot)?;
-        file.persist(git_dir.join(FILE)).with_context(cannot)?;
-        Ok(())
+        durable::write(&git_dir.join(FILE), &serde_json::to_vec_pretty(self)?)
+            .with_context(|| format!("cannot write to `{}`", git_dir.display()))
     }
 }

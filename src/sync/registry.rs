@@ -1,18 +1,18 @@
 //! The registry: which benchmarks there are, where they lie, and where they come from.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::failure::quoted;
 use super::{address, agentv, entry};
 use crate::config::{Document, Env, Problems, Source as File, Span};
 use crate::model::Failure;
+use crate::util::path::quoted;
 
 /// The file in AgentV's home.
 const FILE: &str = "benchmarks.yaml";
 /// AgentV's own file there.
-const AGENTV_FILE: &str = "config.yaml";
+pub(super) const AGENTV_FILE: &str = "config.yaml";
 
 /// A benchmark of the registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -206,12 +206,12 @@ impl<'e> Reader<'e> {
 }
 
 /// AgentV's home.
-fn agentv_home(env: &Env) -> Result<PathBuf, Failure> {
-    if let Some(home) = env.get("AGENTV_HOME") {
+pub(super) fn agentv_home(env: &Env) -> Result<PathBuf, Failure> {
+    if let Some(home) = env.process().get("AGENTV_HOME") {
         let home = expand(home, env).map_err(Failure::config)?;
         return std::path::absolute(&home).map_err(|error| cannot_read(&home, &error));
     }
-    let home = env.get("HOME").ok_or_else(|| {
+    let home = env.process().get("HOME").ok_or_else(|| {
         Failure::config("there is no `HOME`, in which `.agentv` would be")
             .hint("set `AGENTV_HOME`, or name a file with `--registry`")
     })?;
@@ -226,23 +226,8 @@ pub(super) fn expand(path: &str, env: &Env) -> Result<PathBuf, String> {
         Some(_) => return Err(format!("`{path}`: only `~/` is filled in, not another user's home")),
         None => return Ok(PathBuf::from(path)),
     };
-    let home = env.get("HOME").ok_or_else(|| format!("`{path}`: there is no `HOME`"))?;
+    let home = env.process().get("HOME").ok_or_else(|| format!("`{path}`: there is no `HOME`"))?;
     Ok(Path::new(home).join(rest))
-}
-
-/// An absolute path without `.` and `..`.
-pub(super) fn normalized(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                out.pop();
-            }
-            part => out.push(part),
-        }
-    }
-    out
 }
 
 pub(super) fn document(path: &Path) -> Result<Document, Failure> {

@@ -4,15 +4,15 @@ use std::collections::HashSet;
 
 use anyhow::Context as _;
 
+use super::clone_state::CloneState;
 use super::failure::{Failure, Kind};
-use super::view::View;
-use crate::git::Place;
+use crate::git::IsolatedRepo;
 
 /// Keeps the commits, the changes and the files in the way of a replica as a commit, and gives the name that it can be found by;
 /// nothing where there is nothing to keep.
 pub(super) fn save(
-    place: &Place,
-    view: &View,
+    place: &IsolatedRepo,
+    view: &CloneState,
     commit: &str,
     is_dirty: bool,
 ) -> anyhow::Result<Option<String>> {
@@ -48,7 +48,11 @@ pub(super) fn save(
 }
 
 /// New files, ignored ones too, that the commit would write over.
-pub(super) fn in_the_way(place: &Place, view: &View, commit: &str) -> anyhow::Result<Vec<String>> {
+pub(super) fn in_the_way(
+    place: &IsolatedRepo,
+    view: &CloneState,
+    commit: &str,
+) -> anyhow::Result<Vec<String>> {
     let tree = place.run("ls-tree", &["-r", "-z", "--end-of-options", commit])?;
     let tree = String::from_utf8_lossy(&tree).into_owned();
     let entries = || tree.split('\0').filter_map(|line| line.split_once('\t'));

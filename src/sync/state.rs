@@ -1,7 +1,6 @@
 //! How the last syncs went: a file beside the registry. The registry itself is never written.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -10,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::failure::Failure;
 use super::lock::lock;
+use crate::util::durable;
 
 /// How the last sync of a benchmark went.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,17 +50,12 @@ impl State {
     /// Changes it.
     pub fn update(registry: &Path, id: &str, change: impl FnOnce(&mut Self)) -> anyhow::Result<()> {
         let path = file(registry);
-        let dir = path.parent().context("a registry lies in a directory")?;
         let _lock = lock(&path.with_extension("lock"), || {})?;
         let mut all = read(&path);
         all.version = 1;
         change(all.benchmarks.entry(id.to_owned()).or_default());
-        let cannot = || format!("cannot write `{}`", path.display());
-        let mut temporary =
-            tempfile::Builder::new().prefix(".benchmarks-").tempfile_in(dir).with_context(cannot)?;
-        temporary.write_all(&serde_json::to_vec_pretty(&all)?).with_context(cannot)?;
-        temporary.persist(&path).with_context(cannot)?;
-        Ok(())
+        durable::write(&path, &serde_json::to_vec_pretty(&all)?)
+            .with_context(|| format!("cannot write `{}`", path.display()))
     }
 }
 

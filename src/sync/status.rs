@@ -6,13 +6,13 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::address;
+use super::clone_state::{CloneState, Found, look};
 use super::exchange::mend;
 use super::failure::{Failure, Kind};
 use super::registry::{Benchmark, Source};
 use super::state::{LastError, State};
 use super::update::{Options, check_address, lock_file, real};
 use super::upstream::{Relation, Upstream};
-use super::view::{Found, View, look};
 
 /// What is known of a benchmark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -81,7 +81,12 @@ pub fn status(benchmark: &Benchmark, options: &Options) -> Status {
         let failure = Failure::of(&error, benchmark);
         let is_unknown = matches!(
             failure.kind,
-            Kind::Auth | Kind::NotFound | Kind::Unreachable | Kind::UnknownRef | Kind::LocalAddress
+            Kind::Auth
+                | Kind::NotFound
+                | Kind::Unreachable
+                | Kind::UnknownRef
+                | Kind::LocalAddress
+                | Kind::Missing
         );
         if status.state == "local" {
             status.state = if is_unknown { "unknown" } else { "refused" };
@@ -147,12 +152,12 @@ fn fill(
 }
 
 fn relation(
-    view: &View,
+    view: &CloneState,
     source: &Source,
     benchmark: &Benchmark,
     options: &Options,
 ) -> anyhow::Result<Relation> {
-    let (reach, _) = address::reach(&source.url, options.allow_local, &options.env);
+    let (reach, _) = address::reach(&source.url, options.allow_local, options.env.process());
     let mut upstream = Upstream::ask(&reach, source, benchmark)?;
     upstream.relation(view, &reach)
 }

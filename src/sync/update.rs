@@ -9,20 +9,21 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::address;
+use super::checkout::{CheckedOut, CheckoutOptions, Moved, uses_lfs};
+use super::clone_state::{CloneState, Found, look, named};
 use super::exchange::{exchange, mend, retire};
-use super::failure::{Failure, Kind, mount_point, quoted};
-use super::fill::{Filled, Filling, Moved, uses_lfs};
+use super::failure::{Failure, Kind, mount_point};
 use super::lock::lock;
 use super::record::Record;
 use super::registry::{Benchmark, Source};
-use super::stage::{Workshop, place};
+use super::staging_dir::{StagingDir, place};
 use super::state::{LastError, State};
 use super::step::Step;
 use super::upstream::{Relation, Upstream};
-use super::view::{Found, View, look, named};
 use crate::config::Env;
-use crate::git::Reach;
-use crate::model::Redactor;
+use crate::git::Transport;
+use crate::util::path::quoted;
+use crate::util::redact::Redactor;
 
 /// How often a sync begins again where the other side moves under it.
 const TRIES: usize = 3;
@@ -96,7 +97,7 @@ pub fn sync_one(
             notes: Vec::new(),
         });
     };
-    let (reach, token) = address::reach(&source.url, options.allow_local, &options.env);
+    let (reach, token) = address::reach(&source.url, options.allow_local, options.env.process());
     let result = sync(benchmark, source, options, &reach, &progress).map_err(|error| {
         let mut failure = Failure::of(&error, benchmark);
         // No message has it; this makes sure.
@@ -153,7 +154,7 @@ fn sync(
     benchmark: &Benchmark,
     source: &Source,
     options: &Options,
-    reach: &Reach,
+    reach: &Transport,
     progress: &dyn Fn(Step),
 ) -> anyhow::Result<Synced> {
     check_address(source, options, benchmark)?;
@@ -185,7 +186,7 @@ struct Sync<'s> {
     benchmark: &'s Benchmark,
     source: &'s Source,
     options: &'s Options,
-    reach: &'s Reach,
+    reach: &'s Transport,
     progress: &'s dyn Fn(Step),
     path: &'s Path,
 }
@@ -207,7 +208,7 @@ impl Sync<'_> {
     }
 
     /// Refuses what is not as the last sync left it.
-    fn check_clone(&self, view: &View) -> anyhow::Result<()> {
+    fn check_clone(&self, view: &CloneState) -> anyhow::Result<()> {
         if self.options.reset {
             return Ok(());
         }
@@ -247,7 +248,7 @@ impl Sync<'_> {
     }
 
     /// Whether there is nothing to do; what cannot be done is refused.
-    fn is_current(&self, view: &View, upstream: &mut Upstream) -> anyhow::Result<bool> {
+    fn is_current(&self, view: &CloneState, upstream: &mut Upstream) -> anyhow::Result<bool> {
         if self.options.reset {
             let is_same = view.head == upstream.commit
                 && view.branch.as_deref() == upstream.branch()
@@ -292,7 +293,7 @@ impl Sync<'_> {
     }
 
     /// Whether submodules or large files were asked for that are not there.
-    fn wants_more(&self, view: &View) -> anyhow::Result<bool> {
+    fn wants_more(&self, view: &CloneState) -> anyhow::Result<bool> {
         let tree = view.place.work_tree();
         let submodules = self.options.submodules && {
             let listed = view.place.ask("ls-files", &["--stage", "-z"])?;
@@ -303,7 +304,7 @@ impl Sync<'_> {
         Ok(submodules || self.options.lfs && !view.has_lfs && uses_lfs(&view.place, tree)?)
     }
 
-    fn unchanged(&self, view: &View, upstream: &Upstream) -> anyhow::Result<Synced> {
+    fn unchanged(&self, view: &CloneState, upstream: &Upstream) -> anyhow::Result<Synced> {
         let record = Record {
             reference: self.source.reference.clone(),
             branch: upstream.branch().map(ToOwned::to_owned),
@@ -323,9 +324,9 @@ impl Sync<'_> {
     }
 
     /// Makes the next state beside the clone and puts it in its place.
-    fn put(&self, from: Option<&View>, upstream: &Upstream) -> anyhow::Result<Synced> {
+    fn put(&self, from: Option<&CloneState>, upstream: &Upstream) -> anyhow::Result<Synced> {
         self.check_lock()?;
-        let workshop = Workshop::open(self.path, from.map(|view| view.head.as_str()), self.options.reset)?;
+        let workshop = StagingDir::open(self.path, from.map(|view| view.head.as_str()), self.options.reset)?;
         let made = self.make(&workshop, from, upstream);
         let filled = match made {
             Ok(filled) => filled,
@@ -368,12 +369,17 @@ impl Sync<'_> {
         Err(Failure::new(Kind::Place, reason).fix(fix).into())
     }
 
-    fn make(&self, workshop: &Workshop, from: Option<&View>, upstream: &Upstream) -> anyhow::Result<Filled> {
+    fn make(
+        &self,
+        workshop: &StagingDir,
+        from: Option<&CloneState>,
+        upstream: &Upstream,
+    ) -> anyhow::Result<CheckedOut> {
         let tree = workshop.tree();
         if from.is_some() {
             workshop.replicate(self.path)?;
         }
-        let filling = Filling {
+        let filling = CheckoutOptions {
             benchmark: self.benchmark,
             url: &self.source.url,
             reference: self.source.reference.as_deref(),

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use super::clone_state::CloneState;
 use super::config;
 use super::failure::{Failure, Kind};
 use super::registry::{Benchmark, Source};
-use super::view::View;
-use crate::git::Reach;
+use crate::git::Transport;
+use crate::util::WorkDir;
 
 /// Where a view keeps what it fetched.
 const FETCHED: &str = "refs/sync/fetched";
@@ -37,9 +38,9 @@ pub(super) enum Relation {
 
 impl Upstream {
     /// Asks the other side what the source means.
-    pub(super) fn ask(reach: &Reach, source: &Source, benchmark: &Benchmark) -> anyhow::Result<Self> {
+    pub(super) fn ask(reach: &Transport, source: &Source, benchmark: &Benchmark) -> anyhow::Result<Self> {
         // An empty directory, so that no repository around it plays a part.
-        let nowhere = tempfile::tempdir()?;
+        let nowhere = WorkDir::new()?;
         let Some(reference) = &source.reference else { return Self::default_branch(reach, nowhere.path()) };
         if is_commit(reference) {
             return Ok(Self { name: reference.clone(), commit: reference.clone() });
@@ -70,7 +71,7 @@ impl Upstream {
         Err(Failure::new(Kind::UnknownRef, reason).fix(fix).into())
     }
 
-    fn default_branch(reach: &Reach, nowhere: &Path) -> anyhow::Result<Self> {
+    fn default_branch(reach: &Transport, nowhere: &Path) -> anyhow::Result<Self> {
         let listed = reach.list(nowhere, &["HEAD"])?;
         let name = listed.lines().find_map(|line| line.strip_prefix("ref: ")?.strip_suffix("\tHEAD"));
         let commit =
@@ -94,7 +95,7 @@ impl Upstream {
 
     /// How the clone's commit relates to this one. Only commits are fetched, no files, and nothing of it reaches the clone. What
     /// is there may have moved since it was asked for; then this moves along.
-    pub(super) fn relation(&mut self, view: &View, reach: &Reach) -> anyhow::Result<Relation> {
+    pub(super) fn relation(&mut self, view: &CloneState, reach: &Transport) -> anyhow::Result<Relation> {
         if view.head == self.commit {
             return Ok(Relation::Same);
         }
@@ -138,7 +139,7 @@ impl Upstream {
         Ok(Relation::Apart)
     }
 
-    fn fetch(&self, view: &View, reach: &Reach, how: Option<&str>) -> anyhow::Result<()> {
+    fn fetch(&self, view: &CloneState, reach: &Transport, how: Option<&str>) -> anyhow::Result<()> {
         config::write(view.place.git_dir(), reach.url(), view.object_format(), true)?;
         let refspec = format!("+{}:{FETCHED}", self.name);
         let mut args = vec!["--quiet", "--no-tags", "--no-write-fetch-head", "--filter=tree:0"];
@@ -154,7 +155,7 @@ pub(super) fn is_commit(reference: &str) -> bool {
         && reference.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-fn count(view: &View, from: &str, to: &str) -> anyhow::Result<u64> {
+fn count(view: &CloneState, from: &str, to: &str) -> anyhow::Result<u64> {
     let counted = view.place.ask("rev-list", &["--count", "--end-of-options", &format!("{from}..{to}")])?;
     Ok(counted.parse().unwrap_or(0))
 }

@@ -1,5 +1,5 @@
 //! The whole chain, with only github.com simulated: the dispatcher without a key, the templates as users copy them, run by
-//! act, our container, a vendor that wants the key, results over git and artifacts, and the dispatcher again.
+//! act, our container, a provider that requires the key, results over git and artifacts, and the dispatcher again.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,9 @@ const KEY: &str = "sk-acceptance-5f1c8e07b3a94d26";
 /// How long a chain of workflows may take.
 const PATIENCE: Duration = Duration::from_mins(5);
 const SUITE: &str = "quickstart/suite.eval.yaml";
-/// How the dispatcher calls the runner repository; the tests add to it.
+/// The caller of the reusable workflow, as users copy it.
+const CALLER: &str = include_str!("../../workflows/run-evals-caller.yml");
+/// The dispatcher's command for the runner repository; the tests add to it.
 const CLOUD: &str = "targets:
   - name: cloud-eval-runner
     provider: github-actions
@@ -29,7 +31,7 @@ const CLOUD: &str = "targets:
 ";
 
 #[test]
-fn a_batch_in_the_dispatch_itself() {
+fn an_inline_batch() {
     let chain = Chain::start();
     let rows = chain.eval(CLOUD, &[]);
     chain.check(&rows, "inline:", 1);
@@ -62,13 +64,28 @@ fn results_as_artifacts() {
     assert_eq!(branches, "");
 }
 
-/// A runner repository that keeps only the inputs, and calls `.github/workflows/runner.yml` for the rest.
+/// A runner repository that calls `.github/workflows/runner.yml`, with the caller that is documented.
 #[test]
 fn a_runner_that_calls_the_reusable_workflow() {
     let chain = Chain::start();
-    chain.github.put_file(RUNNER, ".github/workflows/run-evals.yml", calling_workflow());
+    chain.github.put_file(RUNNER, ".github/workflows/run-evals.yml", CALLER);
     let rows = chain.eval(&format!("{CLOUD}    shards: 2\n"), &[]);
     chain.check(&rows, "inline:", 2);
+}
+
+/// What the lines under `secrets:` are for: the same caller without them gets no key.
+#[test]
+fn a_caller_of_the_reusable_workflow_that_passes_no_secret() {
+    let chain = Chain::start();
+    let (caller, _) = CALLER.split_once("    secrets:").unwrap();
+    chain.github.put_file(RUNNER, ".github/workflows/run-evals.yml", caller);
+    chain.dispatcher.write("targets.yaml", CLOUD);
+    let args =
+        ["eval", SUITE, "--targets", "targets.yaml", "--target", "cloud-eval-runner", "--output", "out"];
+    let output = chain.dispatcher.run(&args).expect(5);
+    let told = "`api_key` needs the environment variable `OPENAI_API_KEY`, which is not set";
+    assert!(output.stderr.contains(told), "{}", output.stderr);
+    assert_eq!(chain.llm.counter("ok"), 0);
 }
 
 /// Suites and keys in one repository: the template for pull requests, edited as its comments say, runs the dispatcher in our
@@ -89,7 +106,7 @@ fn a_batch_as_an_artifact_of_the_workflow_that_dispatches() {
     assert!(log(dispatch).contains("answered=16"), "{}", log(dispatch));
     assert!(dispatch.artifacts[0].starts_with("batch-"), "{:?}", dispatch.artifacts);
 
-    // Another machine, which has nothing but the name of the batch.
+    // Another machine, which knows only the id of the batch.
     chain.dispatcher.write("targets.yaml", &targets);
     let args = ["--targets", "targets.yaml", "--target", "cloud-eval-runner", "--output", "out"];
     chain.dispatcher.run(&[&["collect", &run.inputs["batch_id"]], &args[..]].concat()).expect(0);
@@ -98,10 +115,10 @@ fn a_batch_as_an_artifact_of_the_workflow_that_dispatches() {
     chain.check_log(dispatch, &rows);
 }
 
-/// act names containers after workflow and job, so that two of the same workflow would end each other's.
+/// act names containers after workflow and job, so two runs of the same workflow would stop each other's containers.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Waits until nobody else uses act.
+/// Waits until no other test uses act.
 pub(crate) fn one_at_a_time() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -129,14 +146,14 @@ impl Chain {
         chain
     }
 
-    /// The target that has the key.
+    /// The target with the key.
     fn runner_target(&self) -> String {
         let target =
             "name: llm, provider: openai-compatible, model: mock-model, api_key: '${{ OPENAI_API_KEY }}'";
         format!("  - {{ {target}, base_url: '{}' }}\n", self.llm.base_url())
     }
 
-    /// As a person does with GitHub's button.
+    /// As a user does with GitHub's button.
     fn start_workflow(&self, file: &str) {
         let url =
             format!("{}/repos/{RUNNER}/actions/workflows/{file}/dispatches", self.github.urls().api_url);
@@ -147,7 +164,7 @@ impl Chain {
         assert_eq!(answer.status(), 204);
     }
 
-    /// All runs, once they are over. A run that waits for another one is not.
+    /// All runs, once they are complete. A run that waits for another one is not.
     fn finished_runs(&self) -> Vec<RunView> {
         let start = Instant::now();
         loop {
@@ -160,7 +177,7 @@ impl Chain {
         }
     }
 
-    /// The responses that `eval` collects, by a command that has no key.
+    /// The responses that `eval` collects, with a command that has no key.
     fn eval(&self, targets: &str, more: &[&str]) -> Vec<Value> {
         self.dispatcher.write("targets.yaml", targets);
         let args =
@@ -175,7 +192,7 @@ impl Chain {
         self.dispatcher.rows("out/responses.jsonl")
     }
 
-    /// One run served all shards, the rows are those of a local run, and the log shows nothing that it should not.
+    /// Checks that one run served all shards, that the rows equal those of a local run, and that the log shows no secret.
     fn check(&self, rows: &[Value], hand_over: &str, shards: usize) -> RunView {
         let mut runs = self.github.runs();
         assert_eq!(runs.len(), 1);
@@ -209,7 +226,7 @@ impl Chain {
         assert!(shown.contains("agentv/run-evals@v1") && shown.contains("Job succeeded"), "{shown}");
         assert!(!shown.contains(KEY), "the key stands in the log");
         assert!(!self.github.everything_shown().contains(KEY));
-        // The vendor repeats the question, so the answers are the prompts.
+        // The provider echoes the question, so the answers are the prompts.
         for row in rows {
             let prompt = row["output"][0]["content"].as_str().unwrap();
             assert!(!shown.contains(prompt), "a prompt stands in the log: {prompt}");
@@ -225,33 +242,14 @@ impl Chain {
         }
     }
 
-    /// What lies on the results branch besides the manifest.
+    /// What is on the results branch besides the manifest.
     fn results_files(&self) -> Vec<String> {
         let branch =
             self.github.git(RUNNER, &["for-each-ref", "--format=%(refname)", "refs/heads/eval-results"]);
         let files = self.github.git(RUNNER, &["ls-tree", "-r", "--name-only", &branch]);
         assert!(files.lines().any(|file| file == "results/manifest.json"), "{files}");
-        files.lines().filter(|file| file.ends_with(".jsonl.gz")).map(str::to_owned).collect()
+        files.lines().filter(|file| file.ends_with(".jsonl")).map(str::to_owned).collect()
     }
-}
-
-/// `workflows/run-evals.yml` with its jobs replaced by the call that `.github/workflows/runner.yml` asks for.
-fn calling_workflow() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("workflows/run-evals.yml");
-    let template = std::fs::read_to_string(path).unwrap();
-    let (head, _) = template.split_once("\njobs:\n").unwrap();
-    format!(
-        "{head}
-jobs:
-  run:
-    permissions:
-      actions: read
-      contents: write
-    uses: agentv/run-evals/.github/workflows/runner.yml@v1
-    secrets:
-      OPENAI_API_KEY: ${{{{ secrets.OPENAI_API_KEY }}}}
-"
-    )
 }
 
 /// `workflows/dispatch.yml`, edited for a suite and keys in one repository.

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::stage::Stage;
+use crate::support::stage::Stage;
 
 /// AgentV, as `.ci/acceptance` installs it.
 pub(crate) fn agentv() -> PathBuf {
@@ -109,7 +109,7 @@ impl Run {
     }
 }
 
-/// A suite of which every seventh test fails and every fifth is half right.
+/// A suite in which every seventh test fails and every fifth is half right.
 fn suite(count: usize, execution: &str) -> String {
     let mut text = format!("name: many\n{execution}tests:\n");
     for n in 0..count {
@@ -125,7 +125,7 @@ fn suite(count: usize, execution: &str) -> String {
 }
 
 #[test]
-fn two_hundred_cases_need_few_runs_and_score_as_locally() {
+fn two_hundred_tests_need_few_runs_and_score_as_locally() {
     let desk = Desk::new(&[]);
     desk.stage.workspace.write("suite.eval.yaml", suite(200, ""));
     let local = desk.eval("echo", "local", &["--workers", "50"]);
@@ -139,7 +139,7 @@ fn two_hundred_cases_need_few_runs_and_score_as_locally() {
     assert!(desk.stage.starts() <= 5, "{requests:?}");
     assert_eq!(requests.iter().sum::<u64>(), 200);
     desk.stage.paid_once(200);
-    // What the runner measured is what AgentV reports.
+    // AgentV reports what the runner measured.
     assert!(cloud.rows["case-1"]["token_usage"]["output"].as_u64().unwrap() > 0);
 }
 
@@ -152,20 +152,20 @@ fn repeats_are_separate_answers_and_runs_share_nothing() {
     assert_eq!(first.rows.len(), 4, "{}", first.shown);
     let served = |times: u64| (0..4).map(|n| (format!("message {n}"), times)).collect::<BTreeMap<_, _>>();
     assert_eq!(desk.stage.llm.served(), served(3));
-    // The same suite again asks everything again.
+    // The same suite again repeats all calls.
     let second = desk.eval("cloud", "second", &["--workers", "4"]);
     assert_eq!(desk.stage.llm.served(), served(6));
     assert_eq!(second.scores(), first.scores());
 }
 
 #[test]
-fn a_leader_that_is_killed_costs_nothing() {
+fn a_killed_leader_costs_nothing() {
     let desk = Desk::new(&["--latency-ms", "3000"]);
     desk.stage.workspace.write("suite.eval.yaml", suite(12, ""));
     desk.targets("", "--window 4s");
     let local = desk.eval("echo", "local", &["--workers", "12"]);
     let eval = desk.start("cloud", "cloud", &["--workers", "12"]);
-    Stage::until("the calls to the model", || desk.stage.llm.counter("in_flight") == 12);
+    crate::support::until("the calls to the model", || desk.stage.llm.counter("in_flight") == 12);
     let leader = desk.leader();
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(leader), nix::sys::signal::SIGKILL).unwrap();
     let cloud = desk.wait(eval, "cloud");
@@ -190,15 +190,15 @@ fn the_example_of_the_docs_works() {
     assert_eq!(run.rows.len(), 5, "{}", run.shown);
     assert!(run.scores().values().all(|score| (*score - 1.0).abs() < f64::EPSILON), "{:?}", run.scores());
     assert_eq!(desk.stage.starts(), 1);
-    // The file has travelled, and where it lay has not.
+    // The file was sent, and its local path was not.
     let root = desk.stage.workspace.root().to_str().unwrap();
     let served = desk.stage.llm.served();
     assert!(served.keys().any(|message| message.contains("called Rosebud")), "{served:?}");
     assert!(served.keys().all(|message| !message.contains(root)), "{served:?}");
 }
 
-/// A grader that needs a model gets it from the runner repository too: no key is needed here at all. AgentV gives a command
-/// nothing but the grader's prompt, so that says what a verdict looks like; the model echoes it.
+/// A grader that needs a model can use the runner repository too: no local key is needed. AgentV gives a command
+/// only the grader's prompt, so the prompt contains the verdict; the model echoes it.
 #[test]
 fn a_grader_can_be_a_runner_repository() {
     let desk = Desk::new(&[]);
@@ -233,7 +233,7 @@ fn error_row(desk: &Desk) -> String {
     let run = desk.eval("cloud", "out", &["--workers", "1"]);
     let row = &run.rows["case-0"];
     assert_eq!(row["execution_status"], "execution_error", "{}", run.shown);
-    // 2 is AgentV's word for "every case is an error".
+    // 2 is AgentV's exit code for "every case is an error".
     assert_eq!(run.code, Some(2));
     let line = row["error"].as_str().unwrap().to_owned();
     assert!(!line.contains('\n'), "{line}");
@@ -242,7 +242,7 @@ fn error_row(desk: &Desk) -> String {
 }
 
 #[test]
-fn a_row_without_an_answer_says_what_to_do() {
+fn a_row_without_an_answer_has_a_hint() {
     let desk = Desk::new(&[]);
     let desk = Desk { stage: desk.stage.env("GH_ENTERPRISE_TOKEN", "github_pat_wrong") };
     let line = error_row(&desk);

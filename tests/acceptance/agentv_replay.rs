@@ -1,4 +1,4 @@
-//! Answers that were brought from elsewhere, graded by the unmodified AgentV with `provider: replay` and no command at all.
+//! Answers collected elsewhere, graded by the unmodified AgentV with `provider: replay` and without any command.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ tests:
   - file://cases.jsonl
 "#;
 
-/// The model repeats what it is asked, and so does the command that AgentV calls without us.
+/// The model echoes its prompt, and so does the command that AgentV calls without us.
 fn scene(llm: &MockLlm, suite: &str) -> Workspace {
     let workspace = repository();
     workspace.write("evals/planets.eval.yaml", suite);
@@ -47,13 +47,13 @@ fn scene(llm: &MockLlm, suite: &str) -> Workspace {
     workspace
 }
 
-/// The answers to the suite become fixtures.
+/// Turns the answers to the suite into fixtures.
 fn record(workspace: &Workspace, target: &str, code: i32) -> crate::support::Output {
     let args = ["eval", "evals/planets.eval.yaml", "--replay-out", "evals/replay.jsonl", "--target", target];
     workspace.run(&args).expect(code)
 }
 
-/// A target `scripted` that gives these answers, and fixtures that come from it.
+/// A target `scripted` with these answers, and fixtures from it.
 fn script(workspace: &Workspace, answers: &[(&str, Result<&str, u16>)]) {
     let line = |(id, answer): &(&str, Result<&str, u16>)| match answer {
         Ok(response) => format!("{}\n", json!({"id": id, "response": response})),
@@ -70,7 +70,7 @@ fn status(rows: &[Value], test: &str) -> String {
 }
 
 #[test]
-fn replayed_answers_have_the_scores_of_direct_ones() {
+fn replayed_answers_score_like_direct_ones() {
     let llm = MockLlm::start(&[]);
     let workspace = scene(&llm, SUITE);
     record(&workspace, "llm", 0);
@@ -80,9 +80,35 @@ fn replayed_answers_have_the_scores_of_direct_ones() {
     assert_eq!(verdicts(&rows), direct);
     let scores: Vec<&str> = direct.values().map(|(_, score, _)| score.as_str()).collect();
     assert_eq!(scores, ["1", "1", "0.5", "0"], "{direct:?}");
-    // What an answer took is part of it.
+    // The duration is part of an answer.
     assert!(rows.iter().all(|row| row["token_usage"]["input"].as_u64() > Some(0)), "{rows:?}");
     assert_eq!(llm.counter("requests"), 4, "a replay calls nobody");
+}
+
+#[test]
+fn replayed_tool_calls_are_graded_as_here() {
+    let llm = MockLlm::start(&[]);
+    let suite = concat!(
+        "name: planets\nexecution:\n  target: llm\n",
+        "tools: [{ type: function, function: { name: look_up } }]\ntests:\n",
+        "  - id: called\n    input: 'call look_up {\"planet\": \"Mars\"}'\n    assertions:\n",
+        "      - { type: tool-trajectory, mode: exact, expected: [{ tool: look_up, args: { planet: Mars } }] }\n",
+        "      - { type: tool-trajectory, mode: any_order, minimums: { look_up: 1, open: 1 } }\n",
+        "  - id: not called\n    input: Mars\n    assertions:\n",
+        "      - { type: tool-trajectory, mode: subset, expected: [] }\n",
+        "      - { type: tool-trajectory, mode: in_order, expected: [{ tool: look_up }] }\n",
+    );
+    let workspace = scene(&llm, suite);
+    let args =
+        ["eval", "evals/planets.eval.yaml", "--replay-out", "evals/replay.jsonl", "--output", "out", "-q"];
+    assert!(matches!(workspace.run(&args).code, Some(0 | 4)));
+    let score = |row: &Value| (row["test_id"].as_str().unwrap().to_owned(), row["score"].as_f64().unwrap());
+    let ours: Vec<(String, f64)> = workspace.rows("out/scores.jsonl").iter().map(score).collect();
+    assert_eq!(ours, [("called".to_owned(), 0.75), ("not called".to_owned(), 0.5)]);
+    let mut theirs: Vec<(String, f64)> =
+        eval(&workspace, "evals/planets.eval.yaml", "replayed", &[]).iter().map(score).collect();
+    theirs.sort_by(|a, b| a.0.cmp(&b.0));
+    assert_eq!(theirs, ours);
 }
 
 #[test]
@@ -97,7 +123,7 @@ fn each_trial_is_a_variant() {
     script(&workspace, &answers);
     record(&workspace, "scripted", 0);
     assert_eq!(workspace.rows("evals/replay.jsonl").len(), 8);
-    // AgentV asks for both of its trials with one key, and finds one answer.
+    // AgentV looks up both of its trials with one key, and finds one answer.
     let first = eval(&workspace, "evals/planets.eval.yaml", "replayed", &[]);
     let second = eval(&workspace, "evals/planets.eval.yaml", "second", &[]);
     assert_eq!((status(&first, "wrong"), status(&second, "wrong")), ("quality_failure".into(), "ok".into()));

@@ -1,4 +1,4 @@
-//! `--agentv-run`: what `eval` graded, as the real AgentV reads it.
+//! `--agentv-run`: the grades of `eval`, read by the real AgentV.
 
 use std::process::Command;
 
@@ -29,7 +29,7 @@ const TARGETS: &str = "targets:
   - { name: echo, provider: cli, command: 'cp {PROMPT_FILE} {OUTPUT_FILE}' }
 ";
 
-/// Runs a command of AgentV and gives what it printed.
+/// Runs an AgentV command and returns its output.
 fn shown(workspace: &Workspace, args: &[&str]) -> String {
     let mut command = Command::new(agentv());
     let output = workspace.like(&mut command).args(args).env("NO_COLOR", "1").output().unwrap();
@@ -40,7 +40,7 @@ fn shown(workspace: &Workspace, args: &[&str]) -> String {
 }
 
 #[test]
-fn agentv_reads_what_eval_graded() {
+fn agentv_reads_the_grades_of_eval() {
     let workspace = repository();
     workspace.write("suite.eval.yaml", SUITE);
     workspace.write("targets.yaml", TARGETS);
@@ -53,7 +53,7 @@ fn agentv_reads_what_eval_graded() {
         (&summary["total"], &summary["passed"], &summary["failed"]),
         (&3.into(), &1.into(), &2.into())
     );
-    // AgentV's own run of the same suite says the same of each test, and compares the two.
+    // AgentV's own run of the same suite gives the same result for each test, and compares the two.
     let own = eval(&workspace, "suite.eval.yaml", "echo", &[]);
     assert_eq!(verdicts(&workspace.rows(&format!("{dir}/index.jsonl"))), verdicts(&own));
     let compared = shown(&workspace, &["compare", "agentv-echo/index.jsonl", &format!("{dir}/index.jsonl")]);

@@ -1,4 +1,4 @@
-//! The unmodified AgentV, in a git repository of the test's own.
+//! The unmodified AgentV, in the test's own git repository.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::agentv::agentv;
 use crate::support::Workspace;
 
-/// What AgentV says of a test: its status, its score, and what each grader gave.
+/// AgentV's result of a test: status, score, and the score of each grader.
 pub(crate) type Verdicts = BTreeMap<String, (String, String, Vec<(String, String)>)>;
 
-/// A directory that AgentV takes for a repository.
+/// A directory that AgentV recognizes as a repository.
 pub(crate) fn repository() -> Workspace {
     let workspace = Workspace::new();
     let made = Command::new("git").args(["init", "--quiet"]).current_dir(workspace.root()).status().unwrap();
@@ -25,7 +25,7 @@ fn run(workspace: &Workspace, args: &[&str]) -> Output {
     workspace.like(&mut command).args(args).env("NO_COLOR", "1").output().unwrap()
 }
 
-/// Runs `agentv eval` on a suite and gives the rows of its index.
+/// Runs `agentv eval` on a suite and returns the rows of its index.
 pub(crate) fn eval(workspace: &Workspace, suite: &str, target: &str, more: &[&str]) -> Vec<Value> {
     let dir = workspace.path(&format!("agentv-{target}"));
     let _ = std::fs::remove_dir_all(&dir);
@@ -36,7 +36,7 @@ pub(crate) fn eval(workspace: &Workspace, suite: &str, target: &str, more: &[&st
     rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What rows say, without what differs between two runs.
+/// The results of rows, without values that differ between runs.
 pub(crate) fn verdicts(rows: &[Value]) -> Verdicts {
     // JavaScript writes 1 where we write 1.0.
     let text = |value: &Value| match value.as_f64() {

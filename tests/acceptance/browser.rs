@@ -1,4 +1,4 @@
-//! A real Chromium without a window, driven over WebDriver: plain HTTP and JSON.
+//! A real headless Chromium, driven over WebDriver: plain HTTP and JSON.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// The key under which WebDriver hands out elements.
+/// WebDriver's key for elements.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// A browser with one page.
@@ -76,22 +76,22 @@ impl Browser {
         self.post("url", &json!({"url": url}));
     }
 
-    /// Lets pages run no scripts from now on.
+    /// Disables scripts on pages from now on.
     pub(crate) fn without_scripts(&self) {
         self.devtools("Emulation.setScriptExecutionDisabled", &json!({"value": true}));
     }
 
-    /// Runs a script with the rights of the driver, whatever the policy of the page is.
+    /// Runs a script with the driver's privileges, whatever the page's policy.
     pub(crate) fn evaluate(&self, script: &str) {
         self.devtools("Runtime.evaluate", &json!({"expression": script}));
     }
 
-    /// What a script gives to the function that is its last argument.
+    /// The value that a script passes to the function in its last argument.
     pub(crate) fn script_async(&self, script: &str) -> Value {
         self.post("execute/async", &json!({"script": script, "args": []}))
     }
 
-    /// The text of an element, as a person sees it; also where scripts are off, and while a page makes way for another.
+    /// The visible text of an element; works without scripts and during navigation.
     pub(crate) fn text(&self, selector: &str) -> String {
         let start = Instant::now();
         let session = &self.session;
@@ -109,7 +109,7 @@ impl Browser {
         }
     }
 
-    /// Waits until there is an element.
+    /// Waits until an element exists.
     pub(crate) fn until_shown(&self, selector: &str) {
         let start = Instant::now();
         let path = format!("/session/{}/element", self.session);
@@ -120,12 +120,12 @@ impl Browser {
         }
     }
 
-    /// What a script on the page gives.
+    /// The result of a script on the page.
     pub(crate) fn script(&self, script: &str) -> Value {
         self.post("execute/sync", &json!({"script": script, "args": []}))
     }
 
-    /// Waits until a script gives true.
+    /// Waits until a script returns true.
     pub(crate) fn until(&self, script: &str) {
         let start = Instant::now();
         while self.script(script) != true {
@@ -134,7 +134,7 @@ impl Browser {
         }
     }
 
-    /// Types into whatever has the focus, as a person does.
+    /// Types into the focused element.
     pub(crate) fn press(&self, keys: &str) {
         let actions: Vec<Value> = keys
             .chars()
@@ -149,7 +149,7 @@ impl Browser {
         self.post(&format!("element/{element}/click"), &json!({}));
     }
 
-    /// Looks at the page in this width and colour scheme.
+    /// Shows the page with this width and color scheme.
     pub(crate) fn look(&self, width: u32, scheme: &str) {
         let size = json!({"width": width, "height": 1600, "deviceScaleFactor": 1, "mobile": false});
         self.devtools("Emulation.setDeviceMetricsOverride", &size);
@@ -162,7 +162,7 @@ impl Browser {
         std::fs::write(file, STANDARD.decode(picture.as_str().unwrap()).unwrap()).unwrap();
     }
 
-    /// What the console says since it was last asked.
+    /// The console messages since the last call.
     pub(crate) fn console(&self) -> Vec<String> {
         let log = self.post("se/log", &json!({"type": "browser"}));
         log.as_array().unwrap().iter().map(ToString::to_string).collect()

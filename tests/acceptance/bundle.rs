@@ -1,4 +1,4 @@
-//! The real AgentV, unmodified, runs every suite of `fixtures/bundle` where it lies and as a bundle elsewhere, after the
+//! The real AgentV, unmodified, runs every suite of `fixtures/bundle` in place and as a bundle elsewhere, after the
 //! source is gone, and gets the same scores.
 
 use std::collections::BTreeMap;
@@ -19,11 +19,22 @@ const VARIABLES: [(&str, &str); 5] =
 /// AgentV runs assertions of its own kind with `bun`; these are JavaScript that node runs as well.
 const BUN: &str = "#!/bin/sh\nshift\nexec node \"$@\"\n";
 
-/// AgentV refuses to run it where it lies: a directory is no workspace file. As a bundle it runs.
+/// AgentV refuses to run it in place: a directory is not a workspace file. As a bundle it runs.
 const ONLY_AS_A_BUNDLE: &str = "workspace-directory";
 
-/// The score and the state of each test, by its name and its place among the targets.
-type Scores = BTreeMap<(String, usize), (Option<f64>, String)>;
+/// Scripts that use the repository itself: other scores elsewhere, and the line that is reported.
+const REPORTED: [(&str, &str, u64); 2] =
+    [("script-calls-git", "evals/check.sh", 2), ("script-copies-repository", "evals/check.sh", 3)];
+
+/// Where packages are installed before a run, in the source and in the bundle.
+const INSTALLED: [(&str, &str, &str); 2] =
+    [("node-file-package", "evals", "scripts/evals"), ("node-workspace-package", ".", "scripts")];
+
+/// The modules of an installed project, in the source and in the bundle.
+const MODULES: (&str, &str, &str) = ("python-src-layout", "project/src", "scripts/project/src");
+
+/// The score and the state of each test, by its name and its target.
+type Scores = BTreeMap<(String, String), (Option<f64>, String)>;
 
 struct Desk {
     workspace: Workspace,
@@ -42,6 +53,21 @@ impl Desk {
         let mut command = Command::new(program);
         let path = format!("{}:{}", self.workspace.path("bin").display(), std::env::var("PATH").unwrap());
         self.workspace.like(command.args(args)).current_dir(dir).env("PATH", path).output().unwrap()
+    }
+
+    /// Installs what a suite needs, as its bundle says.
+    fn installed(mut self, fixture: &str, dir: &Path, moved: bool) -> Self {
+        let choose = |here: &'static str, there: &'static str| dir.join(if moved { there } else { here });
+        if let Some((_, here, there)) = INSTALLED.iter().find(|(name, ..)| *name == fixture) {
+            let args = ["install", "--no-package-lock", "--offline", "--no-audit", "--no-fund"];
+            let output = self.run(Path::new("npm"), &args, &choose(here, there));
+            assert!(output.status.success(), "npm: {}", shown(&output));
+        }
+        if fixture == MODULES.0 {
+            // What `pip install -e` does.
+            self.workspace = self.workspace.env("PYTHONPATH", choose(MODULES.1, MODULES.2).to_str().unwrap());
+        }
+        self
     }
 
     fn git(&self, args: &[&str], dir: &Path) {
@@ -63,9 +89,9 @@ impl Desk {
         let mut scores = Scores::new();
         for row in rows {
             let id = row["test_id"].as_str().unwrap().to_owned();
-            let place = scores.keys().filter(|(known, _)| *known == id).count();
+            let target = row["target"].as_str().unwrap().to_owned();
             let status = row["execution_status"].as_str().unwrap_or_default().to_owned();
-            scores.insert((id, place), (row["score"].as_f64(), status));
+            scores.insert((id, target), (row["score"].as_f64(), status));
         }
         (Some(scores), shown(&output))
     }
@@ -75,7 +101,7 @@ fn shown(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat()
 }
 
-/// Runs one suite both ways; what is wrong, if anything is.
+/// Runs one suite both ways; returns the difference, if any.
 fn compare(fixture: &str) -> Result<usize, String> {
     let desk = Desk::new();
     let repo = desk.workspace.path("repo");
@@ -88,22 +114,30 @@ fn compare(fixture: &str) -> Result<usize, String> {
     let mut files = walkdir::WalkDir::new(&repo).into_iter().map(|entry| entry.unwrap().into_path());
     let suite = files.find(is_suite).unwrap();
 
+    let desk = desk.installed(fixture, &repo, false);
     let (here, told) = desk.scores(&suite, &repo, "here");
-    // Without what the run left.
+    // Without the leftovers of the run.
     desk.git(&["clean", "-fdxq"], &repo);
+    let check = desk.run(
+        Path::new(env!("CARGO_BIN_EXE_run-evals")),
+        &["bundle", suite.to_str().unwrap(), "--check", "-q"],
+        &repo,
+    );
     let bundle = desk.workspace.path("out/bundle");
     let args = ["bundle", suite.to_str().unwrap(), "-q", "-o", bundle.to_str().unwrap(), "--archive"];
     let output = desk.run(Path::new(env!("CARGO_BIN_EXE_run-evals")), &args, &repo);
     if !output.status.success() {
         return Err(format!("no bundle: {}", shown(&output)));
     }
+    let bundled = shown(&output);
 
-    // Another place, and nothing left of the first one.
+    // Another directory, and nothing left of the first one.
     std::fs::remove_dir_all(&repo).unwrap();
     let there = desk.workspace.path("elsewhere/b");
     std::fs::create_dir(desk.workspace.path("elsewhere")).unwrap();
     std::fs::rename(&bundle, &there).unwrap();
     desk.git(&["init", "-q"], &there);
+    let desk = desk.installed(fixture, &there, true);
     let output = desk.run(&agentv(), &["validate", "eval.yaml", "targets.yaml"], &there);
     if !output.status.success()
         || !shown(&output).contains("Valid: 2")
@@ -116,6 +150,26 @@ fn compare(fixture: &str) -> Result<usize, String> {
     let good =
         !scores.is_empty() && scores.values().all(|(score, status)| *score == Some(1.0) && status == "ok");
     let same = if fixture == ONLY_AS_A_BUNDLE { here.is_none() } else { here.as_ref() == Some(&scores) };
+    if let Some((_, file, line)) = REPORTED.iter().find(|(name, ..)| *name == fixture) {
+        let place = format!("({file}:{line})");
+        let manifest: Value =
+            serde_json::from_slice(&std::fs::read(there.join("manifest.json")).unwrap()).unwrap();
+        let mut left = manifest["left_behind"].as_array().unwrap().iter();
+        let reported = left.any(|one| one["file"] == *file && one["line"] == *line)
+            && bundled.contains(&place)
+            && check.status.code() == Some(3)
+            && shown(&check).contains(&place);
+        let good = here.as_ref().is_some_and(|here| here.values().all(|(score, _)| *score == Some(1.0)));
+        if good && reported {
+            return Ok(scores.len());
+        }
+        return Err(format!("not reported: {here:?}\n{bundled}\n{}", shown(&check)));
+    }
+    // What runs leave does not make it another bundle.
+    let output = desk.run(Path::new(env!("CARGO_BIN_EXE_run-evals")), &["bundle", "verify", "."], &there);
+    if !output.status.success() {
+        return Err(format!("no longer a bundle: {}", shown(&output)));
+    }
     if !good || !same {
         return Err(format!("{here:?}\n{told}\nas a bundle: {scores:?}\n{told_there}"));
     }
@@ -123,7 +177,7 @@ fn compare(fixture: &str) -> Result<usize, String> {
 }
 
 #[test]
-fn every_bundle_scores_as_its_source() {
+fn every_bundle_scores_like_its_source() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/bundle");
     let mut names: Vec<String> = std::fs::read_dir(dir)
         .unwrap()
@@ -162,7 +216,7 @@ fn a_full_disk_leaves_nothing() {
     desk.git(&["init", "-q"], &repo);
     let small = desk.workspace.path("small");
     std::fs::create_dir(&small).unwrap();
-    // A disk of one megabyte that only this command sees.
+    // A disk of one megabyte, visible only to this command.
     let script = format!(
         "mount -t tmpfs -o size=1m tmpfs '{0}' && '{1}' bundle suite.eval.yaml -q -o '{0}/bundle'; code=$?; ls -A '{0}'; exit $code",
         small.display(),
@@ -230,7 +284,7 @@ fn agentvs_parser_reads_what_we_write() {
     };
     let rows: Vec<Value> = (0..2000)
         .map(|i| {
-            // A key that merges mappings is none in YAML.
+            // A merge key is not a key in YAML.
             let map: serde_json::Map<String, Value> = (0..3).map(|k| (format!("k{k}{}", text(6)), text(14).into())).collect();
             serde_json::json!({"id": format!("c{i}"), "criteria": text(14), "input": "x", "metadata": [map, text(14)]})
         })
@@ -246,7 +300,7 @@ fn agentvs_parser_reads_what_we_write() {
         root,
     );
     assert!(output.status.success(), "{}", shown(&output));
-    // The parser that AgentV itself is installed with.
+    // The parser that AgentV itself uses.
     let home = agentv().canonicalize().unwrap();
     let script = format!(
         "const yaml = require(require.resolve('yaml', {{ paths: ['{}'] }}));\

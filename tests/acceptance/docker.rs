@@ -1,4 +1,4 @@
-//! The Docker engine and the image that `.ci/acceptance` has made.
+//! The Docker engine and the image built by `.ci/acceptance`.
 
 use std::process::Command;
 
@@ -13,7 +13,7 @@ pub(crate) fn from_ci(name: &str) -> String {
         .unwrap_or_else(|_| panic!("`{name}` is not set: run the acceptance tests by `.ci/acceptance`"))
 }
 
-/// What `docker` with these arguments prints; it must succeed.
+/// The output of `docker` with these arguments; it must succeed.
 pub(crate) fn docker(args: &[&str]) -> String {
     let output = Command::new("docker").args(args).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! The unmodified `gh` against the simulated GitHub, as against a GitHub Enterprise Server: a foreign client believes in it.
+//! The unmodified `gh` against the simulated GitHub, as a GitHub Enterprise Server: a third-party client accepts it.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ use crate::support::github::{MockGithub, NewToken, TokenKind};
 const REPO: &str = "acme/runner";
 const TOKEN: &str = "ghp_of-a-person";
 
-/// What a job does in place of the runner: leaves an artifact, as plain HTTP, and ends as its shard wants.
+/// What a job does instead of the runner: uploads an artifact over plain HTTP, and exits as its shard requires.
 const RUNNER: &str = r#"#!/usr/bin/env python3
 import base64, hashlib, io, json, os, ssl, sys, time, urllib.request, zipfile
 env = os.environ
@@ -59,7 +59,7 @@ fn gh_dispatches_watches_views_and_downloads() {
 }
 
 #[test]
-fn gh_tells_of_a_failed_run_and_runs_it_again() {
+fn gh_shows_a_failed_run_and_reruns_it() {
     let scene = Scene::start();
     let run = scene.dispatch("[1]");
     let watched = scene.gh(&["run", "watch", &run, "--exit-status", "-i", "1"]);
@@ -104,14 +104,14 @@ impl Scene {
             kind: TokenKind::Classic,
             grants,
         });
-        // Not in the environment: such a token this `gh` sends to every host, even the one that it is redirected to.
+        // Not in the environment: this `gh` sends such a token to every host, even after a redirect.
         let host = host(&github);
         let config = format!("\"{host}\":\n  user: mona\n  oauth_token: {TOKEN}\n  git_protocol: https\n");
         std::fs::write(dir.path().join("hosts.yml"), config).unwrap();
         Self { github, dir }
     }
 
-    /// Starts a run and gives its number, which this `gh` does not print.
+    /// Starts a run and returns its id, which this `gh` does not print.
     fn dispatch(&self, shards: &str) -> String {
         let shards = format!("shards={shards}");
         let mut args = vec!["workflow", "run", "run-evals.yml"];

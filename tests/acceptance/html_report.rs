@@ -1,5 +1,5 @@
-//! The HTML report of 2,000 tests in a real browser: quick to open, quick to search, usable by keyboard, in every colour and width,
-//! and deaf to what models say.
+//! The HTML report of 2,000 tests in a real browser: fast to open, fast to search, usable by keyboard, in every color and width,
+//! and immune to model output.
 
 use std::path::Path;
 
@@ -54,7 +54,7 @@ fn two_thousand_tests_in_a_browser() {
 
     let browser = Browser::start();
     browser.look(1280, "light");
-    // Once for the browser itself, which is slow the first time.
+    // Once to warm up the browser.
     browser.open(&file);
     browser.open(&file);
     browser.until("return performance.getEntriesByType('navigation')[0].loadEventEnd > 0");
@@ -73,10 +73,10 @@ fn two_thousand_tests_in_a_browser() {
 }
 
 fn searching(browser: &Browser) {
-    // A slash goes to the search, wherever one is.
+    // A slash focuses the search from anywhere.
     browser.press("/test-1234");
     assert_eq!(browser.script("return document.getElementById('count').textContent"), "1 of 2,000 tests");
-    // The best of several: whatever else the machine does only ever adds to it.
+    // The best of several: other load on the machine only adds to it.
     let slowest = browser.script(
         "const search = document.getElementById('search'); const texts = ['a', 'an', 'question 77', 'la la', 'nothing has this', ''];
          const best = texts.map(() => Infinity);
@@ -161,7 +161,7 @@ fn nothing_is_obeyed(browser: &Browser) {
     assert!(!text.contains(['\u{202e}', '\u{0}', '\u{1b}']));
 }
 
-/// Light, dark and narrow: nothing is wider than the page, and the pictures are there to be looked at.
+/// Light, dark and narrow: nothing is wider than the page, and screenshots are kept for review.
 fn in_every_light(browser: &Browser) {
     let pictures = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let ground = || {

@@ -1,22 +1,23 @@
-//! The image: what is in it, how large it is, how fast it starts.
+//! The image: its content, its size, its start-up time.
 
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use tempfile::TempDir;
 
 use crate::docker::{docker, from_ci, image};
 
 /// The published `debian:bookworm-slim`, compressed.
 const PUBLISHED_BASE: i64 = 28_200_000;
-/// The most that the image may have, compressed.
+/// The maximum compressed size of the image.
 const MOST: i64 = 80_000_000;
 
 #[test]
-fn is_small() {
+fn the_image_is_small() {
     let base = compressed(&from_ci("RUN_EVALS_BASE_IMAGE"));
     let image = compressed(&image());
     let size = image - base + PUBLISHED_BASE;
@@ -26,7 +27,7 @@ fn is_small() {
 }
 
 #[test]
-fn is_what_github_asks_of_an_action() {
+fn the_image_meets_githubs_requirements_for_actions() {
     let config = docker(&["image", "inspect", "--format", "{{json .Config}}", &image()]);
     let config: serde_json::Value = serde_json::from_str(&config).unwrap();
     assert_eq!(config["Entrypoint"], serde_json::json!(["/usr/local/bin/run-evals"]));
@@ -39,7 +40,7 @@ fn is_what_github_asks_of_an_action() {
 }
 
 #[test]
-fn has_git_for_https_and_no_perl_beyond_the_base() {
+fn the_image_has_git_for_https_and_no_perl_beyond_the_base() {
     let image = image();
     let run = |program: &str, args: &[&str]| {
         let run = ["run", "--rm", "--network", "host", "--entrypoint", program, &image];
@@ -56,43 +57,73 @@ fn has_git_for_https_and_no_perl_beyond_the_base() {
 }
 
 #[test]
-fn makes_its_first_call_soon() {
+fn the_image_makes_its_first_call_soon() {
     let vendor = TcpListener::bind("127.0.0.1:0").unwrap();
-    let dir = tempfile::tempdir().unwrap();
-    let port = vendor.local_addr().unwrap().port();
-    let targets = format!(
-        "targets: [{{name: llm, provider: openai-compatible, model: m, base_url: 'http://127.0.0.1:{port}/v1'}}]\n"
-    );
-    std::fs::write(dir.path().join("targets.yaml"), targets).unwrap();
-    let request = r#"{"id":"r","messages":[{"role":"user","content":"hello"}]}"#;
-    std::fs::write(dir.path().join("requests.jsonl"), format!("{request}\n")).unwrap();
-    let mount = format!("{}:/github/workspace", dir.path().display());
-    let name = format!("run-evals-first-call-{}", std::process::id());
     let started = Instant::now();
-    let mut container = Command::new("docker")
-        .args(["run", "--rm", "--network", "host", "--name", &name])
-        .args(["--volume", &mount, "--workdir", "/github/workspace"])
-        .args([
-            "--env",
-            "INPUT_MODE=dispatch",
-            "--env",
-            "INPUT_REQUESTS=requests.jsonl",
-            "--env",
-            "INPUT_TARGET=llm",
-        ])
-        .args(["--env", "HOME=/root", &image()])
-        .stdin(Stdio::null())
-        .spawn()
-        .unwrap();
+    let container = Dispatch::start("first-call", &vendor, &[]);
     let _call = vendor.accept().unwrap();
     let elapsed = started.elapsed();
-    docker(&["kill", &name]);
-    container.wait().unwrap();
+    drop(container);
     eprintln!("image: {} ms from `docker run` to the first call", elapsed.as_millis());
     assert!(elapsed < Duration::from_secs(20), "{elapsed:?}");
 }
 
-/// The size of an image as it travels.
+/// Only debug builds have the clock factor: the image waits the whole second before it retries.
+#[test]
+fn the_image_ignores_the_clock_factor_of_tests() {
+    let vendor = TcpListener::bind("127.0.0.1:0").unwrap();
+    let _container = Dispatch::start("clock-factor", &vendor, &["RUN_EVALS_CLOCK_FACTOR=0.001"]);
+    let (mut call, _) = vendor.accept().unwrap();
+    let _ = call.read(&mut [0; 65536]).unwrap();
+    call.write_all(b"HTTP/1.1 503 Busy\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let answered = Instant::now();
+    drop(call);
+    let _retry = vendor.accept().unwrap();
+    assert!(answered.elapsed() >= Duration::from_millis(900), "{:?}", answered.elapsed());
+}
+
+/// A container that dispatches one request, killed with the test.
+struct Dispatch {
+    container: Child,
+    name: String,
+    _dir: TempDir,
+}
+
+impl Dispatch {
+    fn start(name: &str, vendor: &TcpListener, env: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let port = vendor.local_addr().unwrap().port();
+        let targets = format!(
+            "targets: [{{name: llm, provider: openai-compatible, model: m, base_url: 'http://127.0.0.1:{port}/v1'}}]\n"
+        );
+        std::fs::write(dir.path().join("targets.yaml"), targets).unwrap();
+        let request = r#"{"id":"r","messages":[{"role":"user","content":"hello"}]}"#;
+        std::fs::write(dir.path().join("requests.jsonl"), format!("{request}\n")).unwrap();
+        let mount = format!("{}:/github/workspace", dir.path().display());
+        let name = format!("run-evals-{name}-{}", std::process::id());
+        let inputs =
+            ["INPUT_MODE=dispatch", "INPUT_REQUESTS=requests.jsonl", "INPUT_TARGET=llm", "HOME=/root"];
+        let container = Command::new("docker")
+            .args(["run", "--rm", "--network", "host", "--name", &name])
+            .args(["--volume", &mount, "--workdir", "/github/workspace"])
+            .args(inputs.iter().chain(env).flat_map(|variable| ["--env", variable]))
+            .arg(image())
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { container, name, _dir: dir }
+    }
+}
+
+impl Drop for Dispatch {
+    fn drop(&mut self) {
+        docker(&["kill", &self.name]);
+        self.container.wait().unwrap();
+    }
+}
+
+/// The compressed size of an image.
 fn compressed(image: &str) -> i64 {
     let mut save = Command::new("docker").args(["save", image]).stdout(Stdio::piped()).spawn().unwrap();
     let mut gzip = GzEncoder::new(Count(0), Compression::default());

@@ -28,11 +28,7 @@ mod rollout_stage;
 mod rollouts;
 mod serve;
 mod skills;
-#[expect(dead_code, reason = "the other tests use the rest")]
-#[path = "../integration/remote/stage.rs"]
-mod stage;
 mod studio;
-#[expect(dead_code, reason = "the other tests use the rest")]
 #[path = "../integration/studio/scene.rs"]
 mod studio_scene;
 #[expect(dead_code, unused_imports, reason = "the other tests use the rest")]

@@ -1,5 +1,5 @@
-//! Eval Protocol's own client, unmodified: it believes to speak with api.github.com. The workflow runs under act, with our
-//! container; the traces are our gateway's. Then the same rows by our client.
+//! Eval Protocol's own client, unmodified, against a simulated api.github.com. The workflow runs under act, with our
+//! container; the traces come from our gateway. Then the same rows with our client.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -18,13 +18,13 @@ use serde_json::Value;
 
 use crate::docker::from_ci;
 use crate::rollout_stage::{GATEWAY_TOKEN, MODEL_KEY, REPO, Stage};
-use crate::support::Workspace;
-use crate::support::github::{MockGithub, TOKEN};
+use crate::support::github::{MockGithub, RunView, TOKEN};
+use crate::support::{Output, Workspace};
 
 const POLL_SECONDS: &str = "2";
-/// What their client sleeps before it looks for a run and after it, whatever the machine does.
+/// How long their client sleeps before and after it looks for a run, whatever the load.
 const THEY_SLEEP: f64 = 15.0;
-/// Times are compared, so these tests leave the machine to each other.
+/// Durations are compared, so these tests run one at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -33,7 +33,7 @@ fn the_official_client_and_ours_with_the_same_rows() {
     compare(MockGithub::start_with(&["--executor", executor.to_str().unwrap()]), true);
 }
 
-/// The same where a run takes no time of its own: what is left is what the clients themselves take.
+/// The same with runs that take no time: only the time of the clients remains.
 #[test]
 fn the_official_client_and_ours_where_runs_are_quick() {
     compare(MockGithub::start(), false);
@@ -50,7 +50,9 @@ fn compare(github: MockGithub, is_act: bool) {
             assert!(log.contains("agentv/run-evals@v1") && log.contains("Job succeeded"), "{log}");
         }
     }
+    let their_runs = stage.github.runs();
     let ours = our_client(&stage, "1", &[]);
+    same_inputs(&stage, &their_runs);
     let batched = our_client(&stage, "batched", &["--batch"]);
     let kind = if is_act { "under act" } else { "on quick machines" };
     eprintln!(
@@ -65,7 +67,7 @@ fn compare(github: MockGithub, is_act: bool) {
         batched.seconds,
     );
     assert!(ours.requests * 2 <= theirs.requests, "more than half of the API requests");
-    // Against what theirs sleeps in any case: how busy the machine is does not matter then.
+    // Compared with the time that their client always sleeps: the load of the machine does not matter.
     assert!(theirs.seconds >= THEY_SLEEP, "their client sleeps less than it did: {:.1} s", theirs.seconds);
     assert!(ours.seconds < THEY_SLEEP, "ours takes longer than theirs sleeps: {:.1} s", ours.seconds);
     assert_eq!(stage.calls(), 3 * 4, "four turns each time, and nothing twice");
@@ -81,7 +83,8 @@ fn a_hundred_rows_in_one_run(stage: &Stage) {
     let at = args.iter().position(|arg| *arg == "out.jsonl").unwrap();
     args[at] = "hundred.jsonl";
     let began = Instant::now();
-    stage.client.run(&args).expect(0);
+    // Requests are counted, so it polls as often as outside of tests.
+    Output::of(stage.client.command(&args).env("RUN_EVALS_CLOCK_FACTOR", "1")).expect(0);
     let rows = stage.client.rows("hundred.jsonl");
     for (index, row) in rows.iter().enumerate() {
         assert_eq!(row["rollout_status"]["code"], 100, "{row:#}");
@@ -94,7 +97,7 @@ fn a_hundred_rows_in_one_run(stage: &Stage) {
     );
 }
 
-/// The parts of Eval Protocol that a worker and a client use beside that: its logger, its status and its logs.
+/// The other parts of Eval Protocol that a worker and a client use: its logger, its status and its logs.
 #[test]
 fn the_official_logger_and_reader_agree_with_the_gateway() {
     let llm = crate::support::MockLlm::start(&["--require-key", MODEL_KEY]);
@@ -111,13 +114,64 @@ fn the_official_logger_and_reader_agree_with_the_gateway() {
     assert!(output.status.success() && text.contains("all as expected"), "{text}");
 }
 
-/// What a client took: from its first request to GitHub to its last word about the rows.
+/// Both clients send the same inputs but for the ids, and the key that ours leaves out.
+fn same_inputs(stage: &Stage, their_runs: &[RunView]) {
+    let comparable = |runs: &[RunView]| -> Vec<(String, String, String)> {
+        let mut all: Vec<_> = runs
+            .iter()
+            .map(|run| {
+                let ids: Value = serde_json::from_str(&run.inputs["metadata"]).unwrap();
+                let params: Value = serde_json::from_str(&run.inputs["completion_params"]).unwrap();
+                let mut names: Vec<&String> = ids.as_object().unwrap().keys().collect();
+                names.sort();
+                let mut url = run.inputs["model_base_url"].clone();
+                for (name, id) in ids.as_object().unwrap() {
+                    let id = id.as_str().unwrap();
+                    url = url.replace(&format!("/{name}/{id}"), &format!("/{name}/[{name}]"));
+                }
+                (ids["row_id"].as_str().unwrap().to_owned(), format!("{names:?} {params}"), url)
+            })
+            .collect();
+        all.sort();
+        all
+    };
+    let runs = stage.github.runs();
+    let is_ours = |run: &&RunView| their_runs.iter().all(|theirs| theirs.id != run.id);
+    let ours: Vec<RunView> = runs.iter().filter(is_ours).cloned().collect();
+    assert_eq!(comparable(&ours), comparable(their_runs));
+    assert!(comparable(&ours)[0].2.contains("/rollout_id/[rollout_id]/invocation_id/"), "{ours:#?}");
+}
+
+/// Eval Protocol's other processor, whose server is not ours: calls, status, logs and traces go through the gateway.
+#[test]
+fn the_official_remote_processor_is_traced_by_the_gateway() {
+    let llm = crate::support::MockLlm::start(&["--require-key", MODEL_KEY]);
+    let gateway = crate::rollout_stage::Gateway::start(&llm);
+    let bin = PathBuf::from(from_ci("RUN_EVALS_EVAL_PROTOCOL"));
+    let workspace = Workspace::new();
+    workspace.write("test_remote.py", crate::rollout_stage::template("fixtures/rollout/test_remote.py"));
+    let mut command = Command::new(bin.join("pytest"));
+    workspace.like(&mut command).args(["-q", "-p", "no:cacheprovider", "test_remote.py"]);
+    command
+        .env("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+        .env("EP_MODEL_BASE_URL", gateway.url())
+        .env("FW_TRACING_GATEWAY_BASE_URL", gateway.url())
+        .env("FIREWORKS_API_KEY", GATEWAY_TOKEN)
+        .env("ROLLOUT_MODEL", "mock-model");
+    let output = command.output().unwrap();
+    let text =
+        format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    assert_eq!(llm.counter("requests"), 1);
+}
+
+/// The duration of a client: from its first request to GitHub to its last output about the rows.
 struct Taken {
     requests: u32,
     seconds: f64,
 }
 
-/// `fixtures/rollout/test_rollouts.py`, as docs/rollouts.md says, with nothing changed but where api.github.com is.
+/// `fixtures/rollout/test_rollouts.py`, as docs/rollouts.md says, with only the address of api.github.com changed.
 fn official_client(stage: &Stage) -> Taken {
     let bin = PathBuf::from(from_ci("RUN_EVALS_EVAL_PROTOCOL"));
     let workspace = Workspace::new();
@@ -156,7 +210,7 @@ fn official_client(stage: &Stage) -> Taken {
     }
 }
 
-/// The same rows; the whole command counts.
+/// The same rows; the whole command is measured.
 fn our_client(stage: &Stage, name: &str, more: &[&str]) -> Taken {
     let before = stage.github.requests().len();
     let targets = stage
@@ -170,7 +224,8 @@ fn our_client(stage: &Stage, name: &str, more: &[&str]) -> Taken {
     let at = args.iter().position(|arg| *arg == "out.jsonl").unwrap();
     args[at] = &output;
     let began = Instant::now();
-    stage.client.run(&args).expect(0);
+    // Requests are counted, so it polls as often as outside of tests.
+    Output::of(stage.client.command(&args).env("RUN_EVALS_CLOCK_FACTOR", "1")).expect(0);
     let seconds = began.elapsed().as_secs_f64();
     let mut rows = stage.client.rows(&output);
     rows.sort_by_key(|row| row["input_metadata"]["row_id"].as_str().unwrap().to_owned());
@@ -180,7 +235,7 @@ fn our_client(stage: &Stage, name: &str, more: &[&str]) -> Taken {
     Taken { requests: u32::try_from(own).unwrap(), seconds }
 }
 
-/// The right messages and the right status, row by row.
+/// Checks the messages and the status of each row.
 fn check_rows(rows: &[Value]) {
     let conversation = |row: &Value| -> Vec<String> {
         let messages = row["messages"].as_array().unwrap().iter();
@@ -220,8 +275,8 @@ fn check_rows(rows: &[Value]) {
     );
 }
 
-/// A proxy that takes connections to api.github.com, ends their TLS with a CA of its own, and hands them to the simulated GitHub. All
-/// other hosts it refuses.
+/// A proxy that accepts connections to api.github.com, terminates TLS with its own CA, and forwards to the simulated GitHub. It
+/// rejects all other hosts.
 struct Proxy {
     port: u16,
 }
@@ -267,7 +322,7 @@ fn connect(mut client: TcpStream, tls_port: u16) {
     let _ = there.join();
 }
 
-/// A server that is api.github.com for whoever trusts this CA.
+/// A server that is api.github.com for clients that trust this CA.
 fn tls_end(api_url: String, ca_file: &Path) -> u16 {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,6 +1,6 @@
 //! Skill evaluations from the push to the merged results, with only github.com simulated: two repositories over git's own protocol,
-//! the service with TLS and a token, the templates as users copy them, run by act, our container, and a gateway that behaves as
-//! MindRouter does.
+//! the service with TLS and a token, the templates as users copy them, run by act, our container, and a gateway that behaves like
+//! MindRouter.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -8,14 +8,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, KeyUsagePurpose};
-use run_evals::leaderboard::Leaderboard;
+use run_evals::testing::Leaderboard;
 use serde_json::{Value, json};
 
 use crate::act::one_at_a_time;
 use crate::evaluate::stage::{KEY, LIBRARY, SKILL, Stage, TOKEN};
 use crate::support::github::{MockGithub, NewRepo, RunView};
 
-/// What the service knows the workflow by.
+/// The workflow's token for the service.
 const SERVE_TOKEN: &str = "acceptance-7d3f0a91c5b84e26a0f1d2c3";
 const TEMPLATES: [&str; 2] = ["evaluate.yml", "sweep.yml"];
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -25,12 +25,12 @@ fn a_push_becomes_a_pull_request_that_merges() {
     let _turn = one_at_a_time();
     let executor = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/acceptance/run-act");
     let stage = Stage::on(MockGithub::start_with(&["--executor", executor.to_str().unwrap()]));
-    // Some calls fail at first, in the gateway's own words and without a `Retry-After`.
+    // Some calls fail at first, with the gateway's own error and without a `Retry-After`.
     let llm = stage.gateway(&["--rate-429", "0.05", "--rate-5xx", "0.05", "--seed", "7"]);
     let service = Service::start(&stage);
     service.introduce(&stage);
 
-    // A push raises the version; the workflow runs for it.
+    // A push bumps the version; the workflow runs for it.
     copy_templates(&stage);
     let before = stage.commit("main");
     let bump = raise(&stage);
@@ -61,7 +61,7 @@ fn a_push_becomes_a_pull_request_that_merges() {
     let absent: Vec<&str> = board.absent().iter().map(|absent| absent.model.as_str()).collect();
     assert_eq!(absent, ["meadow/quill-retired"]);
 
-    // By hand, with another number of replicates, on top of what was merged.
+    // By hand, with another number of replicates, on top of the merged results.
     let inputs = json!({ "skill_name": SKILL, "replicates": "1", "git_sha": &bump[..12] });
     let run = dispatch(&stage, "evaluate.yml", &inputs);
     assert_eq!(run.conclusion.as_deref(), Some("success"), "{}", shown(&run));
@@ -69,20 +69,20 @@ fn a_push_becomes_a_pull_request_that_merges() {
     let board = merge(&stage, &stage.github.pulls()[1].head);
     assert_eq!(board.entries().len(), 6, "another number of replicates is another entry");
 
-    // At night nothing is missing.
+    // The nightly sweep finds nothing missing.
     let run = dispatch(&stage, "sweep.yml", &json!({}));
     assert_eq!(run.conclusion.as_deref(), Some("success"), "{}", shown(&run));
     assert!(shown(&run).contains("merged") && shown(&run).contains(SKILL), "{}", shown(&run));
     assert_eq!(service.jobs(&stage).len(), 2, "nothing is fired twice");
 
-    // A skill that there is not is red.
+    // An unknown skill fails the workflow.
     let run = dispatch(&stage, "evaluate.yml", &json!({ "skill_name": "no-such-skill" }));
     assert_eq!(run.conclusion.as_deref(), Some("failure"), "{}", shown(&run));
     assert!(shown(&run).contains("the service answered 404"), "{}", shown(&run));
     assert!(!stage.github.everything_shown().contains(SERVE_TOKEN), "the token stands in a log");
 }
 
-/// `serve`, ended with the test.
+/// `serve`, stopped with the test.
 struct Service {
     child: Child,
     url: String,
@@ -90,7 +90,7 @@ struct Service {
 }
 
 impl Service {
-    /// With TLS, by a CA that nobody else knows.
+    /// With TLS, by a private CA.
     fn start(stage: &Stage) -> Self {
         let (ca, cert, key) = certificates();
         stage.workspace.write("cert.pem", cert);
@@ -128,13 +128,13 @@ impl Service {
             }
             told.push_str(&line);
         };
-        // What it says later must go somewhere, or it waits.
+        // Its later output must be drained, or it blocks.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| eprintln!("serve: {line}")));
         assert!(url.starts_with("https://127.0.0.1:"), "{url}");
         Self { child, url, ca }
     }
 
-    /// What a person does in the settings of the library: the secret and the variables.
+    /// The settings of the library that a user makes: the secret and the variables.
     fn introduce(&self, stage: &Stage) {
         let text = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         stage.github.repo(&NewRepo {
@@ -150,7 +150,7 @@ impl Service {
         [("EVALUATOR_URL", self.url.clone()), ("EVALUATOR_CA", self.ca.clone())]
     }
 
-    /// The jobs, the newest first.
+    /// The jobs, newest first.
     fn jobs(&self, stage: &Stage) -> Vec<Value> {
         stage.workspace.write("ca.pem", &self.ca);
         let certificate = reqwest::Certificate::from_pem(self.ca.as_bytes()).unwrap();
@@ -171,7 +171,7 @@ impl Service {
         job.clone()
     }
 
-    /// The newest of so many jobs, once it is over.
+    /// The newest of this many jobs, once it is complete.
     fn finished(&self, stage: &Stage, count: usize) -> Value {
         let started = Instant::now();
         loop {
@@ -205,7 +205,7 @@ fn certificates() -> (String, String, String) {
     (ca.pem(), certificate.pem(), key.serialize_pem())
 }
 
-/// Raises the version of the skill; the commit.
+/// Bumps the version of the skill; returns the commit.
 fn raise(stage: &Stage) -> String {
     let prompt = format!("components/{SKILL}/prompt.md");
     let text = stage.file("main", &prompt);
@@ -214,7 +214,7 @@ fn raise(stage: &Stage) -> String {
     stage.commit("main")
 }
 
-/// The templates, as a person copies them.
+/// The templates, as a user copies them.
 fn copy_templates(stage: &Stage) {
     for name in TEMPLATES {
         let template = Path::new(env!("CARGO_MANIFEST_DIR")).join("workflows").join(name);
@@ -223,7 +223,7 @@ fn copy_templates(stage: &Stage) {
     }
 }
 
-/// What GitHub does after a push: runs the workflow with the event. Gives the log.
+/// What GitHub does after a push: runs the workflow with the event. Returns the log.
 fn run_push(stage: &Stage, executor: &Path, before: &str, after: &str, service: &Service) -> String {
     let dir = stage.workspace.path("push");
     std::fs::create_dir_all(&dir).unwrap();
@@ -251,7 +251,7 @@ fn run_push(stage: &Stage, executor: &Path, before: &str, after: &str, service: 
     log
 }
 
-/// As a person does with GitHub's button; the run, once it is over.
+/// As a user does with GitHub's button; the run, once it is complete.
 fn dispatch(stage: &Stage, file: &str, inputs: &Value) -> RunView {
     stage.token(
         "github_pat_person",
@@ -278,7 +278,7 @@ fn dispatch(stage: &Stage, file: &str, inputs: &Value) -> RunView {
     }
 }
 
-/// Merges a branch of results into the default branch, in a clone of its own, and gives the leaderboard.
+/// Merges a results branch into the default branch, in a separate clone, and returns the leaderboard.
 fn merge(stage: &Stage, branch: &str) -> Leaderboard {
     let clone = stage.workspace.path("merging");
     let bare = stage.github.git_dir(LIBRARY);
@@ -292,7 +292,7 @@ fn merge(stage: &Stage, branch: &str) -> Leaderboard {
     Leaderboard::parse(&bytes, Path::new(Leaderboard::PATH)).unwrap()
 }
 
-/// git at the present time, which a sweep goes by.
+/// git at the present time, which a sweep depends on.
 fn git(dir: &Path, args: &[&str]) -> String {
     let identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "commit.gpgsign=false"];
     let output = Command::new("git").current_dir(dir).args(identity).args(args).output().unwrap();

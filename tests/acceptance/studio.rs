@@ -1,5 +1,5 @@
-//! The page of the service in a real browser: signing in, a sync that is watched, a chart that shows the file, other sites that get
-//! nowhere, and nothing that keeps people out.
+//! The studio in a real browser: signing in, watching a sync, charts that show the file, other sites without
+//! access, and accessibility.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::browser::Browser;
 use crate::evaluate::stage::{SKILL, Stage};
-use crate::studio_scene::{Scene, Studio, TOKEN, job, write_tokens};
+use crate::studio_scene::{Scene, Studio, TOKEN, job};
 use crate::support::{Came, Results};
 
 const SCREENS: [(&str, &str); 8] = [
@@ -68,7 +68,7 @@ fn text(browser: &Browser, selector: &str) -> String {
 }
 
 #[test]
-fn a_sync_is_pressed_watched_and_done() {
+fn a_sync_is_started_and_watched_to_its_end() {
     let (scene, _) = scene();
     let studio = scene.start(&[]);
     let browser = Browser::start();
@@ -88,7 +88,7 @@ fn a_sync_is_pressed_watched_and_done() {
     let card = "[data-row=refunds]";
     browser.until("return document.querySelector('[data-row=refunds] .badge').textContent === 'Not cloned'");
     assert_eq!(browser.script("return document.querySelectorAll('form[data-press]').length"), 2);
-    // While somebody else holds the lock of the clone, a sync waits: there is something to watch.
+    // While another process holds the lock of the clone, a sync waits: there is something to watch.
     std::fs::create_dir_all(scene.workspace.path("benchmarks")).unwrap();
     let lock = std::fs::File::create(scene.workspace.path("benchmarks/.refunds.sync.lock")).unwrap();
     lock.lock().unwrap();
@@ -126,7 +126,7 @@ fn a_sync_is_pressed_watched_and_done() {
     )));
     assert_eq!(scene.workspace.read("benchmarks/refunds/EVAL.yaml"), "second");
 
-    // One that fails says why, and what helps.
+    // A failed sync shows the reason and the fix.
     scene.workspace.write("benchmarks/contracts/mine.txt", "no clone");
     browser.click("[data-row=contracts] button");
     browser.until("return document.querySelector('[data-row=contracts] .badge').textContent === 'Failed'");
@@ -142,7 +142,7 @@ fn a_sync_is_pressed_watched_and_done() {
         .until("return document.getElementById('said').textContent.startsWith('Contract clauses: Failed. ')");
     assert_eq!(browser.console(), Vec::<String>::new());
 
-    // A service that goes away is told, and found again.
+    // A service that stops is reported, and found again.
     let address = studio.address.clone();
     drop(studio);
     browser.script("document.dispatchEvent(new Event('visibilitychange'))");
@@ -164,10 +164,10 @@ fn head(scene: &Scene, name: &str) -> String {
 }
 
 #[test]
-fn a_job_appears_runs_and_ends_while_somebody_looks() {
+fn a_job_appears_runs_and_ends_on_the_open_page() {
     let stage = Stage::new();
     let _llm = stage.gateway(&["--latency-ms", "150"]);
-    write_tokens(&stage.workspace, TOKEN);
+    stage.workspace.write_private("tokens", TOKEN);
     let api = stage.github.urls().api_url.clone();
     let args = [
         "serve",
@@ -207,7 +207,7 @@ fn a_job_appears_runs_and_ends_while_somebody_looks() {
     let badge = |job: &str| format!("document.querySelector('[data-row=\"{job}\"] .badge')?.textContent");
     browser.until(&format!("return {} === 'Completed'", badge(&first)));
 
-    // The second one comes by itself, and its progress moves.
+    // The second one appears by itself, and its progress moves.
     let second = order(4);
     browser.until(&format!("return {} === 'Running'", badge(&second)));
     assert_eq!(
@@ -264,14 +264,14 @@ fn everything_works_without_javascript() {
 }
 
 #[test]
-fn another_site_gets_nowhere() {
+fn another_site_has_no_effect() {
     let (scene, _) = scene();
     let studio = scene.start(&[]);
     let browser = Browser::start();
     sign_in(&browser, &studio);
     let csrf =
         browser.script("return document.querySelector('[name=csrf]').value").as_str().unwrap().to_owned();
-    // Even with the token of the form, which it cannot know, a page of another origin gets nothing done: another port is another
+    // Even with the token of the form, which it cannot know, a page of another origin has no effect: another port is another
     // origin, another name of this machine even another site.
     for host in ["127.0.0.1", "localhost"] {
         let evil = evil_site(&studio.address, &csrf);
@@ -294,7 +294,7 @@ fn another_site_gets_nowhere() {
         assert!(refused.contains(&seen.as_str()), "{host}: {seen}");
     }
     assert!(!scene.workspace.path("benchmarks/refunds").exists(), "a forged form has synced");
-    // And it cannot put the page into a frame.
+    // It cannot embed the page in a frame, either.
     browser.visit(&format!("http://{}/studio/benchmarks", studio.address));
     browser.until("return !!document.querySelector('[data-row=refunds]')");
 }
@@ -348,7 +348,7 @@ fn the_charts_show_the_values_of_the_file() {
     expected.sort();
     drawn.sort();
     assert_eq!(drawn, expected);
-    // The points stand where their values say: one scale for all of them, and later commits further right.
+    // The points are where their values say: one scale for all of them, and later commits further right.
     let places = browser.script(
         "return Array.from(document.querySelectorAll('#over-time .point'), (point) => {
            const use = point.querySelector('use');
@@ -372,7 +372,7 @@ fn the_charts_show_the_values_of_the_file() {
         crate::studio_scene::git(&scene.workspace.path("library"), &["rev-parse", "--short=7", "HEAD"]);
     assert_eq!(newest, head.as_str(), "the newest commit is the first line of the table");
 
-    // Where each model stands now: its entry at the newest commit.
+    // The current position of each model: its entry at the newest commit.
     let now = browser.script("return Array.from(document.querySelectorAll('#standing .point'), (point) => [point.dataset.model, point.dataset.accuracy])");
     let mut now: Vec<(String, String)> = serde_json::from_value(now).unwrap();
     now.sort();
@@ -387,7 +387,7 @@ fn the_charts_show_the_values_of_the_file() {
 }
 
 #[test]
-fn nothing_keeps_people_out_and_nothing_is_obeyed() {
+fn pages_are_accessible_and_untrusted_text_is_inert() {
     let (scene, _) = scene();
     let studio = scene.start(&[]);
     let browser = Browser::start();
@@ -439,7 +439,7 @@ fn nothing_keeps_people_out_and_nothing_is_obeyed() {
     assert_eq!(browser.console(), Vec::<String>::new());
 }
 
-/// Each colour scheme and width: no serious fault, nothing wider than the window.
+/// Each color scheme and width: no serious accessibility issue, nothing wider than the window.
 fn check(browser: &Browser, axe: &str, name: &str, shots: Option<&PathBuf>) {
     for (width, scheme, look) in [
         (1280, "light", "light"),
@@ -450,7 +450,7 @@ fn check(browser: &Browser, axe: &str, name: &str, shots: Option<&PathBuf>) {
         browser.look(width, scheme);
         let wide = browser.script("return document.documentElement.scrollWidth").as_u64().unwrap();
         assert!(wide <= u64::from(width), "{name}, {look}: {wide} wide");
-        // Evaluated with the rights of the driver, which the policy of the page does not touch.
+        // Evaluated with the driver's privileges, which the policy of the page does not affect.
         browser.evaluate(&format!("if (!window.axe) {{ {axe} }}"));
         let found = browser.script_async(
             "const done = arguments[0]; axe.run(document).then(({violations}) => done(violations.filter((one) => ['serious', 'critical'].includes(one.impact)).map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(' ')}`)), (error) => done([String(error)]))",
@@ -463,7 +463,7 @@ fn check(browser: &Browser, axe: &str, name: &str, shots: Option<&PathBuf>) {
     browser.look(1280, "light");
 }
 
-/// Tab reaches everything that can be pressed, and one sees where one is.
+/// Tab reaches every control, and the focus is visible.
 fn by_keyboard(browser: &Browser, url: &str) {
     browser.visit(url);
     browser.until("return !!document.querySelector('[data-row=refunds]')");
@@ -487,8 +487,17 @@ fn by_keyboard(browser: &Browser, url: &str) {
     assert_eq!(reached.iter().filter(|text| text.starts_with("Sync")).count(), 2, "{reached:?}");
 }
 
+/// The CPU time that a process has used.
+fn cpu_time(pid: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(") ").unwrap();
+    // User and system time, in hundredths of a second.
+    let ticks: u64 = fields.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum();
+    Duration::from_millis(10 * ticks)
+}
+
 #[test]
-fn five_thousand_entries_are_served_at_once() {
+fn five_thousand_entries_are_served_quickly() {
     let scene = Scene::new();
     let names =
         |what: &str, count: usize| (0..count).map(|number| format!("{what}-{number:02}")).collect::<Vec<_>>();
@@ -496,18 +505,14 @@ fn five_thousand_entries_are_served_at_once() {
     let studio = scene.start(&[]);
     let visitor = studio.visitor();
     visitor.get("/studio/leaderboard").expect(200);
-    let median = |path: &str| {
-        let mut times: Vec<Duration> = (0..41)
-            .map(|_| {
-                let begin = Instant::now();
-                visitor.get(path).expect(200);
-                begin.elapsed()
-            })
-            .collect();
-        times.sort();
-        times[20]
+    // The service's CPU time, which does not depend on other load of the machine.
+    let cpu_ms = |path: &str| {
+        let before = cpu_time(studio.pid());
+        for _ in 0..40 {
+            visitor.get(path).expect(200);
+        }
+        (cpu_time(studio.pid()) - before).as_secs_f64() * 1e3 / 40.0
     };
-    let ground = median("/health");
     for path in [
         "/studio/leaderboard",
         "/studio/leaderboard?entries=all&page=40",
@@ -518,16 +523,9 @@ fn five_thousand_entries_are_served_at_once() {
         "/studio/jobs",
         "/studio/runs",
     ] {
-        let (size, took) = (visitor.get(path).expect(200).body.len(), median(path));
-        eprintln!(
-            "{path}: {size} bytes in {:.1} ms, {:.1} times /health ({:.2} ms)",
-            took.as_secs_f64() * 1e3,
-            took.as_secs_f64() / ground.as_secs_f64(),
-            ground.as_secs_f64() * 1e3
-        );
+        let (size, took) = (visitor.get(path).expect(200).body.len(), cpu_ms(path));
+        eprintln!("{path}: {size} bytes, {took:.1} ms of CPU time");
         assert!(size < 200_000, "{path}: {size} bytes");
-        // 20 ms on a quiet machine; on a busy one, as many times as long as it takes to say that all is well.
-        let most = Duration::from_millis(20).max(ground * 20);
-        assert!(took < most, "{path}: {took:?}");
+        assert!(took < 20.0, "{path}: {took:.1} ms");
     }
 }

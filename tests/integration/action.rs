@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use clap::CommandFactory as _;
-use run_evals::cli::Cli;
-use run_evals::config::Document;
+use run_evals::testing::Cli;
 use serde_json::Value;
 
 /// The commands that a step can name as its `mode`.
@@ -23,15 +22,17 @@ const MODES: [&str; 12] = [
     "rollout-run",
     "rollout-dispatch",
 ];
-/// Commands that are no mode, and why.
-const NO_MODES: [(&str, &str); 3] = [
+/// Commands that are not modes, and why.
+const NO_MODES: [(&str, &str); 5] = [
+    ("init", "writes files for a person"),
+    ("completions", "for a shell that a person types in"),
     ("adapter", "AgentV starts it"),
     ("serve", "runs for months on a machine of its own; a step ends"),
     ("targets", "for whoever writes the file; a dispatch asks the same questions before it starts anything"),
 ];
-/// Inputs that are no option.
+/// Inputs that are not options.
 const OWN_INPUTS: [&str; 2] = ["mode", "token"];
-/// Options that are no input, and why.
+/// Options that are not inputs, and why.
 const NO_INPUTS: [(&str, &str); 8] = [
     ("help", "a step has nobody to read it"),
     ("version", "the release of the action says it"),
@@ -45,7 +46,7 @@ const NO_INPUTS: [(&str, &str); 8] = [
         "a secret comes as the variable `RUN_EVALS_APP_KEY`, never through a file of the workspace",
     ),
 ];
-/// Options whose default the program chooses when it runs, so that clap cannot know it.
+/// Options whose default is chosen at run time, so clap does not know it.
 const CHOSEN_LATER: [&str; 3] = ["targets", "github-api-url", "registry"];
 
 /// An option as clap knows it: the modes that take it, and its default.
@@ -83,7 +84,7 @@ fn every_option_is_an_input() {
 fn the_defaults_are_those_of_the_command_line() {
     let options = options();
     for (name, input) in inputs() {
-        // An input with a `default` would reach every mode, also those that do not take it.
+        // An input with a `default` would reach every mode, including those that do not accept it.
         let own_default = (name == "token").then_some("${{ github.token }}");
         assert_eq!(input["default"].as_str(), own_default, "the `default` of input `{name}`");
         let Some(option) = options.get(&name) else { continue };
@@ -107,7 +108,7 @@ fn the_mode_lists_every_command() {
     );
     let mut root = Cli::command();
     root.build();
-    let commands: Vec<String> = root
+    let commands: BTreeSet<String> = root
         .get_subcommands()
         .filter(|command| command.get_name() != "help")
         .flat_map(|command| {
@@ -120,7 +121,7 @@ fn the_mode_lists_every_command() {
         })
         .collect();
     let excused = NO_MODES.map(|(name, _)| name);
-    assert_eq!(commands, [&MODES[..], &excused].concat());
+    assert_eq!(commands, MODES.iter().chain(&excused).map(|name| (*name).to_owned()).collect());
 }
 
 #[test]
@@ -164,8 +165,7 @@ fn inputs() -> BTreeMap<String, Value> {
 
 fn action() -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("action.yml");
-    let text = std::fs::read_to_string(&path).unwrap();
-    Document::parse(path, text).unwrap().root.to_json()
+    serde_yaml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
 fn description(input: &Value) -> String {

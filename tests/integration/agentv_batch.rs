@@ -1,12 +1,12 @@
-//! `dispatch --agentv-batch`, called as AgentV calls it: once for all tests, and for each test where that did not succeed.
+//! `dispatch --agentv-batch`, called as AgentV calls it: once for all tests, then once per test if that failed.
 
 use std::path::PathBuf;
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use crate::remote::stage::{Stage, content};
-use crate::support::{Output, Workspace};
+use crate::support::stage::{Stage, content};
+use crate::support::{Output, Workspace, until};
 
 const FINE: &str = r"
 tests:
@@ -15,14 +15,14 @@ tests:
   - { id: 'c d', input: message c, criteria: repeats it }
 ";
 
-/// The second one has no message that the model could repeat.
+/// The second test has no message for the model to echo.
 const ONE_FAILS: &str = r"
 tests:
   - { id: a, input: message a, criteria: repeats it }
   - { id: fails, input: [{ role: system, content: be brief }], criteria: repeats it }
 ";
 
-/// A runner repository, and what AgentV calls for the suite.
+/// A runner repository, and the calls that AgentV makes for the suite.
 struct Scene {
     stage: Stage,
 }
@@ -37,7 +37,7 @@ impl Scene {
         std::fs::create_dir(&runtime).unwrap();
         let stage = stage.env("XDG_RUNTIME_DIR", runtime.to_str().unwrap());
         stage.workspace.write("evals/s.eval.yaml", suite);
-        // The targets lie above the suite, in the same repository.
+        // The targets are above the suite, in the same repository.
         for dir in ["tmp", ".git"] {
             std::fs::create_dir(stage.workspace.path(dir)).unwrap();
         }
@@ -48,7 +48,7 @@ impl Scene {
         &self.stage.workspace
     }
 
-    /// A call as AgentV makes it: in the directory of the suite, with a file that it wants.
+    /// A call as AgentV makes it: in the directory of the suite, with the path of an output file.
     fn call(&self, file: &str, more: &[&str]) -> (Output, PathBuf) {
         let file = self.workspace().path("tmp").join(file);
         let args = ["dispatch", "--agentv-batch", "s.eval.yaml", "--target", "cloud"];
@@ -62,22 +62,28 @@ impl Scene {
         (output, file)
     }
 
-    /// The call for all tests, and the rows that it left.
+    /// The call for all tests, and the rows it wrote.
     fn batch(&self, code: i32) -> (String, Vec<Value>) {
         let (output, file) = self.call("agentv-batch-1763369000000-x1y2z3a.jsonl", &[]);
         let output = output.expect(code);
         let rows = std::fs::read_to_string(file).unwrap_or_default();
-        (self.told(&output.stderr), rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+        (
+            self.normalized(&output.stderr),
+            rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
+        )
     }
 
-    /// The call for one test, and what it left.
+    /// The call for one test, and what it wrote.
     fn test(&self, id: &str, code: i32) -> (String, Value) {
         let (output, file) = self.call(&format!("agentv-{id}-1763369000000-x1y2z3a.json"), &[]);
         let output = output.expect(code);
-        (self.told(&output.stderr), serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap())
+        (
+            self.normalized(&output.stderr),
+            serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap(),
+        )
     }
 
-    /// What a call for one test tells that has no answer: on stderr and in the file, in one line.
+    /// The error of a call for one test without an answer: one line, the same on stderr and in the file.
     fn failure(&self, id: &str, code: i32) -> String {
         let (output, file) = self.call(&format!("agentv-{id}-1763369000000-x1y2z3a.json"), &[]);
         let output = output.expect(code);
@@ -85,10 +91,10 @@ impl Scene {
         assert!(!line.contains('\n'), "{line}");
         let left: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
         assert_eq!(left, json!({ "error": line }));
-        self.told(line)
+        self.normalized(line)
     }
 
-    fn told(&self, text: &str) -> String {
+    fn normalized(&self, text: &str) -> String {
         let address = self.stage.github.urls().server_url.trim_start_matches("http://").to_owned();
         let root = self.workspace().root().to_str().unwrap().to_owned();
         text.replace(&address, "[github]").replace(&root, "[dir]")
@@ -107,13 +113,13 @@ fn one_run_answers_all_tests() {
     assert_eq!(keys, ["id", "output", "token_usage", "duration_ms"]);
     assert_eq!(scene.stage.starts(), 1);
     scene.stage.paid_once(3);
-    // Not where AgentV happens to run the command.
+    // Not in the directory where AgentV runs the command.
     assert!(scene.workspace().path(".run-evals/exchange.git").is_dir());
     assert!(!scene.workspace().path("evals/.run-evals").exists());
 }
 
 #[test]
-fn a_test_that_failed_is_told_by_its_own_call() {
+fn a_failed_test_is_reported_by_its_own_call() {
     let scene = Scene::new(ONE_FAILS);
     let (told, rows) = scene.batch(5);
     assert_snapshot!(told, @"1 of 2 tests have no answer, first `fails`: the call failed (bad_request, HTTP 400): `messages` has no user message");
@@ -121,7 +127,7 @@ fn a_test_that_failed_is_told_by_its_own_call() {
     assert_eq!(content(&rows[0]), "message a");
     assert!(rows[1]["text"].as_str().unwrap().starts_with("Error: "), "{}", rows[1]);
     assert_eq!(rows[1]["error"]["status"], 400);
-    // AgentV takes the batch for none, and asks for each; so often as it likes.
+    // AgentV considers the batch failed and calls for each test, as often as it likes.
     for _ in 0..2 {
         let (told, answer) = scene.test("a", 0);
         assert_eq!((told.as_str(), content(&answer)), ("", "message a"));
@@ -135,7 +141,7 @@ fn a_test_that_failed_is_told_by_its_own_call() {
 }
 
 #[test]
-fn the_id_of_a_test_may_come_as_an_option() {
+fn the_test_id_can_be_passed_as_an_option() {
     let scene = Scene::new(ONE_FAILS);
     scene.batch(5);
     let (output, file) = scene.call("elsewhere.json", &["--id", "a"]);
@@ -143,13 +149,13 @@ fn the_id_of_a_test_may_come_as_an_option() {
     let answer: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!(content(&answer), "message a");
     let (output, _) = scene.call("elsewhere.json", &[]);
-    assert_snapshot!(scene.told(&output.expect(2).stderr), @"cannot tell for which test AgentV wants `elsewhere.json` (hint: add `--id {EVAL_ID}` to the command)");
+    assert_snapshot!(scene.normalized(&output.expect(2).stderr), @"cannot tell for which test AgentV wants `elsewhere.json` (hint: add `--id {EVAL_ID}` to the command)");
     let (output, _) = scene.call("elsewhere.txt", &[]);
-    assert_snapshot!(scene.told(&output.expect(2).stderr), @"`--output-file elsewhere.txt` is neither AgentV's `.jsonl` of a batch nor its `.json` of a test (hint: write `--output-file {OUTPUT_FILE}`, and nothing around it)");
+    assert_snapshot!(scene.normalized(&output.expect(2).stderr), @"`--output-file elsewhere.txt` is neither AgentV's `.jsonl` of a batch nor its `.json` of a test (hint: write `--output-file {OUTPUT_FILE}`, and nothing around it)");
 }
 
 #[test]
-fn a_batch_that_fails_as_a_whole_is_told_to_every_test() {
+fn a_failed_batch_is_reported_for_every_test() {
     let scene = Scene::on(Stage::new().env("GH_ENTERPRISE_TOKEN", "github_pat_wrong"), FINE);
     let (told, rows) = scene.batch(1);
     assert!(rows.is_empty());
@@ -162,9 +168,10 @@ fn a_batch_that_fails_as_a_whole_is_told_to_every_test() {
 }
 
 #[test]
-fn in_a_step_on_github_nothing_is_masked_into_the_results() {
+fn in_a_github_step_no_mask_command_is_printed_into_the_results() {
     let secret = "sk-known-to-the-step-0123456789";
-    let stage = Stage::new().env("GITHUB_ACTIONS", "true").env("OPENAI_API_KEY", secret);
+    let stage =
+        Stage::new().env("GITHUB_ACTIONS", "true").env("GITHUB_RUN_ID", "7").env("OPENAI_API_KEY", secret);
     let scene = Scene::on(stage.env("GH_ENTERPRISE_TOKEN", "github_pat_wrong"), FINE);
     let (told, _) = scene.batch(1);
     assert_eq!(told.lines().count(), 1, "{told}");
@@ -175,9 +182,9 @@ fn in_a_step_on_github_nothing_is_masked_into_the_results() {
 }
 
 #[test]
-fn a_run_that_fails_is_told_to_every_test() {
+fn a_failed_run_is_reported_for_every_test() {
     let scene = Scene::new(FINE);
-    scene.stage.github.put_file(crate::remote::stage::REPO, "targets.yaml", "targets: []\n");
+    scene.stage.github.put_file(crate::support::stage::REPO, "targets.yaml", "targets: []\n");
     let (told, rows) = scene.batch(5);
     assert_eq!(rows.len(), 3);
     assert!(
@@ -190,9 +197,9 @@ fn a_run_that_fails_is_told_to_every_test() {
 }
 
 #[test]
-fn a_suite_with_trials_has_no_batch() {
+fn a_suite_with_trials_is_not_batched() {
     let scene = Scene::new(&format!("execution: {{ trials: {{ count: 3 }} }}\n{FINE}"));
-    // AgentV does not even ask for one.
+    // AgentV does not request a batch for it.
     assert_snapshot!(scene.failure("a", 3), @"AgentV asks for the test `a` without a batch before: it makes none without `provider_batching: true`, and none for a suite with `trials`; `run-evals adapter` is the command for those");
     let (told, rows) = scene.batch(3);
     assert!(rows.is_empty());
@@ -201,14 +208,14 @@ fn a_suite_with_trials_has_no_batch() {
 }
 
 #[test]
-fn a_test_that_the_suite_does_not_have_is_not_made_up() {
+fn an_unknown_test_is_an_error() {
     let scene = Scene::new(FINE);
     scene.batch(0);
     assert_snapshot!(scene.failure("other", 3), @"`s.eval.yaml` has no test `other`: AgentV runs another suite than its target's command names");
 }
 
 #[test]
-fn a_suite_that_has_changed_is_another_one() {
+fn a_changed_suite_needs_a_new_batch() {
     let scene = Scene::new(FINE);
     scene.batch(0);
     scene.workspace().write("evals/s.eval.yaml", format!("{FINE}  - {{ id: new, input: x, criteria: y }}\n"));
@@ -224,7 +231,7 @@ fn a_call_for_one_test_waits_for_the_batch() {
     let args = ["dispatch", "--agentv-batch", "s.eval.yaml", "--target", "cloud", "--output-file"];
     let mut command = scene.workspace().command(&[&args[..], &[file.to_str().unwrap()]].concat());
     let mut batch = command.current_dir(scene.workspace().path("evals")).spawn().unwrap();
-    Stage::until("the run", || scene.stage.starts() == 1);
+    until("the run", || scene.stage.starts() == 1);
     let (_, answer) = scene.test("a", 0);
     assert_eq!(content(&answer), "message a");
     assert!(batch.wait().unwrap().success());
@@ -233,14 +240,14 @@ fn a_call_for_one_test_waits_for_the_batch() {
 }
 
 #[test]
-fn a_batch_that_is_killed_tells_how_to_collect() {
+fn a_killed_batch_says_how_to_collect() {
     let scene = Scene::on(Stage::with_llm(&["--latency-ms", "5000"]), FINE);
     let file = scene.workspace().path("tmp/agentv-batch-1763369000000-x1y2z3a.jsonl");
     let args = ["dispatch", "--agentv-batch", "s.eval.yaml", "--target", "cloud", "--output-file"];
     let mut command = scene.workspace().command(&[&args[..], &[file.to_str().unwrap()]].concat());
     let mut batch = command.current_dir(scene.workspace().path("evals")).spawn().unwrap();
     let looks = || scene.stage.github.calls_of("GET /repos/{owner}/{repo}/actions/runs/{run_id}");
-    Stage::until("a look at the run", || looks() > 0);
+    until("a look at the run", || looks() > 0);
     batch.kill().unwrap();
     batch.wait().unwrap();
     let line = scene.failure("a", 5);

@@ -1,4 +1,4 @@
-//! Bad input: the whole message of each, exit code 3 (2 for wrong usage), no call made, nothing lost, nothing left behind.
+//! Bad input: the full message of each, exit code 3 (2 for wrong usage), no call made, nothing lost, nothing left behind.
 
 use insta::assert_snapshot;
 
@@ -10,7 +10,7 @@ const DISPATCH: [&str; 7] =
 const GOOD_SUITE: &str = "tests:\n  - id: a\n    criteria: is polite\n    input: hello\n";
 const GOOD_REQUEST: &str = "{\"id\":\"a\",\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}\n";
 
-/// What `eval` says to a good suite with these targets.
+/// The error of `eval` for a good suite with these targets.
 fn targets(text: impl AsRef<[u8]>, args: &[&str]) -> String {
     let scene = Scene::new();
     scene.workspace.write("suite.eval.yaml", GOOD_SUITE);
@@ -18,7 +18,7 @@ fn targets(text: impl AsRef<[u8]>, args: &[&str]) -> String {
     scene.refused(args)
 }
 
-/// What `eval` says to this suite, and files beside it, with a good target.
+/// The error of `eval` for this suite and the files beside it, with a good target.
 fn suite(text: &str, files: &[(&str, &str)]) -> String {
     let scene = Scene::new();
     scene.workspace.write("suite.eval.yaml", text);
@@ -28,7 +28,7 @@ fn suite(text: &str, files: &[(&str, &str)]) -> String {
     scene.refused(&EVAL)
 }
 
-/// What `dispatch` says to this requests file with a good target.
+/// The error of `dispatch` for this requests file with a good target.
 fn requests(text: impl AsRef<[u8]>) -> String {
     let scene = Scene::new();
     scene.workspace.write("requests.jsonl", text);
@@ -45,7 +45,7 @@ fn targets_with_an_unknown_key() {
      4 |     modle: x
        |     ^^^^^
 
-    hint: did you mean `model`? legal for provider `mock`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `mode`, `response`, `template`, `script`, `latency`, `error_rate`, `rate_limit_rate`, `retry_after`, `seed`, `trace`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `workers`, `requests_per_minute`, `tokens_per_minute`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`, `timeout`, `timeout_seconds`, `price`, `dedupe`, `keep_raw`, `allow_models`, `budget_usd`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`
+    hint: did you mean `model`? legal for provider `mock`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `mode`, `response`, `template`, `script`, `latency`, `error_rate`, `rate_limit_rate`, `retry_after`, `seed`, `trace`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `requests_per_minute`, `tokens_per_minute`, `timeout`, `timeout_seconds`, `price`, `budget_usd`, `dedupe`, `keep_raw`, `allow_models`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`, `workers`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`
     ");
 }
 
@@ -62,7 +62,7 @@ fn targets_with_a_bad_type() {
 }
 
 #[test]
-fn targets_with_several_problems_are_told_all_at_once() {
+fn several_problems_in_targets_are_reported_together() {
     let message = targets(
         "targets:\n  - name: llm\n    provider: opnai\n  - name: other\n    provider: mock\n    latency: 5\n",
         &EVAL,
@@ -101,7 +101,7 @@ fn targets_with_a_duplicate() {
 }
 
 #[test]
-fn use_target_in_a_circle() {
+fn a_use_target_cycle() {
     let message =
         targets("targets:\n  - name: llm\n    use_target: b\n  - name: b\n    use_target: llm\n", &EVAL);
     assert_snapshot!(message, @r"
@@ -116,7 +116,7 @@ fn use_target_in_a_circle() {
 }
 
 #[test]
-fn use_target_to_nowhere() {
+fn a_use_target_without_its_target() {
     let message =
         targets("targets:\n  - name: llm\n    use_target: gpt\n  - name: gpt-5\n    provider: mock\n", &EVAL);
     assert_snapshot!(message, @r"
@@ -131,7 +131,7 @@ fn use_target_to_nowhere() {
 }
 
 #[test]
-fn a_variable_that_is_not_set() {
+fn an_unset_variable() {
     let entry =
         "targets:\n  - name: llm\n    provider: openai\n    model: m\n    api_key: ${{ OPENAI_API_KEY }}\n";
     assert_snapshot!(targets(entry, &EVAL), @r"
@@ -154,7 +154,7 @@ fn an_unknown_target() {
 
     hint: did you mean `llm`? its targets: `llm`
     ");
-    // Without `--target` it is the one named `default`.
+    // Without `--target`, the default is the target named `default`.
     assert_snapshot!(scene.refused(&["eval", "suite.eval.yaml"]), @r"
     error: no target `default` in `targets.yaml`
 
@@ -163,7 +163,7 @@ fn an_unknown_target() {
 }
 
 #[test]
-fn no_targets_file() {
+fn a_missing_targets_file() {
     let scene = Scene::new();
     scene.workspace.write("evals/suite.eval.yaml", GOOD_SUITE);
     std::fs::remove_file(scene.workspace.path("targets.yaml")).unwrap();
@@ -181,7 +181,7 @@ fn no_targets_file() {
 }
 
 #[test]
-fn targets_that_are_no_yaml() {
+fn targets_that_are_not_yaml() {
     let open_quote = "targets:\n  - name: \"llm\n    provider: mock\n";
     assert_snapshot!(targets(open_quote, &EVAL), @r#"
     error: invalid YAML: invalid indentation in quoted scalar
@@ -224,7 +224,7 @@ fn targets_that_are_no_yaml() {
 }
 
 #[test]
-fn a_key_with_a_workflow_command_is_not_obeyed() {
+fn a_workflow_command_in_a_key_is_escaped() {
     let message =
         targets("targets:\n  - name: llm\n    provider: mock\n    \"x\\n::error::y\\e[2J\": 1\n", &EVAL);
     let first = message.lines().next().unwrap();
@@ -290,7 +290,7 @@ fn a_duplicate_test_id() {
 }
 
 #[test]
-fn a_torn_line_of_tests() {
+fn a_truncated_test_line() {
     let lines = "{\"id\":\"a\",\"criteria\":\"is polite\",\"input\":\"hello\"}\n{\"id\":\"b\",\"crit";
     assert_snapshot!(suite("tests: tests.jsonl\n", &[("tests.jsonl", lines)]), @r#"
     error: invalid JSON: the line ends in the middle of a value
@@ -444,12 +444,12 @@ fn a_suite_for_another_version() {
      1 | prompts: [hello]
        | ^^^^^^^
 
-    hint: write `input`, `tests` and `assertions` as AgentV 4 reads them
+    hint: write `input`, `tests` and `assertions` as AgentV 4 reads them, or run and bundle it with `agentv`
     ");
 }
 
 #[test]
-fn a_torn_request() {
+fn a_truncated_request() {
     assert_snapshot!(requests(format!("{GOOD_REQUEST}{{\"id\":\"b\",\"mess")), @r#"
     error: invalid request: the line ends in the middle of a value
       --> requests.jsonl:2:15
@@ -472,7 +472,7 @@ fn a_torn_request() {
 }
 
 #[test]
-fn a_request_that_chooses_where_it_goes() {
+fn a_request_that_sets_its_own_target() {
     let with = |params: &str| {
         requests(format!(
             "{GOOD_REQUEST}{{\"id\":\"b\",\"messages\":[{{\"role\":\"user\",\"content\":\"x\"}}],\"params\":{params}}}\n"
@@ -526,7 +526,7 @@ fn a_request_with_files() {
 }
 
 #[test]
-fn requests_that_say_nothing() {
+fn empty_requests() {
     assert_snapshot!(requests(""), @r#"
     error: no request in `requests.jsonl`
 
@@ -552,7 +552,7 @@ fn requests_that_say_nothing() {
 }
 
 #[test]
-fn requests_that_are_no_utf_8() {
+fn requests_that_are_not_utf_8() {
     let mut text = GOOD_REQUEST.as_bytes().to_vec();
     text.extend(b"{\"id\":\"b\xff\",\"messages\":[]}\n");
     assert_snapshot!(requests(text), @r"
@@ -572,10 +572,10 @@ fn requests_that_are_no_utf_8() {
 }
 
 #[test]
-fn a_request_with_a_workflow_command_is_not_obeyed() {
+fn a_workflow_command_in_a_request_is_escaped() {
     let message = requests("{\"id\":\"a\",\"x\\n::error::y\\u001b[2J\":1}\n");
     assert_snapshot!(message, @r"
-    error: invalid request: unknown field `x\n::error::y\u{1b}[2J`, expected one of `id`, `messages`, `params`, `files`, `metadata`
+    error: invalid request: unknown field `x\n::error::y\u{1b}[2J`, expected one of `id`, `messages`, `params`, `tools`, `files`, `metadata`
       --> requests.jsonl:1:34
 
     hint: a request names no URL and no key; those, and settings for all requests, belong in the target
@@ -583,7 +583,7 @@ fn a_request_with_a_workflow_command_is_not_obeyed() {
 }
 
 #[test]
-fn requests_that_cannot_be_read() {
+fn unreadable_requests() {
     let scene = Scene::new();
     assert_snapshot!(scene.refused(&["dispatch", "--requests", "gone.jsonl", "--target", "llm"]), @r#"
     error: cannot read `gone.jsonl`: No such file or directory (os error 2)
@@ -598,7 +598,7 @@ fn requests_that_cannot_be_read() {
 }
 
 #[test]
-fn a_byte_order_mark_is_no_problem() {
+fn a_byte_order_mark_is_accepted() {
     let workspace = Workspace::new();
     workspace.write("targets.yaml", "\u{feff}targets:\n  - name: llm\n    provider: mock\n");
     workspace.write("requests.jsonl", format!("\u{feff}{GOOD_REQUEST}"));
@@ -632,7 +632,7 @@ fn a_budget_without_a_price() {
 }
 
 #[test]
-fn a_budget_without_a_price_is_told_before_another_target_is_called() {
+fn a_budget_without_a_price_is_reported_before_any_target_is_called() {
     let llm = MockLlm::start(&[]);
     let workspace = Workspace::new();
     workspace.write(
@@ -724,7 +724,7 @@ fn an_unknown_batch() {
 
     hint: it has only the results of `kept`
     ");
-    // It was collected, so that there is nothing left to run.
+    // It was already collected, so there is nothing left to run.
     assert_snapshot!(scene.refused(&["run", "--batch-id", "kept"]), @r"
     error: there is no batch `kept` in the exchange `.run-evals/exchange.git`
 
@@ -733,7 +733,7 @@ fn an_unknown_batch() {
 }
 
 #[test]
-fn an_exchange_that_is_something_else() {
+fn an_exchange_path_that_is_not_an_exchange() {
     let scene = Scene::new();
     scene.workspace.write("file", "text");
     scene.workspace.write("folder/file", "text");
@@ -772,7 +772,7 @@ fn an_exchange_that_is_something_else() {
 }
 
 #[test]
-fn an_output_that_is_no_directory() {
+fn an_output_that_is_not_a_directory() {
     let scene = Scene::new();
     scene.workspace.write("file", "text");
     let args = ["dispatch", "--requests", "requests.jsonl", "--target", "llm", "--output", "file"];
@@ -784,7 +784,7 @@ fn an_output_that_is_no_directory() {
 }
 
 #[test]
-fn a_refused_first_run_leaves_nothing_behind() {
+fn a_rejected_first_run_leaves_nothing_behind() {
     let workspace = Workspace::new();
     workspace.write("targets.yaml", "targets:\n  - name: llm\n    provider: mock\n");
     workspace.write("requests.jsonl", "{\"id\":");

@@ -1,4 +1,4 @@
-//! What a budget holds against: batches that are built to break it too.
+//! The budget holds, even for batches crafted to exceed it.
 
 use crate::support::{MockLlm, Workspace};
 use std::fmt::Write as _;
@@ -45,11 +45,11 @@ fn a_budget_stops_the_run_cleanly_and_more_budget_resumes_it() {
     assert_eq!(llm.counter("ok"), 200, "nothing is paid twice");
 }
 
-/// The most that a call for `message NN` with an answer of 3 tokens can cost, in tokens: a token a byte, and its frame.
+/// The maximum cost of a call for `message NN` with a 3-token answer, in tokens: one token per byte, plus the message overhead.
 const MOST_TOKENS: f64 = 10.0 + 8.0 + 3.0;
 
 #[test]
-fn a_budget_of_a_few_calls_pays_for_no_more() {
+fn a_budget_for_a_few_calls_pays_for_no_more() {
     let llm = MockLlm::start(&["--latency-ms", "20"]);
     let workspace = Workspace::new();
     workspace.write_target(
@@ -70,8 +70,8 @@ fn spent(workspace: &Workspace) -> f64 {
     summary["targets"][0]["cost_usd"].as_f64().unwrap()
 }
 
-/// A mock that repeats its prompt, or follows a script, and requests that cost 80 cents each, but for the first.
-fn dear_requests(workspace: &Workspace, more: &str) {
+/// A mock that echoes its prompt, or follows a script, and requests that cost 80 cents each, except the first.
+fn expensive_requests(workspace: &Workspace, more: &str) {
     workspace.write(
         "targets.yaml",
         format!("targets:\n  - name: llm\n    provider: mock\n    latency: 5ms\n    {PRICE}\n{more}"),
@@ -90,18 +90,18 @@ fn dear_requests(workspace: &Workspace, more: &str) {
 }
 
 #[test]
-fn a_cheap_first_answer_does_not_open_the_budget_for_dear_ones() {
+fn a_cheap_first_answer_does_not_admit_expensive_calls() {
     let workspace = Workspace::new();
-    dear_requests(&workspace, "");
+    expensive_requests(&workspace, "");
     workspace.dispatch(&["--budget-usd", "5"]).expect(5);
     let spent = spent(&workspace);
     assert!(spent > 1.0 && spent <= 5.0, "spent {spent} of 5");
 }
 
 #[test]
-fn a_first_request_that_fails_for_good_does_not_lift_the_limit() {
+fn a_permanent_failure_of_the_first_request_does_not_lift_the_limit() {
     let workspace = Workspace::new();
-    dear_requests(&workspace, "    script: script.jsonl\n");
+    expensive_requests(&workspace, "    script: script.jsonl\n");
     let mut script = String::from("{\"id\":\"r0\",\"status\":400,\"error\":\"no\"}\n");
     for i in 1..20 {
         writeln!(script, "{{\"id\":\"r{i}\",\"response\":\"{}\"}}", "word ".repeat(400)).unwrap();
@@ -113,7 +113,7 @@ fn a_first_request_that_fails_for_good_does_not_lift_the_limit() {
 }
 
 #[test]
-fn a_first_call_that_may_cost_more_than_the_budget_is_not_made() {
+fn a_first_call_that_could_exceed_the_budget_is_not_made() {
     let workspace = Workspace::new();
     workspace.write("targets.yaml", format!("targets:\n  - name: llm\n    provider: mock\n    {PRICE}\n"));
     workspace.write_requests(20);
@@ -125,7 +125,7 @@ fn a_first_call_that_may_cost_more_than_the_budget_is_not_made() {
 }
 
 #[test]
-fn calls_that_time_out_are_counted_as_spent() {
+fn timed_out_calls_count_as_spent() {
     let llm = MockLlm::start(&["--latency-ms", "60000"]);
     let workspace = Workspace::new();
     workspace.write_target(
@@ -133,13 +133,13 @@ fn calls_that_time_out_are_counted_as_spent() {
         &format!("max_tokens: 83\ntimeout: 1s\nretry_initial_delay_ms: 10\n{PRICE}"),
     );
     workspace.write_requests(1);
-    // Each of them may cost ten cents.
+    // Each of them can cost ten cents.
     workspace.dispatch(&["--budget-usd", "0.25"]).expect(5);
     assert_eq!(llm.counter("requests"), 2);
 }
 
 #[test]
-fn a_budget_without_a_price_is_refused() {
+fn a_budget_without_a_price_is_rejected() {
     let workspace = Workspace::new();
     workspace.write_target("http://127.0.0.1:1/v1", "");
     workspace.write_requests(1);
@@ -149,4 +149,17 @@ fn a_budget_without_a_price_is_refused() {
 
     hint: add `price: { input_per_mtok: …, output_per_mtok: … }` to the target, or leave the budget out
     ");
+}
+
+#[test]
+fn max_requests_limits_the_number_of_calls() {
+    let workspace = Workspace::new();
+    workspace.write_target("http://127.0.0.1:9/v1", "");
+    workspace.write_requests(1);
+    let said = |most: &str| workspace.dispatch(&["--max-requests", most]).expect(2).stderr;
+    let said_of = said("18446744073709551615");
+    assert!(
+        said_of.contains("for '--max-requests <N>': 18446744073709551615 is not in 0..=5000000"),
+        "{said_of}"
+    );
 }

@@ -1,4 +1,4 @@
-//! Nothing is lost: the runner is killed at random moments and resumed, here and on another machine.
+//! Nothing is lost: the runner is killed at random moments and resumed, on the same and on another machine.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Stdio};
@@ -8,10 +8,10 @@ use crate::support::{MockLlm, Workspace};
 
 const KILLS: u64 = 50;
 const CONCURRENCY: u64 = 16;
-/// More than fifty short runs can answer.
-const REQUESTS: usize = 8000;
+/// More requests than fifty short runs can answer.
+const REQUESTS: usize = 3000;
 
-/// Starts the batch, or goes on with it: by the same command where the requests are, else as a runner.
+/// Starts or resumes the batch: with the same command where the requests are, otherwise as a runner.
 fn start(workspace: &Workspace) -> Child {
     let dispatch = ["dispatch", "--requests", "requests.jsonl", "--target", "llm", "--output", "out", "-q"];
     let args = if workspace.path("requests.jsonl").exists() { &dispatch[..] } else { &["run", "-q"] };
@@ -20,7 +20,7 @@ fn start(workspace: &Workspace) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Kills the run at `KILLS` random moments while it calls, then lets it finish; `next` gets the workspace before each start.
+/// Kills the run at `KILLS` random moments while it makes calls, then lets it finish. `next` gets the workspace before each start.
 fn kill_and_resume(llm: &MockLlm, requests: usize, mut next: impl FnMut(Workspace) -> Workspace) {
     let mut workspace = Workspace::new();
     workspace.write_target(&llm.base_url(), "");
@@ -74,13 +74,13 @@ fn check_all_answered(workspace: &Workspace, dir: &str, requests: usize) {
 }
 
 #[test]
-fn killed_at_fifty_moments_nothing_is_lost_and_little_is_paid_twice() {
+fn fifty_kills_lose_nothing_and_pay_little_twice() {
     let llm = MockLlm::start(&["--latency-ms", "20", "--jitter-ms", "10"]);
     kill_and_resume(&llm, REQUESTS, |workspace| workspace);
 }
 
 #[test]
-fn killed_while_planning_publishing_or_collecting_it_still_finishes() {
+fn a_run_killed_while_planning_publishing_or_collecting_still_finishes() {
     let llm = MockLlm::start(&[]);
     let workspace = Workspace::new();
     workspace.write_target(&llm.base_url(), "");
@@ -104,7 +104,7 @@ fn killed_while_planning_publishing_or_collecting_it_still_finishes() {
             .spawn()
             .unwrap()
     };
-    // The shortest of some, so that most kills come before the end however busy the machine is.
+    // The minimum of several runs, so that most kills come before the end even on a busy machine.
     let time = |id: &str| {
         let started = Instant::now();
         assert_eq!(run(id).wait().unwrap().code(), Some(0));
@@ -130,13 +130,13 @@ fn killed_while_planning_publishing_or_collecting_it_still_finishes() {
 }
 
 #[test]
-fn another_machine_goes_on_with_nothing_but_the_exchange() {
+fn another_machine_resumes_with_only_the_exchange() {
     let llm = MockLlm::start(&["--latency-ms", "20", "--jitter-ms", "10"]);
     kill_and_resume(&llm, REQUESTS, |old| {
         if !old.path(".run-evals/exchange.git").exists() {
             return old;
         }
-        // The new machine knows its vendor, and gets nothing else of the old one.
+        // The new machine has its own target, and gets nothing else from the old one.
         let new = Workspace::new();
         new.write("targets.yaml", old.read("targets.yaml"));
         std::fs::create_dir_all(new.path(".run-evals")).unwrap();
@@ -150,7 +150,7 @@ fn another_machine_goes_on_with_nothing_but_the_exchange() {
 }
 
 #[test]
-fn a_clone_of_the_exchange_carries_what_was_published() {
+fn a_clone_of_the_exchange_has_the_published_responses() {
     let llm = MockLlm::start(&[]);
     let old = Workspace::new();
     old.write_target(&llm.base_url(), "");
@@ -171,7 +171,7 @@ fn a_clone_of_the_exchange_carries_what_was_published() {
 }
 
 #[test]
-fn sigterm_ends_the_run_within_five_seconds_with_all_that_arrived() {
+fn sigterm_ends_the_run_within_five_seconds_and_keeps_all_responses() {
     for signal in ["-TERM", "-INT"] {
         let llm = MockLlm::start(&["--latency-ms", "200"]);
         let workspace = Workspace::new();
@@ -203,24 +203,29 @@ fn sigterm_ends_the_run_within_five_seconds_with_all_that_arrived() {
 }
 
 #[test]
-fn a_results_branch_that_was_deleted_is_published_again() {
+fn a_deleted_results_branch_is_published_again() {
     let llm = MockLlm::start(&[]);
     let workspace = Workspace::new();
     workspace.write_target(&llm.base_url(), "");
     workspace.write_requests(20);
-    workspace.dispatch(&["--batch-id", "b1"]).expect(0);
+    workspace.dispatch(&["--batch-id", "b1", "--max-requests", "15"]).expect(5);
     let exchange = workspace.path(".run-evals/exchange.git");
     let git = |args: &[&str]| {
         std::process::Command::new("git").arg("-C").arg(&exchange).args(args).output().unwrap()
     };
     assert!(git(&["branch", "-q", "-D", "eval-results/b1"]).status.success());
+    std::fs::remove_dir_all(exchange.join("tips")).unwrap();
     workspace.dispatch(&["--batch-id", "b1"]).expect(0);
     check_all_answered(&workspace, "out", 20);
-    assert_eq!(llm.counter("ok"), 20, "the journal had them all");
-    assert!(git(&["cat-file", "-e", "eval-results/b1:results/shard-000/0001.jsonl.gz"]).status.success());
+    assert_eq!(llm.counter("ok"), 20, "the journal had fifteen of them");
+    assert!(git(&["cat-file", "-e", "eval-results/b1:results/shard-000/0001.jsonl"]).status.success());
 
-    assert!(git(&["branch", "-q", "-D", "eval-results/b1"]).status.success());
+    workspace.dispatch(&["--batch-id", "b2", "--max-requests", "15"]).expect(5);
+    for branch in ["eval-results/b2", "eval-batch/b2"] {
+        assert!(git(&["branch", "-q", "-D", branch]).status.success());
+    }
+    std::fs::remove_dir_all(exchange.join("tips")).unwrap();
     workspace.write_requests(21);
-    let output = workspace.dispatch(&["--batch-id", "b1"]).expect(3);
-    assert!(output.stderr.contains("the journal of `b1` belongs to another batch"), "{}", output.stderr);
+    let output = workspace.dispatch(&["--batch-id", "b2"]).expect(3);
+    assert!(output.stderr.contains("the journal of `b2` belongs to another batch"), "{}", output.stderr);
 }

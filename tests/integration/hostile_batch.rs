@@ -1,9 +1,9 @@
-//! Batches that nobody of ours made: refused with exit code 3 before a call is made, and nothing is written anywhere.
+//! Forged batches: rejected with exit code 3 before any call, and nothing is written.
 
 use std::io::Read as _;
 
 use insta::assert_snapshot;
-use run_evals::model::Digest;
+use run_evals::testing::Digest;
 use serde_json::{Value, json};
 use tar::EntryType;
 
@@ -15,19 +15,19 @@ fn good_request() -> Value {
     json!({"id": "a", "messages": [{"role": "user", "content": "hello"}]})
 }
 
-/// A request with further keys.
+/// A request with additional keys.
 fn request(more: &Value) -> Value {
     let mut request = good_request();
     request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     request
 }
 
-/// What `run` says to a batch of this one request.
+/// The error of `run` for a batch of this one request.
 fn refused_request(request: Value) -> String {
     refused(&Forgery::of(&[request]).pack())
 }
 
-/// What `run` and `collect` say to a batch of these bytes; the same, as far as both read it.
+/// The error of `run` and `collect` for a batch of these bytes; the same, as far as both read it.
 fn refused(archive: &[u8]) -> String {
     let scene = Scene::new();
     hand_over(&scene.workspace, "b1", archive);
@@ -39,7 +39,7 @@ fn refused(archive: &[u8]) -> String {
 }
 
 #[test]
-fn a_batch_made_by_hand_is_run_where_nothing_is_wrong_with_it() {
+fn a_valid_batch_made_by_hand_is_run() {
     let scene = Scene::new();
     let name = format!("files/{}", Digest::of(b"text"));
     let archive = Forgery::of(&[good_request()]).file(&name, b"text").pack();
@@ -50,7 +50,7 @@ fn a_batch_made_by_hand_is_run_where_nothing_is_wrong_with_it() {
 }
 
 #[test]
-fn another_digest() {
+fn a_wrong_digest() {
     let scene = Scene::new();
     hand_over(&scene.workspace, "b1", &Forgery::of(&[good_request()]).pack());
     let other = Digest::of(b"another batch").to_string();
@@ -62,9 +62,9 @@ fn another_digest() {
 }
 
 #[test]
-fn entries_that_lead_out_of_the_archive() {
+fn entries_that_leave_the_archive() {
     let with = |name: &str, kind| refused(&Forgery::of(&[good_request()]).entry(name, kind, b"pwned").pack());
-    // From where it is unpacked, this is the workspace itself.
+    // Relative to the extraction directory, this is the workspace itself.
     assert_snapshot!(with("../../../pwned", EntryType::Regular), @r"
     error: the batch `b1` has the illegal entry `../../../pwned`: a path out of the archive
 
@@ -84,7 +84,7 @@ fn entries_that_lead_out_of_the_archive() {
 }
 
 #[test]
-fn entries_that_are_no_files() {
+fn entries_that_are_not_files() {
     let name = format!("files/{}", Digest::of(b""));
     let with = |kind| refused(&Forgery::of(&[good_request()]).entry(&name, kind, b"").pack());
     assert_snapshot!(with(EntryType::Symlink), @r"
@@ -110,7 +110,7 @@ fn entries_that_are_no_files() {
 }
 
 #[test]
-fn a_link_in_the_place_of_the_requests() {
+fn a_link_in_place_of_the_requests() {
     let archive = Forgery::of(&[]).entry("requests.jsonl", EntryType::Symlink, b"").pack();
     assert_snapshot!(refused(&archive), @r"
     error: the batch `b1` has the illegal entry `requests.jsonl`: a symbolic link
@@ -120,7 +120,7 @@ fn a_link_in_the_place_of_the_requests() {
 }
 
 #[test]
-fn entries_that_do_not_belong_there() {
+fn unexpected_entries() {
     let batch = || Forgery::of(&[good_request()]);
     assert_snapshot!(refused(&batch().entry("targets.yaml", EntryType::Regular, b"x").pack()), @r"
     error: the batch `b1` has the illegal entry `targets.yaml`: expected `manifest.json`, `requests.jsonl` or `files/<sha256>`
@@ -147,7 +147,7 @@ fn entries_that_do_not_belong_there() {
 }
 
 #[test]
-fn bombs() {
+fn decompression_bombs() {
     const SIZE: u64 = 100 << 20;
     let zeros = || std::io::repeat(0).take(SIZE);
     let name = format!("files/{}", Digest::of(b"zeros"));
@@ -160,7 +160,7 @@ fn bombs() {
 
     hint: split it into several batches
     ");
-    // Behind the end, where no entry tells how much will come.
+    // After the end marker, where no entry declares the size.
     let behind = Forgery::of(&[good_request()]).pack_with(|tar| {
         std::io::copy(&mut zeros(), tar.get_mut()).unwrap();
     });
@@ -169,7 +169,7 @@ fn bombs() {
 
     hint: split it into several batches
     ");
-    // A length that is not there at all.
+    // A declared length without the data.
     let claimed = Forgery::of(&[good_request()]).pack_with(|tar| {
         tar.append(&header(&name, EntryType::Regular, 1 << 32), &b"short"[..]).unwrap();
     });
@@ -181,7 +181,7 @@ fn bombs() {
 }
 
 #[test]
-fn torn_archives() {
+fn truncated_archives() {
     let whole = Forgery::of(&[good_request()]).pack();
     assert_snapshot!(refused(&whole[..whole.len() / 2]), @r"
     error: the batch `b1` is damaged: incomplete deflate stream
@@ -220,12 +220,11 @@ fn torn_archives() {
 
 #[test]
 fn manifests() {
-    let says = |key: &str, value: Value| refused(&Forgery::of(&[good_request()]).says(key, value).pack());
-    assert_snapshot!(says("format", json!(2)), @r"
-    error: the batch `b1` was made by a newer run-evals: its format is 2, this program reads up to 1
-
-    hint: update run-evals here, or make the batch with this version
-    ");
+    let says = |key: &str, value: Value| refused(&Forgery::of(&[good_request()]).set(key, value).pack());
+    let told = says("format", json!(2));
+    assert!(told.contains("the batch `b1` has format 2 (written by "), "{told}");
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(told.contains(&format!("), but run-evals {version} reads format 1\n")), "{told}");
     assert_snapshot!(says("batch_id", json!("b2")), @r"
     error: the batch `b1` says that it is the batch `b2`
 
@@ -241,7 +240,7 @@ fn manifests() {
 
     hint: only archives that `run-evals` made are run: hand the batch over again
     ");
-    // Every shard has a journal that is looked for.
+    // Every shard has a journal, which is looked up.
     assert_snapshot!(says("shards", json!(u32::MAX)), @r"
     error: the batch `b1` has an invalid `manifest.json`: `shards` is 4294967295, expected 1 to 256
 
@@ -270,9 +269,9 @@ fn manifests() {
 }
 
 #[test]
-fn a_target_that_the_runner_does_not_have() {
+fn a_target_missing_in_the_runner() {
     let scene = Scene::new();
-    hand_over(&scene.workspace, "b1", &Forgery::of(&[good_request()]).says("target", "other").pack());
+    hand_over(&scene.workspace, "b1", &Forgery::of(&[good_request()]).set("target", "other").pack());
     assert_snapshot!(scene.refused(&RUN), @r"
     error: no target `other` in `targets.yaml`
 
@@ -281,7 +280,7 @@ fn a_target_that_the_runner_does_not_have() {
 }
 
 #[test]
-fn an_attachment_with_other_content() {
+fn an_attachment_with_different_content() {
     let name = format!("files/{}", Digest::of(b"text"));
     assert_snapshot!(refused(&Forgery::of(&[good_request()]).file(&name, b"other").pack()), @r"
     error: the batch `b1` does not hold what it promises: `files/[sha256]` has the digest [sha256]
@@ -291,7 +290,7 @@ fn an_attachment_with_other_content() {
 }
 
 #[test]
-fn an_attachment_that_is_not_there() {
+fn a_missing_attachment() {
     let sha256 = Digest::of(b"text");
     let content = json!([{"type": "file", "sha256": sha256}]);
     let messages = json!([{"role": "user", "content": content}]);
@@ -315,7 +314,7 @@ fn an_attachment_that_is_not_there() {
 }
 
 #[test]
-fn requests_that_choose_where_they_go() {
+fn requests_that_set_their_own_target() {
     let with = |params: Value| refused_request(request(&json!({"params": params})));
     assert_snapshot!(with(json!({"base_url": "https://evil.example"})), @r"
     error: invalid batch: `requests.jsonl` line 1, column 77: unknown field `base_url`, expected one of `model`, `temperature`, `top_p`, `seed`, `stop`, `max_tokens`, `reasoning_effort`, `response_format`
@@ -328,7 +327,7 @@ fn requests_that_choose_where_they_go() {
     hint: a batch is made by `run-evals dispatch` or `run-evals eval`
     ");
     assert_snapshot!(refused_request(request(&json!({"url": "https://evil.example"}))), @r"
-    error: invalid batch: `requests.jsonl` line 1, column 62: unknown field `url`, expected one of `id`, `messages`, `params`, `files`, `metadata`
+    error: invalid batch: `requests.jsonl` line 1, column 62: unknown field `url`, expected one of `id`, `messages`, `params`, `tools`, `files`, `metadata`
 
     hint: a batch is made by `run-evals dispatch` or `run-evals eval`
     ");
@@ -342,7 +341,7 @@ fn requests_that_choose_where_they_go() {
 }
 
 #[test]
-fn ids_that_lie() {
+fn invalid_ids() {
     assert_snapshot!(refused(&Forgery::of(&[good_request(), good_request()]).pack()), @r"
     error: invalid batch: `requests.jsonl` line 2: duplicate id `a`
 
@@ -361,7 +360,7 @@ fn ids_that_lie() {
 }
 
 #[test]
-fn lines_that_are_no_requests() {
+fn lines_that_are_not_requests() {
     assert_snapshot!(refused_request(json!("text")), @r"
     error: invalid batch: `requests.jsonl` line 1, column 1: expected a JSON object
 
@@ -380,7 +379,7 @@ fn lines_that_are_no_requests() {
 }
 
 #[test]
-fn a_shard_that_the_batch_does_not_have() {
+fn a_shard_outside_the_batch() {
     let scene = Scene::new();
     hand_over(&scene.workspace, "b1", &Forgery::of(&[good_request()]).pack());
     assert_snapshot!(scene.refused(&[&RUN[..], &["--shard", "1"]].concat()), @r"
@@ -388,7 +387,7 @@ fn a_shard_that_the_batch_does_not_have() {
 
     hint: it has one shard: `--shard 0`
     ");
-    let three = Forgery::of(&[good_request()]).says("shards", 3).pack();
+    let three = Forgery::of(&[good_request()]).set("shards", 3).pack();
     hand_over(&scene.workspace, "b1", &three);
     assert_snapshot!(scene.refused(&[&RUN[..], &["--shard", "3"]].concat()), @r"
     error: no shard 3 in batch `b1`

@@ -1,4 +1,4 @@
-//! `--replay-out`: the file beside the results. That AgentV plays it is tested with the real one.
+//! `--replay-out`: the file next to the results. An acceptance test replays it with the real AgentV.
 
 use insta::assert_snapshot;
 use serde_json::Value;
@@ -37,7 +37,7 @@ fn keys(row: &Value) -> String {
 }
 
 #[test]
-fn every_answer_of_every_target_has_its_line() {
+fn every_answer_of_every_target_has_a_line() {
     let workspace = workspace();
     workspace
         .run(&["eval", "evals/../evals/demo.eval.yaml", "--replay-out", "replay.jsonl", "--no-grade"])
@@ -66,7 +66,7 @@ fn every_answer_of_every_target_has_its_line() {
 }
 
 #[test]
-fn without_a_repository_the_name_of_the_file_counts() {
+fn without_a_repository_the_file_name_is_the_key() {
     let workspace = workspace();
     std::fs::remove_dir(workspace.path(".git")).unwrap();
     let args = [
@@ -83,7 +83,7 @@ fn without_a_repository_the_name_of_the_file_counts() {
 }
 
 #[test]
-fn a_failure_has_no_line_and_is_told() {
+fn a_failure_has_no_line_and_is_reported() {
     let workspace = workspace();
     let args = ["eval", "evals/demo.eval.yaml", "--target", "broken", "--replay-out", "replay.jsonl"];
     let told = workspace.run(&args).expect(5).stderr;
@@ -93,7 +93,7 @@ fn a_failure_has_no_line_and_is_told() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told_before_a_call_is_made() {
+fn an_unwritable_replay_file_is_reported_before_any_call() {
     let workspace = workspace();
     workspace.write("kept.jsonl", "kept\n");
     let run = |to: &str, code: i32| {
@@ -111,7 +111,7 @@ fn what_cannot_be_written_is_told_before_a_call_is_made() {
 
     hint: make it first: `--replay-out` puts a file into it
     ");
-    // A command that fails leaves the file of before as it is.
+    // A failing command leaves the earlier file unchanged.
     workspace.write("targets.yaml", "targets: []\n");
     run("kept.jsonl", 3);
     assert_eq!(workspace.read("kept.jsonl"), "kept\n");
@@ -119,7 +119,7 @@ fn what_cannot_be_written_is_told_before_a_call_is_made() {
 }
 
 #[test]
-fn it_needs_a_suite() {
+fn replay_out_needs_a_suite() {
     let workspace = workspace();
     workspace.write_requests(1);
     let args = ["dispatch", "--requests", "requests.jsonl", "--replay-out", "replay.jsonl"];

@@ -1,11 +1,11 @@
-//! What the runner does with limits, failures and identical requests.
+//! How the runner handles rate limits, failures and identical requests.
 
 use std::time::{Duration, Instant};
 
 use crate::support::{MockLlm, Workspace};
 
 #[test]
-fn refusals_failures_and_dropped_connections_are_repeated_until_all_is_answered() {
+fn rate_limits_failures_and_dropped_connections_are_retried_until_all_is_answered() {
     let llm = MockLlm::start(&[
         "--rate-429",
         "0.1",
@@ -30,33 +30,34 @@ fn refusals_failures_and_dropped_connections_are_repeated_until_all_is_answered(
 }
 
 #[test]
-fn a_limit_that_is_configured_nowhere_is_learned() {
+fn an_unannounced_rate_limit_is_discovered() {
     let llm = MockLlm::start(&["--limit-per-second", "100", "--latency-ms", "20"]);
-    let workspace = Workspace::new();
+    // The server counts real seconds.
+    let workspace = Workspace::new().env("RUN_EVALS_CLOCK_FACTOR", "1");
     workspace.write_target(&llm.base_url(), "max_concurrency: 64");
     workspace.write_requests(500);
     workspace.dispatch(&[]).expect(0);
     assert_eq!(workspace.rows("out/responses.jsonl").len(), 500);
-    // How few there can be is measured in simulated time (src/runner/pace/tests.rs): here the machine may be busy. Who
-    // only repeats, once a second, is refused 400 + 300 + 200 + 100 times.
+    // The minimum is measured in simulated time (src/runner/pace/tests.rs): here the machine may be busy. A client that
+    // only retries, once a second, would be rejected 400 + 300 + 200 + 100 times.
     let refused = llm.counter("s429");
     assert!(refused < 500, "{refused} refusals for 500 answers: the limit was not learned");
 }
 
 #[test]
-fn requests_per_minute_hold_the_run_back() {
+fn requests_per_minute_throttles_the_run() {
     let llm = MockLlm::start(&[]);
     let workspace = Workspace::new();
     workspace.write_target(&llm.base_url(), "requests_per_minute: 600");
     workspace.write_requests(30);
     let started = Instant::now();
     workspace.dispatch(&[]).expect(0);
-    // 10 at once, then 10 a second.
+    // 10 at once, then 10 per second.
     assert!(started.elapsed() >= Duration::from_millis(1900), "{:?}", started.elapsed());
 }
 
 #[test]
-fn what_failed_for_now_is_called_again_and_counted_once() {
+fn retryable_failures_are_called_again_and_counted_once() {
     let workspace = Workspace::new();
     workspace.write(
         "targets.yaml",
@@ -78,7 +79,7 @@ fn what_failed_for_now_is_called_again_and_counted_once() {
         workspace.write("script.jsonl", fine);
         workspace.dispatch(&["--batch-id", &id]).expect(0);
         assert_eq!(workspace.rows("out/responses.jsonl")[0]["output"][0]["content"], "now");
-        // A third start has nothing to do, and counts what the first two left.
+        // A third start has nothing to do, and counts the results of the first two.
         workspace.dispatch(&["--batch-id", &id]).expect(0);
         let summary: serde_json::Value = serde_json::from_str(&workspace.read("out/summary.json")).unwrap();
         let totals = &summary["targets"][0];
@@ -90,7 +91,7 @@ fn what_failed_for_now_is_called_again_and_counted_once() {
 }
 
 #[test]
-fn a_vendor_that_asks_for_an_hour_stops_the_run() {
+fn a_retry_after_of_an_hour_stops_the_run() {
     let llm = MockLlm::start(&["--rate-429", "1", "--retry-after", "3600"]);
     let workspace = Workspace::new();
     workspace.write_target(&llm.base_url(), "");
@@ -107,7 +108,7 @@ fn a_vendor_that_asks_for_an_hour_stops_the_run() {
 }
 
 #[test]
-fn a_request_chooses_another_model_only_where_the_target_allows_it() {
+fn a_request_can_choose_only_models_that_the_target_allows() {
     let llm = MockLlm::start(&[]);
     let workspace = Workspace::new();
     let request = r#"{"id":"r0","messages":[{"role":"user","content":"hi"}],"params":{"model":"dearest"}}"#;
@@ -174,7 +175,7 @@ fn identical_requests_are_called_once_with_dedupe() {
 }
 
 #[test]
-fn several_targets_make_one_batch_each() {
+fn several_targets_create_one_batch_each() {
     let workspace = Workspace::new();
     workspace.write(
         "targets.yaml",
@@ -218,7 +219,7 @@ fn failures_are_rows_and_exit_5() {
 }
 
 #[test]
-fn a_refused_key_stops_the_run_instead_of_failing_every_request() {
+fn a_rejected_key_stops_the_run_instead_of_failing_every_request() {
     let workspace = Workspace::new();
     workspace
         .write("targets.yaml", "targets:\n  - name: llm\n    provider: mock\n    script: script.jsonl\n");
@@ -235,7 +236,7 @@ fn a_refused_key_stops_the_run_instead_of_failing_every_request() {
 }
 
 #[test]
-fn the_same_batch_id_with_other_requests_is_refused() {
+fn the_same_batch_id_with_other_requests_is_rejected() {
     let workspace = Workspace::new();
     workspace.write("targets.yaml", "targets:\n  - name: llm\n    provider: mock\n");
     workspace.write_requests(2);
@@ -253,7 +254,7 @@ fn the_same_batch_id_with_other_requests_is_refused() {
 }
 
 #[test]
-fn commands_of_the_same_second_do_not_share_a_batch() {
+fn commands_started_in_the_same_second_do_not_share_a_batch() {
     let workspace = Workspace::new();
     workspace.write_requests(2);
     for answer in ["one", "two", "three", "four"] {
@@ -265,7 +266,7 @@ fn commands_of_the_same_second_do_not_share_a_batch() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn a_closed_stdout_is_not_a_failure() {
     let llm = MockLlm::start(&[]);
     let workspace = Workspace::new();
     workspace.write_target(&llm.base_url(), "");

@@ -1,4 +1,4 @@
-//! Several targets: one batch each, limits shared, and no test left out.
+//! Several targets: one batch each, shared limits, and no test left out.
 
 use crate::support::{MockLlm, Workspace};
 
@@ -28,7 +28,7 @@ fn each_target_has_a_batch_and_each_test_its_rows() {
 }
 
 #[test]
-fn a_test_that_would_run_nowhere_is_refused() {
+fn a_test_that_matches_no_target_is_rejected() {
     let workspace = workspace(
         "execution: { targets: [one] }\ntests:\n  - { id: a, input: x, criteria: y }\n  \
          - { id: b, input: x, criteria: y, execution: { targets: [two] } }\n",
@@ -44,7 +44,7 @@ fn a_test_that_would_run_nowhere_is_refused() {
 }
 
 #[test]
-fn one_target_under_two_names_is_refused() {
+fn one_target_under_two_names_is_rejected() {
     let workspace = workspace("tests: [{ id: a, input: x, criteria: y }]\n");
     let output =
         workspace.run(&["eval", "suite.eval.yaml", "--target", "default", "--target", "one"]).expect(3);
@@ -56,7 +56,7 @@ fn one_target_under_two_names_is_refused() {
 }
 
 #[test]
-fn a_limit_of_requests_is_for_all_targets_together() {
+fn max_requests_applies_to_all_targets_together() {
     let workspace =
         workspace("tests:\n  - { id: a, input: x, criteria: y }\n  - { id: b, input: x, criteria: y }\n");
     let args = [
@@ -78,7 +78,7 @@ fn a_limit_of_requests_is_for_all_targets_together() {
 }
 
 #[test]
-fn a_suite_may_not_refer_to_a_key() {
+fn a_suite_cannot_refer_to_a_key() {
     let llm = MockLlm::start(&[]);
     let workspace = Workspace::new().env("LLM_KEY", "sk-fake-0123456789abcdef");
     workspace.write_target(&llm.base_url(), "api_key: ${{ LLM_KEY }}");

@@ -1,11 +1,11 @@
-//! What belongs to no repository: limits, versions, users, Apps, and GraphQL: the one query that `gh` sends, and what `pulls` adds.
+//! Routes outside of repositories: rate limits, versions, users, Apps, and GraphQL: the one query that `gh` sends, and the mutation of `pulls`.
 
 use std::sync::Arc;
 
 use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::api::{Asked, VERSIONS, json_body};
@@ -36,7 +36,7 @@ async fn rate_limit(State(world): World_, Extension(asked): Extension<Asked>) ->
     let core = json!({ "limit": window.limit, "used": window.used, "remaining": window.remaining(), "reset": window.reset });
     let mut body = json!({ "resources": { "core": core, "search": core, "graphql": core }, "rate": core });
     if asked.version == VERSIONS[1] {
-        // Gone in this version, though the description, which is of the older one, requires it.
+        // Removed in this version, although the description, which is older, requires it.
         if let Value::Object(map) = &mut body {
             map.remove("rate");
         }
@@ -61,7 +61,7 @@ async fn user(State(world): World_, Extension(asked): Extension<Asked>) -> Reply
         return Err(Refused::new(403, "Resource not accessible by integration"));
     }
     let mut user = shapes::user(&world, &token.login);
-    let now = shown(Timestamp::now());
+    let now = shown(crate::world::now());
     let more = json!({
         "name": null, "company": null, "blog": null, "location": null, "email": null, "hireable": null, "bio": null,
         "public_repos": 0, "public_gists": 0, "followers": 0, "following": 0, "created_at": now, "updated_at": now,
@@ -78,7 +78,7 @@ fn app_of(asked: &Asked) -> Result<u64, Refused> {
 
 async fn app(State(world): World_, Extension(asked): Extension<Asked>) -> Reply {
     let id = app_of(&asked)?;
-    let now = shown(Timestamp::now());
+    let now = shown(crate::world::now());
     Ok(ok(&json!({
         "id": id,
         "slug": format!("app-{id}"),
@@ -118,7 +118,7 @@ async fn installation(
 }
 
 fn installed(world: &World, app: u64, owner: &str, installation: u64) -> Value {
-    let now = shown(Timestamp::now());
+    let now = shown(crate::world::now());
     json!({
         "id": installation,
         "account": shapes::user(world, owner),
@@ -140,7 +140,7 @@ fn installed(world: &World, app: u64, owner: &str, installation: u64) -> Value {
     })
 }
 
-/// A token for the repositories of an installation, or for fewer of them.
+/// A token for the repositories of an installation, or for a subset of them.
 async fn access_token(
     State(world): World_,
     Path(installation): Path<u64>,
@@ -169,7 +169,7 @@ async fn access_token(
     }
     let permissions = grants.values().next().cloned().unwrap_or_default();
     let expires_at =
-        Timestamp::now() + SignedDuration::from_secs(i64::try_from(app.token_seconds).unwrap_or(3600));
+        crate::world::now() + SignedDuration::from_secs(i64::try_from(app.token_seconds).unwrap_or(3600));
     let text = format!("ghs_{}", random_hex(36));
     let login = format!("app-{id}[bot]");
     state.tokens.insert(
@@ -181,7 +181,7 @@ async fn access_token(
     Ok(json_response(StatusCode::CREATED, &body))
 }
 
-/// The default branch of a repository, however the query spells it.
+/// The default branch of a repository, however the query is spelled.
 pub(crate) async fn graphql(State(world): World_, Extension(asked): Extension<Asked>) -> Reply {
     let body = json_body(&asked)?;
     let variables = &body["variables"];

@@ -1,4 +1,4 @@
-//! What holds for every request to the REST API: it is recorded, held against the description, counted, and may fail on purpose.
+//! Common to all requests of the REST API: they are recorded, validated against the description, counted, and may fail on purpose.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use crate::limits;
 use crate::openapi::Matched;
 use crate::reply::{self, OnPurpose, Query, Refused};
 use crate::wire::{Recorded, What};
-use crate::world::{World, random_hex};
+use crate::world::{World, now, random_hex};
 
-/// The versions that `X-GitHub-Api-Version` may name.
+/// The legal values of `X-GitHub-Api-Version`.
 pub(crate) const VERSIONS: [&str; 2] = ["2022-11-28", "2026-03-10"];
 
 const LONGEST_BODY: usize = 10 << 20;
 const VERSION: &str = "x-github-api-version";
 
-/// What a handler needs to know of a request besides its path.
+/// The parts of a request that a handler needs, besides its path.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
-    /// Who asks.
+    /// The caller.
     pub(crate) caller: Caller,
     /// The API version.
     pub(crate) version: &'static str,
     /// The query, decoded.
     pub(crate) query: Arc<Query>,
-    /// The address without the query, for links to other pages.
+    /// The URL without the query, for links to other pages.
     pub(crate) url: String,
-    /// The media type that is wanted.
+    /// The accepted media type.
     pub(crate) accept: String,
     /// The body.
     pub(crate) body: Bytes,
@@ -121,7 +121,7 @@ pub(crate) async fn serve(State(world): State<Arc<World>>, request: Request, nex
     response
 }
 
-/// What is answered before anybody looks at the route.
+/// Responses that do not depend on the route.
 fn refused_at_once(
     world: &World,
     headers: &HeaderMap,
@@ -155,7 +155,7 @@ fn refused_at_once(
     })
 }
 
-/// Holds an answer against the description.
+/// Validates a response against the description.
 async fn checked(world: &World, matched: Option<&Matched>, called: &str, response: Response) -> Response {
     let (parts, body) = response.into_parts();
     let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
@@ -168,7 +168,7 @@ async fn checked(world: &World, matched: Option<&Matched>, called: &str, respons
     Response::from_parts(parts, Body::from(body))
 }
 
-/// Gives an answer its `ETag`, and answers 304 to those who have it.
+/// Adds the `ETag`, and responds 304 if the client has it.
 async fn conditional(response: Response, etag_sent: &str) -> Response {
     if response.status() != StatusCode::OK {
         return response;
@@ -189,11 +189,12 @@ async fn conditional(response: Response, etag_sent: &str) -> Response {
     Response::from_parts(parts, Body::from(body))
 }
 
-/// The headers that every answer has. Those that a fault has set stay.
+/// The headers of every response. Headers set by a fault stay.
 fn add_headers(world: &World, caller: &Caller, response: &mut Response, is_free: bool) {
     let (who, limit) = limits::bucket(caller.token.as_ref());
     let window = world.lock().limits.take(&who, limit, u64::from(!is_free));
     let all = [
+        ("date", now().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()),
         ("x-ratelimit-limit", window.limit.to_string()),
         ("x-ratelimit-remaining", window.remaining().to_string()),
         ("x-ratelimit-used", window.used.to_string()),
@@ -211,7 +212,7 @@ fn add_headers(world: &World, caller: &Caller, response: &mut Response, is_free:
     }
 }
 
-/// The API version that is asked for, if there is one of that name.
+/// The requested API version, if it exists.
 fn version(headers: &HeaderMap) -> Option<&'static str> {
     match headers.get(VERSION) {
         None => Some(VERSIONS[0]),

@@ -1,11 +1,10 @@
-//! Artifacts, as the REST API shows them and hands them out.
+//! Artifacts, as the REST API lists and serves them.
 
 use std::sync::Arc;
 
 use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
 use axum::routing::get;
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::api::Asked;
@@ -56,7 +55,7 @@ fn listed(world: &World, repo: &Repo, run: Option<u64>, asked: &Asked) -> axum::
             && state.runs.get(&artifact.run).is_some_and(|run| run.repo == repo.full_name())
             && wanted.is_none_or(|name| artifact.name == name)
     };
-    // The newest first.
+    // Newest first.
     let all: Vec<Value> = state
         .artifacts
         .values()
@@ -104,7 +103,7 @@ async fn download(
     Path((owner, name, id, format)): Path<(String, String, u64, String)>,
     Extension(asked): Extension<Asked>,
 ) -> Reply {
-    // Nobody in particular gets nothing, not even of a public repository.
+    // Without a token there is no download, not even from a public repository.
     if asked.caller.token.is_none() {
         return Err(Refused::new(401, "Requires authentication"));
     }
@@ -114,7 +113,7 @@ async fn download(
         return Err(Refused::not_found());
     }
     let struck = world.lock().faults.strike(|what| expires(what, &artifact.name)).is_some();
-    if struck || artifact.expires_at <= Timestamp::now() {
+    if struck || artifact.expires_at <= crate::world::now() {
         return Err(Refused::new(410, "Artifact has expired"));
     }
     Ok(found(&results_service::offer_blob(&world, &artifact.blob)))
@@ -139,7 +138,7 @@ fn described(world: &World, state: &Everything, repo: &Repo, artifact: &Artifact
         "size_in_bytes": artifact.size,
         "url": url,
         "archive_download_url": format!("{url}/zip"),
-        "expired": is_struck || artifact.expires_at <= Timestamp::now(),
+        "expired": is_struck || artifact.expires_at <= crate::world::now(),
         "digest": artifact.digest,
         "created_at": shown(artifact.created_at),
         "updated_at": shown(artifact.created_at),

@@ -1,9 +1,8 @@
-//! Who asks, and what they may do.
+//! Callers and their permissions.
 
 use axum::http::{HeaderMap, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use jiff::Timestamp;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use serde_json::Value;
 
@@ -11,7 +10,7 @@ use crate::reply::Refused;
 use crate::wire::TokenKind;
 use crate::world::{Repo, State, Token, World};
 
-/// Who asks.
+/// The sender of a request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Caller {
     /// The token, if one was sent.
@@ -54,10 +53,10 @@ pub(crate) fn caller(world: &World, headers: &HeaderMap) -> Result<Caller, Refus
     }
 }
 
-/// A token that is accepted now.
+/// A currently valid token.
 pub(crate) fn token(world: &World, text: &str) -> Option<Token> {
     let token = world.lock().tokens.get(text).cloned()?;
-    token.expires_at.is_none_or(|end| Timestamp::now() < end).then_some(token)
+    token.expires_at.is_none_or(|end| crate::world::now() < end).then_some(token)
 }
 
 /// User and password.
@@ -84,7 +83,7 @@ fn app(state: &State, jwt: &str) -> Result<u64, Refused> {
         .map_err(|error| Refused::new(500, error.to_string()))?;
     jsonwebtoken::decode::<Value>(jwt, &key, &validation)
         .map_err(|_| refused("A JSON web token could not be decoded"))?;
-    let now = Timestamp::now().as_second();
+    let now = crate::world::now().as_second();
     let (issued, expires) = (claims["iat"].as_i64(), claims["exp"].as_i64().unwrap_or(0));
     if expires - now > 600 {
         return Err(refused("'Expiration time' claim ('exp') is too far in the future"));
@@ -97,7 +96,7 @@ fn app(state: &State, jwt: &str) -> Result<u64, Refused> {
     Ok(id)
 }
 
-/// The repository, if the caller may do this there.
+/// The repository, if the caller has this permission there.
 pub(crate) fn allow(
     world: &World,
     caller: &Caller,

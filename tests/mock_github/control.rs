@@ -1,4 +1,4 @@
-//! The control API, for tests: makes repositories, tokens and faults, and shows what happened.
+//! The control API, for tests: creates repositories, tokens and faults, and shows what happened.
 
 use std::sync::Arc;
 
@@ -7,7 +7,6 @@ use axum::extract::{Json, Path, State};
 use axum::routing::{delete, get, post};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use jiff::Timestamp;
 use rcgen::{KeyPair, PKCS_RSA_SHA256, RsaKeySize};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -61,7 +60,7 @@ async fn new_repo(State(world): World_, Json(new): Json<NewRepo>) -> Reply {
         variables: new.variables,
         machine_env: new.machine_env,
         workflows: std::collections::BTreeMap::new(),
-        created_at: Timestamp::now(),
+        created_at: crate::world::now(),
         bare,
     };
     state.repos.insert(new.full_name.to_lowercase(), repo);

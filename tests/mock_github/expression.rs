@@ -1,19 +1,19 @@
-//! `${{ … }}`: as much of GitHub's expressions as workflow files of ours use.
+//! `${{ … }}`: the subset of GitHub's expressions that our workflow files use.
 
 use serde_json::Value;
 
-/// What an expression may refer to.
+/// The context of an expression.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Context {
     /// `inputs`, `github`, `secrets`, `matrix`, `needs`: an object.
     pub(crate) values: Value,
-    /// What `cancelled()` gives.
+    /// The value of `cancelled()`.
     pub(crate) cancelled: bool,
-    /// What `failure()` gives.
+    /// The value of `failure()`.
     pub(crate) failed: bool,
 }
 
-/// A text with its expressions replaced. A text that is one expression gives that value, whatever its type.
+/// A text with its expressions replaced. A text that is a single expression keeps the type of its value.
 pub(crate) fn interpolate(text: &str, context: &Context) -> Result<Value, String> {
     if let Some(inner) = text.trim().strip_prefix("${{").and_then(|text| text.strip_suffix("}}"))
         && !inner.contains("}}")
@@ -46,7 +46,7 @@ pub(crate) fn interpolate_all(value: &Value, context: &Context) -> Result<Value,
     }
 }
 
-/// Whether an `if:` holds; without one, and where it asks for no status, everything before must have gone well.
+/// Whether an `if:` is true. Without a status function, all earlier steps must have succeeded.
 pub(crate) fn holds(condition: Option<&str>, context: &Context) -> Result<bool, String> {
     let went_well = !context.cancelled && !context.failed;
     let Some(condition) = condition else { return Ok(went_well) };
@@ -56,7 +56,7 @@ pub(crate) fn holds(condition: Option<&str>, context: &Context) -> Result<bool, 
     Ok((asks || went_well) && is_true(&evaluate(inner, context)?))
 }
 
-/// A value as it stands in text.
+/// A value as text.
 pub(crate) fn as_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -242,7 +242,7 @@ impl Parser<'_> {
     }
 }
 
-/// A member by its name, whose case does not matter.
+/// A member by its case-insensitive name.
 fn member(value: &Value, name: &str) -> Value {
     let found = value.as_object().and_then(|map| map.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)));
     found.map(|(_, value)| value.clone()).unwrap_or_default()
@@ -258,7 +258,7 @@ fn is_true(value: &Value) -> bool {
     }
 }
 
-/// GitHub compares text without case, and anything with a number as numbers.
+/// GitHub compares text case-insensitively, and anything with a number as numbers.
 fn is_equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::String(left), Value::String(right)) => left.eq_ignore_ascii_case(right),
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_put_in() {
+    fn expressions_are_replaced() {
         assert_eq!(value("eval ${{ inputs.batch_id }} ${{inputs.missing}}!"), json!("eval b1 !"));
         assert_eq!(value("${{ fromJSON(inputs.shards) }}"), json!([0, 2]));
         assert_eq!(
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_hold_or_not() {
+    fn conditions_are_evaluated() {
         let holds = |text: &str| holds(Some(text), &context()).unwrap();
         assert!(holds("${{ !cancelled() && fromJSON(inputs.shards)[1] != null }}"));
         assert!(!holds("${{ !cancelled() && fromJSON(inputs.shards)[2] != null }}"));
@@ -330,14 +330,14 @@ mod tests {
     }
 
     #[test]
-    fn shard_zero_is_not_nothing_but_equals_it() {
+    fn shard_zero_equals_null() {
         // `0 != null` is false at GitHub, because null becomes 0.
         assert_eq!(value("${{ fromJSON(inputs.shards)[0] != null }}"), json!(false));
         assert_eq!(value("${{ fromJSON(inputs.shards)[1] != null }}"), json!(true));
     }
 
     #[test]
-    fn what_is_not_simulated_is_told() {
+    fn unsupported_expressions_are_errors() {
         for text in
             ["${{ hashFiles('x') }}", "${{ env.X }}", "${{ inputs.a", "x ${{ 'a }} y", "${{ inputs.a b }}"]
         {

@@ -1,29 +1,29 @@
-//! What goes wrong, how often, and when.
+//! Faults: what fails, how often, and when.
 
 use std::time::Duration;
 
 use crate::wire::{Fault, FaultState, What, When, Wrong};
 use crate::world::World;
 
-/// All faults, in the order in which they were asked for.
+/// All faults, in the order of their creation.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     all: Vec<FaultState>,
     last_id: u64,
 }
 
-/// How often a counter elsewhere is looked at.
+/// How often an external counter is polled.
 const LOOK: Duration = Duration::from_millis(5);
 
 impl Faults {
-    /// One more; its number.
+    /// Adds a fault and returns its number.
     pub(crate) fn add(&mut self, fault: Fault) -> u64 {
         self.last_id += 1;
         self.all.push(FaultState { id: self.last_id, fault, struck: 0 });
         self.last_id
     }
 
-    /// No more of this one, or of any.
+    /// Removes this fault, or all.
     pub(crate) fn remove(&mut self, id: Option<u64>) {
         self.all.retain(|state| id.is_some_and(|id| state.id != id));
     }
@@ -33,7 +33,7 @@ impl Faults {
         &self.all
     }
 
-    /// The first one that fits and has something left, and counts it.
+    /// The first matching fault that is not used up; counts it.
     pub(crate) fn strike(&mut self, fits: impl Fn(&What) -> bool) -> Option<What> {
         for state in &mut self.all {
             if state.fault.times == Some(0) || !fits(&state.fault.what) {
@@ -52,7 +52,7 @@ impl Faults {
         None
     }
 
-    /// Every one that fits, each counted once.
+    /// Every matching fault, each counted once.
     pub(crate) fn strike_all(&mut self, fits: impl Fn(&What) -> bool) -> Vec<What> {
         let mut struck = Vec::new();
         for index in 0..self.all.len() {
@@ -66,19 +66,21 @@ impl Faults {
         struck
     }
 
-    /// The wrong answer to a route, if one is due before or after the route does its work.
+    /// The wrong response for a route, if one is due before or after the route does its work.
     pub(crate) fn answer_to(&mut self, called: &str, after_it: bool) -> Option<Wrong> {
-        let struck = self.strike(|what| {
-            matches!(what, What::Answer { route, after, .. } if *after == after_it && is_route(route, called))
+        let struck = self.strike(|what| match what {
+            What::Answer { route, after, .. } => *after == after_it && is_route(route, called),
+            What::AnyAnswer { after, .. } => *after == after_it,
+            _ => false,
         });
         match struck {
-            Some(What::Answer { answer, .. }) => Some(answer),
+            Some(What::Answer { answer, .. } | What::AnyAnswer { answer, .. }) => Some(answer),
             _ => None,
         }
     }
 }
 
-/// Whether a route of a fault means the one that was called.
+/// Whether the route of a fault matches the called one.
 fn is_route(pattern: &str, called: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(beginning) => called.starts_with(beginning),
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_lets_some_pass_strikes_so_often_and_is_spent() {
+    fn a_fault_skips_strikes_and_is_used_up() {
         let mut faults = faults(&[
             r#"{"kind":"answer","route":"GET /x/*","after":false,"answer":{"answer":"hang"},"times":2,"skip":1}"#,
         ]);

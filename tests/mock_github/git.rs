@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-/// What every repository allows, as GitHub does.
+/// The settings of every repository, as on GitHub.
 const CONFIG: [(&str, &str); 7] = [
     ("http.receivepack", "true"),
     ("uploadpack.allowFilter", "true"),
@@ -26,7 +26,7 @@ pub(crate) struct Bare {
 }
 
 impl Bare {
-    /// Makes an empty one.
+    /// Creates an empty one.
     pub(crate) async fn init(dir: &Path, default_branch: &str) -> anyhow::Result<Self> {
         let bare = Self { dir: dir.to_owned() };
         std::fs::create_dir_all(dir)?;
@@ -37,7 +37,7 @@ impl Bare {
         Ok(bare)
     }
 
-    /// The commit that a branch or tag is at.
+    /// The commit of a branch or tag.
     pub(crate) async fn resolve(&self, reference: &str) -> Option<String> {
         let name = reference.strip_prefix("refs/").unwrap_or(reference);
         for candidate in [format!("refs/{name}"), format!("refs/heads/{name}"), format!("refs/tags/{name}")] {
@@ -49,7 +49,7 @@ impl Bare {
         None
     }
 
-    /// The same, and a commit may also be named by its id.
+    /// The same, but a commit can also be named by its id.
     pub(crate) async fn resolve_any(&self, reference: &str) -> Option<String> {
         if reference.len() == 40 && reference.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             let commit = format!("{reference}^{{commit}}");
@@ -66,14 +66,14 @@ impl Bare {
         output.status.success().then_some(output.stdout)
     }
 
-    /// What a directory of a commit holds: mode, type, id, size and path.
+    /// The content of a directory of a commit: mode, type, id, size and path.
     pub(crate) async fn list(&self, commit: &str, path: &str) -> Option<Vec<Entry>> {
         let tree = format!("{commit}:{path}");
         let text = self.run(&["ls-tree", "--long", &tree], b"").await.ok()?;
         Some(text.lines().filter_map(Entry::parse).collect())
     }
 
-    /// The references that begin so, and what they are at.
+    /// The refs with this prefix, and their commits.
     pub(crate) async fn references(&self, prefix: &str) -> Vec<(String, String, String)> {
         let format = "--format=%(refname) %(objectname) %(objecttype)";
         let text = self.run(&["for-each-ref", format], b"").await.unwrap_or_default();
@@ -84,12 +84,12 @@ impl Bare {
         text.lines().filter_map(of_line).filter(|(name, ..)| name.starts_with(prefix)).collect()
     }
 
-    /// Deletes a reference, if there is one.
+    /// Deletes a ref, if it exists.
     pub(crate) async fn delete(&self, reference: &str) -> anyhow::Result<()> {
         self.run(&["update-ref", "-d", reference], b"").await.map(drop)
     }
 
-    /// Commits one more file on a branch, which is made if it does not exist, and gives the commit.
+    /// Commits a file on a branch, which is created if it does not exist, and returns the commit.
     pub(crate) async fn commit(
         &self,
         branch: &str,
@@ -100,7 +100,7 @@ impl Bare {
         let parent = self.resolve(&format!("heads/{branch}")).await;
         let mut stream = format!(
             "commit refs/heads/{branch}\ncommitter Somebody <somebody@example.com> {} +0000\ndata {}\n{subject}\n",
-            jiff::Timestamp::now().as_second(),
+            crate::world::now().as_second(),
             subject.len(),
         )
         .into_bytes();
@@ -114,7 +114,7 @@ impl Bare {
         self.resolve(&format!("heads/{branch}")).await.context("the commit is not there")
     }
 
-    /// What a command of git prints; an error where it fails.
+    /// The output of a git command, or its error.
     pub(crate) async fn run(&self, args: &[&str], input: &[u8]) -> anyhow::Result<String> {
         let output = self.output(args, input).await?;
         if !output.status.success() {
@@ -129,7 +129,7 @@ impl Bare {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().context("cannot start git")?;
         let mut stdin = child.stdin.take().context("no pipe to git")?;
-        // A command that reads nothing may be gone already.
+        // A command that does not read stdin may have ended already.
         let _ = stdin.write_all(input).await;
         drop(stdin);
         child.wait_with_output().await.context("cannot wait for git")
@@ -163,7 +163,7 @@ impl Entry {
     }
 }
 
-/// git with no configuration but ours.
+/// git with only our configuration.
 pub(crate) fn command() -> Command {
     let mut command = Command::new("git");
     for (name, _) in std::env::vars_os() {

@@ -1,4 +1,4 @@
-//! git over HTTP: `git http-backend` as a CGI program, behind GitHub's doors.
+//! git over HTTP: `git http-backend` as a CGI program, behind GitHub's access rules.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -23,14 +23,14 @@ use crate::reply;
 use crate::wire::{Push, Recorded, TokenKind};
 use crate::world::{Repo, Token, World};
 
-/// What is asked of a repository.
+/// A request to a repository.
 struct Call {
     repo: Repo,
     rest: String,
     login: String,
 }
 
-/// Whether a path is git's.
+/// Whether a path belongs to git.
 pub(crate) fn is_git(path: &str) -> bool {
     split(path).is_some()
 }
@@ -44,7 +44,7 @@ fn split(path: &str) -> Option<(String, String)> {
     is_known.then(|| (format!("{owner}/{}", name.trim_end_matches(".git")), rest.to_owned()))
 }
 
-/// Serves one request of git's.
+/// Serves one git request.
 pub(crate) async fn serve(world: Arc<World>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let Some((full_name, rest)) = split(parts.uri.path()) else {
@@ -98,7 +98,7 @@ fn record(world: &World, parts: &Parts, called: &str) -> usize {
     state.requests.len() - 1
 }
 
-/// The repository and the name of who asks, if they may.
+/// The repository and the name of the caller, if access is allowed.
 fn admitted(
     world: &World,
     headers: &HeaderMap,
@@ -120,7 +120,7 @@ fn admitted(
     };
     let repo = world.repo(full_name);
     let Some(token) = token else {
-        // Who asks for nothing public is asked who they are, whether there is anything or not.
+        // Without public access, GitHub asks for credentials, whether the repository exists or not.
         return match repo {
             Some(repo) if !repo.private && !is_push => Ok((repo, String::new())),
             _ => Err((401, "Repository not found.".to_owned())),
@@ -188,7 +188,7 @@ async fn pass_on(world: &World, parts: &Parts, mut body: Body, call: &Call) -> a
     Ok(response)
 }
 
-/// A push: looked at before git sees it, and noted afterwards.
+/// A push: checked before git sees it, and recorded afterwards.
 async fn receive(world: &World, parts: &Parts, mut body: Body, call: &Call) -> anyhow::Result<Response> {
     let mut begun = Vec::new();
     let (updates, has_side_band) = loop {
@@ -202,8 +202,17 @@ async fn receive(world: &World, parts: &Parts, mut body: Body, call: &Call) -> a
             None => break (Vec::new(), false),
         }
     };
-    if let Some((text, reason)) = push_rules::refusal(world, &call.repo, &updates) {
-        // git reads the answer only when all is sent.
+    let mut has_key = false;
+    if push_rules::is_protected(world) {
+        while let Some(frame) = body.frame().await {
+            begun.extend_from_slice(
+                frame.context("the push is torn")?.data_ref().map_or(&[][..], |data| data),
+            );
+        }
+        has_key = push_rules::has_key(&call.repo, &begun).await?;
+    }
+    if let Some((text, reason)) = push_rules::refusal(world, &call.repo, &updates, has_key) {
+        // git reads the response only after it has sent everything.
         while body.frame().await.is_some() {}
         note(world, call, &updates, false).await;
         let answer = pkt_line::refusal(&updates, has_side_band, &text, reason);
@@ -231,7 +240,7 @@ async fn receive(world: &World, parts: &Parts, mut body: Body, call: &Call) -> a
     Ok(response)
 }
 
-/// Notes what came of a push.
+/// Records the result of a push.
 async fn note(world: &World, call: &Call, updates: &[Update], was_tried: bool) {
     for update in updates {
         let now = call.repo.bare.resolve(&update.reference).await;
@@ -274,7 +283,7 @@ fn backend(world: &World, parts: &Parts, call: &Call) -> anyhow::Result<(Child, 
     Ok((child, stdin, stdout))
 }
 
-/// The head of the program's answer, and the bytes behind it that came along.
+/// The head of the program's response, and the bytes that followed it.
 async fn head(stdout: &mut ChildStdout) -> anyhow::Result<(StatusCode, HeaderMap, Vec<u8>)> {
     let mut bytes = Vec::new();
     let end = loop {

@@ -1,4 +1,4 @@
-//! Commits, comparisons and trees, as git itself tells them.
+//! Commits, comparisons and trees, read from git.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::reply::{Refused, Reply, ok, page};
 use crate::shapes;
 use crate::world::{Repo, World};
 
-/// GitHub compares no more files.
+/// GitHub's limit of files per comparison.
 const MOST_FILES: usize = 300;
-/// Larger trees are cut.
+/// Larger trees are truncated.
 const MOST_ENTRIES: usize = 100_000;
-/// One field a part: id, parents, tree, author, committer, subject.
+/// One field per part: id, parents, tree, author, committer, subject.
 const FORMAT: &str = "--format=%H%x00%P%x00%T%x00%an%x00%ae%x00%aI%x00%cn%x00%ce%x00%cI%x00%s";
 
 type World_ = State<Arc<World>>;
@@ -61,7 +61,7 @@ async fn commit(
     let sha = repo.bare.resolve_any(&reference).await.ok_or_else(unknown)?;
     let mut found = one(&world, &repo, &sha).await?;
     let parent = found["parents"][0]["sha"].as_str().map(ToOwned::to_owned);
-    // What git takes for the empty tree.
+    // Git's empty tree.
     let parent = parent.unwrap_or_else(|| "4b825dc642cb6eb9a060e54bf8d69288fbee4904".to_owned());
     let files = files(&world, &repo, &parent, &sha).await?;
     found["stats"] = json!({ "total": 0, "additions": 0, "deletions": 0 });
@@ -155,7 +155,7 @@ async fn one(world: &World, repo: &Repo, sha: &str) -> Result<Value, Refused> {
     Ok(shape(world, repo, line.trim_end_matches('\n')))
 }
 
-/// What lies between two trees.
+/// The differences between two trees.
 async fn files(world: &World, repo: &Repo, from: &str, to: &str) -> Result<Vec<Value>, Refused> {
     let raw = repo.bare.run(&["diff", "--raw", "-M", "-z", "--no-abbrev", from, to], b"").await?;
     let api = format!("{}/repos/{}", world.urls.api_url, repo.full_name());

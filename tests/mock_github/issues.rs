@@ -1,4 +1,4 @@
-//! Comments on pull requests, which are issues here as at GitHub.
+//! Comments on pull requests, which are issues here as on GitHub.
 
 use std::sync::Arc;
 
@@ -6,7 +6,6 @@ use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use axum::routing::{get, patch};
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::api::{Asked, json_body};
@@ -16,9 +15,9 @@ use crate::shapes;
 use crate::wire::CommentView;
 use crate::world::{World, shown};
 
-/// The pull requests that every repository has are those from 1 to this one.
+/// Every repository has the pull requests from 1 to this number.
 const LAST_PULL_REQUEST: u64 = 9;
-/// What GitHub takes.
+/// GitHub's limit.
 const LONGEST_BODY: usize = 65_536;
 
 type World_ = State<Arc<World>>;
@@ -63,7 +62,7 @@ async fn new_comment(
     Ok(json_response(StatusCode::CREATED, &shape(&world, &comment)))
 }
 
-/// Whoever may write may change anybody's comment, as at GitHub.
+/// With write access, anyone's comment can be changed, as on GitHub.
 async fn update_comment(
     State(world): World_,
     Path((owner, name, id)): Path<(String, String, u64)>,
@@ -99,7 +98,7 @@ fn body(asked: &Asked) -> Result<String, Refused> {
 fn shape(world: &World, comment: &CommentView) -> Value {
     let CommentView { id, repo, number, login, body, .. } = comment;
     let api = format!("{}/repos/{repo}/issues", world.urls.api_url);
-    let now = shown(Timestamp::now());
+    let now = shown(crate::world::now());
     json!({
         "id": id,
         "node_id": format!("IC_{id}"),

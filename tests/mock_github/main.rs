@@ -1,8 +1,8 @@
 //! A simulated GitHub, for tests: stateful, over HTTP, with real git repositories, and workflows that really run.
 //!
-//! `world` is what it knows. The REST API is `api` (what holds for all requests) and `repos`, `workflows`, `runs`, `artifacts`,
-//! `history`, `issues`, `pulls`, `account`, held against GitHub's own description by `openapi`. `git_http` is git, `results_service` the artifacts of jobs,
-//! `executor` runs what was dispatched, `faults` is what goes wrong on purpose, and `control`, which speaks `wire`, is for the tests.
+//! `world` is its state. The REST API is `api` (common to all requests) and `repos`, `workflows`, `runs`, `artifacts`,
+//! `history`, `issues`, `pulls`, `account`, validated against GitHub's own description by `openapi`. `git_http` is git, `results_service` the artifacts of jobs,
+//! `executor` runs dispatched workflows, `faults` are deliberate failures, and `control`, which speaks `wire`, is for the tests.
 
 mod account;
 mod api;
@@ -145,7 +145,7 @@ fn main_routes(world: &Arc<World>) -> Router {
     } else {
         rest.merge(graphql).fallback(unknown).layer(serve)
     };
-    // git is told apart by its paths, which no pattern of the router can express.
+    // Git requests are recognized by their paths, which no pattern of the router can express.
     let git = middleware::from_fn_with_state(Arc::clone(world), git_first);
     routes.layer(git).with_state(Arc::clone(world))
 }
@@ -162,7 +162,7 @@ async fn git_first(State(world): State<Arc<World>>, request: Request, next: midd
     }
 }
 
-/// A plain thread, because the runtime would wait for a blocking task of its own before it ends.
+/// A plain thread, because the runtime would wait for its blocking tasks before it ends.
 fn end_with_stdin(end: Arc<Notify>) {
     std::thread::spawn(move || {
         let mut stdin = std::io::stdin().lock();

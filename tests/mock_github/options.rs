@@ -37,6 +37,9 @@ pub(crate) struct Options {
     /// What one second of the simulated waits between SIGINT, SIGTERM and SIGKILL takes, in milliseconds.
     #[arg(long, default_value_t = 1000)]
     pub(crate) second_ms: u64,
+    /// How far its clock is ahead of this machine's, in seconds; negative where it is behind.
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    pub(crate) clock_offset_seconds: i64,
     /// Ends when stdin is closed.
     #[arg(long)]
     pub(crate) exit_with_stdin: bool,

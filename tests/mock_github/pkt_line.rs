@@ -1,11 +1,11 @@
-//! As much of git's wire as a server needs that looks at pushes before git does.
+//! The part of git's wire protocol that a server needs to inspect pushes before git does.
 
 /// One command of a push.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Update {
-    /// What the pusher believes the reference is at; zeros for nothing.
+    /// The old value of the ref, as the pusher knows it; zeros for none.
     pub(crate) old: String,
-    /// What it shall be at; zeros to delete it.
+    /// The new value of the ref; zeros to delete it.
     pub(crate) new: String,
     /// `refs/…`.
     pub(crate) reference: String,
@@ -17,13 +17,13 @@ impl Update {
         self.reference.strip_prefix("refs/heads/")
     }
 
-    /// Whether the reference is to go.
+    /// Whether the ref is to be deleted.
     pub(crate) fn is_deletion(&self) -> bool {
         self.new.bytes().all(|byte| byte == b'0')
     }
 }
 
-/// The commands of a push and whether the pusher wants the answer in a side band; `None` while bytes are missing.
+/// The commands of a push and whether the pusher wants the response in a side band; `None` while bytes are missing.
 pub(crate) fn updates(bytes: &[u8]) -> Option<(Vec<Update>, bool)> {
     let (mut updates, mut has_side_band, mut at) = (Vec::new(), false, 0);
     loop {
@@ -49,7 +49,7 @@ pub(crate) fn updates(bytes: &[u8]) -> Option<(Vec<Update>, bool)> {
     }
 }
 
-/// The answer that refuses a whole push: what people read, and one reason for every reference.
+/// The response that rejects a whole push: a message for people, and one reason per ref.
 pub(crate) fn refusal(updates: &[Update], has_side_band: bool, text: &str, reason: &str) -> Vec<u8> {
     let mut report = line(b"unpack ok\n");
     for update in updates {
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_read_once_they_are_there() {
+    fn commands_are_read_once_they_are_complete() {
         let (old, new) = ("0".repeat(40), "a".repeat(40));
         let mut bytes =
             line(format!("{old} {new} refs/heads/x/y\0 report-status side-band-64k agent=git/2").as_bytes());

@@ -1,4 +1,4 @@
-//! Pull requests, their labels, and the one mutation of GraphQL that lets them merge themselves.
+//! Pull requests, their labels, and the one GraphQL mutation that enables auto-merge.
 
 use std::sync::Arc;
 
@@ -6,7 +6,6 @@ use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use axum::routing::{get, post};
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::api::{Asked, json_body};
@@ -16,9 +15,9 @@ use crate::shapes;
 use crate::wire::PullView;
 use crate::world::{Repo, World, shown};
 
-/// Those below are the ones that every repository has, and the issues.
+/// Lower numbers are the pull requests that every repository has, and the issues.
 const FIRST_NUMBER: u64 = 1001;
-/// What GitHub takes.
+/// GitHub's limit.
 const LONGEST_BODY: usize = 65_536;
 
 type World_ = State<Arc<World>>;
@@ -47,7 +46,7 @@ async fn pulls(
                 && (wanted == "all" || pull.state == wanted)
                 && head.as_ref().is_none_or(|head| *head == label)
         };
-        // The newest first.
+        // Newest first.
         state.pulls.iter().rev().filter(is_meant).cloned().collect()
     };
     let (found, headers) = page(&found, &asked.query, &asked.url);
@@ -98,7 +97,7 @@ async fn new_pull(
     Ok(json_response(StatusCode::CREATED, &shape(&world, &repo, &pull, true).await))
 }
 
-/// A branch has one open pull request at most.
+/// A branch has at most one open pull request.
 fn add(world: &World, repo: &Repo, new: PullView) -> Result<PullView, Refused> {
     let mut state = world.lock();
     let is_twin = |pull: &PullView| pull.repo == new.repo && pull.head == new.head && pull.state == "open";
@@ -150,7 +149,7 @@ async fn update_pull(
     Ok(ok(&shape(&world, &repo, &changed, true).await))
 }
 
-/// Labels that the repository does not have are made, as at GitHub.
+/// Missing labels are created, as on GitHub.
 async fn add_labels(
     State(world): World_,
     Path((owner, name, number)): Path<(String, String, u64)>,
@@ -174,7 +173,7 @@ async fn add_labels(
     Ok(ok(&Value::Array(labels)))
 }
 
-/// `enablePullRequestAutoMerge`: refusals come with 200.
+/// `enablePullRequestAutoMerge`: errors come with status 200.
 pub(crate) fn enable_auto_merge(world: &World, caller: &Caller, variables: &Value) -> Reply {
     let id = variables["id"].as_str().unwrap_or_default();
     let refuse = |kind: &str, message: String| {
@@ -226,7 +225,7 @@ fn label(world: &World, repo: &Repo, name: &str) -> Value {
     })
 }
 
-/// A `pull-request-simple`; `whole`, a `pull-request`.
+/// A `pull-request-simple`, or a full `pull-request` with `whole`.
 async fn shape(world: &World, repo: &Repo, pull: &PullView, whole: bool) -> Value {
     let PullView { number, login, head, base, title, body, state, labels, auto_merge, .. } = pull;
     let full_name = repo.full_name();
@@ -236,7 +235,7 @@ async fn shape(world: &World, repo: &Repo, pull: &PullView, whole: bool) -> Valu
     let head_sha = repo.bare.resolve(&format!("heads/{head}")).await.unwrap_or_else(|| "0".repeat(40));
     let base_sha = repo.bare.resolve(&format!("heads/{base}")).await.unwrap_or_else(|| "0".repeat(40));
     let statuses = format!("{api}/statuses/{head_sha}");
-    let now = shown(Timestamp::now());
+    let now = shown(crate::world::now());
     let side = |name: &str, sha: &str| {
         json!({
             "label": format!("{}:{name}", repo.owner),

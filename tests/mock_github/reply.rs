@@ -1,4 +1,4 @@
-//! Answers: JSON as GitHub writes it, errors with its fields, and wrong answers.
+//! Responses: JSON as GitHub writes it, errors with its fields, and wrong responses.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 
 use crate::wire::Wrong;
 
-/// What a handler gives.
+/// The result of a handler.
 pub(crate) type Reply = Result<Response, Refused>;
 
-/// Marks an answer that was wrong on purpose, and so is not held against the description.
+/// Marks a response that is wrong on purpose, so it is not validated against the description.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OnPurpose;
 
-/// An error answer.
+/// An error response.
 #[derive(Debug)]
 pub(crate) struct Refused {
     status: StatusCode,
@@ -33,12 +33,12 @@ impl Refused {
         Self { status, message: message.into(), accepted: None }
     }
 
-    /// 404, which also means that it is nobody's business.
+    /// 404, which also hides what the caller may not see.
     pub(crate) fn not_found() -> Self {
         Self::new(404, "Not Found")
     }
 
-    /// Says which permission would do, as GitHub's header does.
+    /// Names the sufficient permission, as GitHub's header does.
     pub(crate) fn accepting(mut self, permission: &str, access: &str) -> Self {
         self.accepted = Some(format!("{permission}={access}"));
         self
@@ -77,7 +77,7 @@ pub(crate) fn json_response(status: StatusCode, body: &Value) -> Response {
     (status, content_type, body.to_string()).into_response()
 }
 
-/// A status alone.
+/// A status without a body.
 pub(crate) fn empty(status: StatusCode) -> Response {
     status.into_response()
 }
@@ -146,7 +146,7 @@ impl Query {
     }
 }
 
-/// The answer that a fault wants instead of the right one, which is made only where it is needed.
+/// The response that a fault wants instead of the right one, which is created only if needed.
 pub(crate) async fn wrong(wrong: Wrong, right: impl Future<Output = Response>) -> Response {
     let mut response = match wrong {
         Wrong::Status { status, body, headers } => {
@@ -176,7 +176,7 @@ pub(crate) async fn wrong(wrong: Wrong, right: impl Future<Output = Response>) -
     response
 }
 
-/// Ends the connection without a word: the task that serves it unwinds.
+/// Closes the connection without a response: the task that serves it unwinds.
 fn dropped() -> ! {
     std::panic::resume_unwind(Box::new("the connection is dropped on purpose"))
 }

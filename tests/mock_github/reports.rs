@@ -6,7 +6,6 @@ use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use axum::routing::{get, patch};
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::api::{Asked, json_body};
@@ -16,9 +15,9 @@ use crate::shapes;
 use crate::wire::{CommitCommentView, IssueView};
 use crate::world::{World, shown};
 
-/// Those below are the pull requests that every repository has.
+/// Lower numbers are the pull requests that every repository has.
 const FIRST_NUMBER: u64 = 101;
-/// What GitHub takes.
+/// GitHub's limit.
 const LONGEST_BODY: usize = 65_536;
 
 type World_ = State<Arc<World>>;
@@ -189,7 +188,7 @@ fn text(asked: &Asked, field: &str) -> Result<String, Refused> {
 fn issue_shape(world: &World, issue: &IssueView) -> Value {
     let IssueView { id, number, repo, login, title, body, state, .. } = issue;
     let api = format!("{}/repos/{repo}", world.urls.api_url);
-    let now = shown(Timestamp::now());
+    let now = shown(crate::world::now());
     let url = format!("{api}/issues/{number}");
     json!({
         "id": id,
@@ -220,7 +219,7 @@ fn issue_shape(world: &World, issue: &IssueView) -> Value {
 
 fn comment_shape(world: &World, comment: &CommitCommentView) -> Value {
     let CommitCommentView { id, repo, commit, login, body, .. } = comment;
-    let now = shown(Timestamp::now());
+    let now = shown(crate::world::now());
     json!({
         "id": id,
         "node_id": format!("CC_{id}"),

@@ -1,4 +1,4 @@
-//! Repositories: what they are, their files and their references.
+//! Repositories, their files and their refs.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::reply::{Refused, Reply, empty, ok};
 use crate::shapes;
 use crate::world::{Repo, World};
 
-/// Larger files are only given raw.
+/// Larger files are served only raw.
 const LARGEST_IN_JSON: usize = 1_000_000;
 
 type World_ = State<Arc<World>>;
@@ -67,7 +67,7 @@ async fn contents(
     let entry = entries.iter().find(|entry| entry.name == file).ok_or_else(Refused::not_found)?;
     let mut result = listed(&world, &repo, reference, folder, entry);
     let is_small = content.len() <= LARGEST_IN_JSON;
-    // In lines of 60 characters, as GitHub breaks them.
+    // In lines of 60 characters, as GitHub wraps them.
     let encoded = STANDARD.encode(&content);
     let lines: Vec<&str> =
         encoded.as_bytes().chunks(60).filter_map(|line| std::str::from_utf8(line).ok()).collect();

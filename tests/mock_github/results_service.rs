@@ -1,4 +1,4 @@
-//! The service that jobs upload artifacts to, and the blob store behind it: on a host of its own, as at GitHub.
+//! The service that jobs upload artifacts to, and the blob store behind it: on a separate host, as on GitHub.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::reply::{self, Query, encoded, json_response};
 use crate::wire::Recorded;
 use crate::world::{Artifact, Blob, Upload, World, random_hex, shown};
 
-/// How long an address for downloading holds.
+/// How long a download URL is valid.
 const DOWNLOAD: Duration = Duration::from_mins(1);
 const UPLOAD: Duration = Duration::from_hours(1);
 const LARGEST_BLOCK: usize = 128 << 20;
@@ -33,7 +33,7 @@ pub(crate) fn routes() -> axum::Router<Arc<World>> {
         .route("/blobs/{name}", any(blob))
 }
 
-/// A token for the job, in the shape whose claims clients read.
+/// A token for the job, with the claims that clients read.
 pub(crate) fn runtime_token(
     world: &World,
     run: u64,
@@ -45,14 +45,14 @@ pub(crate) fn runtime_token(
     let scope = format!(
         "Actions.GenericRead:00000000-0000-0000-0000-000000000000 Actions.Results:{run_backend}:{job_backend} Actions.UploadArtifacts:00000000-0000-0000-0000-000000000000"
     );
-    let claims = json!({ "scp": scope, "iss": "simulated", "exp": Timestamp::now().as_second() + 21600 });
+    let claims = json!({ "scp": scope, "iss": "simulated", "exp": crate::world::now().as_second() + 21600 });
     let token =
         format!("{}.{}.{}", part(json!({ "typ": "JWT", "alg": "HS256" })), part(claims), random_hex(43));
     world.lock().runtime_tokens.insert(token.clone(), (run, job));
     token
 }
 
-/// Puts bytes where they can be downloaded for a minute, and gives the address.
+/// Stores bytes for a download within a minute, and returns the URL.
 pub(crate) fn offer(world: &World, content: Vec<u8>, content_type: &str) -> String {
     let name = random_hex(32);
     let blob = Blob { content: Some(content), content_type: content_type.to_owned(), ..Blob::default() };
@@ -60,7 +60,7 @@ pub(crate) fn offer(world: &World, content: Vec<u8>, content_type: &str) -> Stri
     offer_blob(world, &name)
 }
 
-/// An address, good for a minute, of a blob.
+/// The URL of a blob, valid for a minute.
 pub(crate) fn offer_blob(world: &World, name: &str) -> String {
     address(world, name, DOWNLOAD)
 }
@@ -146,7 +146,7 @@ fn create(world: &World, run: u64, name: &str, body: &Value) -> Response {
         return error(400, "invalid_argument", "the version must be 4 or later");
     }
     let expires_at = match body["expires_at"].as_str().map(str::parse::<Timestamp>) {
-        None => Timestamp::now() + SignedDuration::from_hours(24 * RETENTION_DAYS),
+        None => crate::world::now() + SignedDuration::from_hours(24 * RETENTION_DAYS),
         Some(Ok(moment)) => moment,
         Some(Err(_)) => return error(400, "invalid_argument", "expires_at is not a timestamp"),
     };
@@ -197,7 +197,7 @@ fn finalize(world: &World, run: u64, name: &str, body: &Value) -> Response {
         name: upload.name,
         size: content.len() as u64,
         digest,
-        created_at: Timestamp::now(),
+        created_at: crate::world::now(),
         expires_at: upload.expires_at,
         blob: blob_name.clone(),
     };
@@ -351,7 +351,7 @@ fn azure(status: u16, code: &str) -> Response {
     (status, [("content-type", "application/xml"), ("x-ms-error-code", code)], body).into_response()
 }
 
-/// The services are recorded, though they cost nothing.
+/// The services are recorded, although they do not count against the limit.
 fn record(world: &World, called: &str, path: &str, body: Option<Value>) {
     let (method, _) = called.split_once(' ').unwrap_or((called, ""));
     let at_ms = world.at_ms();

@@ -14,13 +14,13 @@ use crate::world::{Repo, State, World, shown};
 /// Why a run should end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// It should not.
+    /// Do not stop.
     No,
-    /// Somebody cancelled it.
+    /// It was cancelled.
     Cancelled,
-    /// Somebody cancelled it, and waits for nothing.
+    /// It was force-cancelled.
     Forced,
-    /// Its time is over.
+    /// It timed out.
     TimedOut,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Run {
     pub(crate) workflow: Value,
     /// `concurrency.group`.
     pub(crate) group: Option<String>,
-    /// When it can be read.
+    /// When it becomes visible.
     pub(crate) visible_at: Instant,
     /// When it was dispatched.
     pub(crate) created_at: Timestamp,
@@ -69,13 +69,13 @@ pub(crate) struct Run {
     pub(crate) updated_at: Timestamp,
     /// When there is a machine for it.
     pub(crate) machine_at: Instant,
-    /// What is to go wrong with it.
+    /// Its faults.
     pub(crate) faults: Vec<What>,
     /// All jobs of all attempts.
     pub(crate) jobs: Vec<Job>,
-    /// What the artifact service calls it.
+    /// Its id in the artifact service.
     pub(crate) backend_id: String,
-    /// Tells its jobs to end.
+    /// The stop signal for its jobs.
     pub(crate) stop: watch::Sender<Stop>,
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct Job {
     pub(crate) exit_code: Option<i32>,
     /// Its process, while there is one.
     pub(crate) pid: Option<u32>,
-    /// What the artifact service calls it.
+    /// Its id in the artifact service.
     pub(crate) backend_id: String,
 }
 
@@ -123,7 +123,7 @@ pub(crate) struct Job {
 pub(crate) struct Step {
     /// Its name.
     pub(crate) name: String,
-    /// Where it is.
+    /// Its status.
     pub(crate) status: &'static str,
     /// How it ended.
     pub(crate) conclusion: Option<&'static str>,
@@ -134,12 +134,12 @@ pub(crate) struct Step {
 }
 
 impl Run {
-    /// Whether it is over.
+    /// Whether it is complete.
     pub(crate) fn is_over(&self) -> bool {
         self.status == "completed"
     }
 
-    /// Whether it can be read by now.
+    /// Whether it is visible yet.
     pub(crate) fn is_visible(&self) -> bool {
         Instant::now() >= self.visible_at
     }
@@ -154,7 +154,7 @@ impl Run {
         self.jobs.iter_mut().find(|job| job.id == id)
     }
 
-    /// The last job of each name, in the order in which the names came.
+    /// The last job of each name, in the order of the names.
     pub(crate) fn latest_jobs(&self) -> Vec<&Job> {
         let mut latest: Vec<&Job> = Vec::new();
         for job in &self.jobs {
@@ -173,7 +173,7 @@ impl Run {
         let actor = shapes::user(world, &self.actor);
         json!({
             "id": self.id,
-            // With a `run-name`, GitHub gives that here as well.
+            // With a `run-name`, GitHub shows that here as well.
             "name": if self.workflow["run-name"].is_string() { &self.title } else { &self.name },
             "node_id": format!("WFR_{}", self.id),
             "check_suite_id": self.id + 1,
@@ -300,7 +300,7 @@ impl Job {
 }
 
 impl Step {
-    /// A step that has not begun.
+    /// A step that has not started.
     pub(crate) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -311,15 +311,15 @@ impl Step {
         }
     }
 
-    /// It begins.
+    /// Starts it.
     pub(crate) fn begin(&mut self) {
         self.status = "in_progress";
-        self.started_at = Some(Timestamp::now());
+        self.started_at = Some(crate::world::now());
     }
 
-    /// It is over.
+    /// Completes it.
     pub(crate) fn end(&mut self, conclusion: &'static str) {
-        let now = Timestamp::now();
+        let now = crate::world::now();
         self.status = "completed";
         self.conclusion = Some(conclusion);
         self.started_at.get_or_insert(now);
@@ -338,7 +338,7 @@ impl Step {
     }
 }
 
-/// Where a person looks at a run.
+/// The web page of a run.
 pub(crate) fn html_url(world: &World, repo: &str, run: u64) -> String {
     format!("{}/{repo}/actions/runs/{run}", world.urls.server_url)
 }

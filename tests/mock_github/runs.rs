@@ -1,4 +1,4 @@
-//! Runs and jobs: listing, reading, logs, cancelling and running again.
+//! Runs and jobs: list, read, logs, cancel and rerun.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::run::{Run, Stop};
 use crate::workflows;
 use crate::world::{Repo, World};
 
-/// GitHub lists no more when there is a filter.
+/// GitHub's limit for filtered lists.
 const MOST_LISTED: usize = 1000;
 const MOST_ATTEMPTS: u64 = 51;
 
@@ -77,7 +77,7 @@ fn listed(world: &World, repo: &Repo, workflow: Option<u64>, asked: &Asked) -> R
             && run.is_visible()
             && filter.takes(run)
     };
-    // The newest first.
+    // Newest first.
     let all: Vec<&Run> = state.runs.values().rev().filter(is_here).collect();
     let most = if filter.is_any { MOST_LISTED } else { usize::MAX };
     let (items, headers) = page(&all[..all.len().min(most)], &asked.query, &asked.url);
@@ -87,7 +87,7 @@ fn listed(world: &World, repo: &Repo, workflow: Option<u64>, asked: &Asked) -> R
     Ok(response)
 }
 
-/// What a listing is asked for.
+/// The filter of a list request.
 struct Filter<'q> {
     query: &'q Query,
     from: Option<Timestamp>,
@@ -146,7 +146,7 @@ fn range(text: &str) -> Option<(Option<Timestamp>, Option<Timestamp>)> {
     })
 }
 
-/// Does something with a run that can be read.
+/// Accesses a visible run.
 fn with_run<T>(world: &World, repo: &Repo, id: u64, look: impl FnOnce(&Run) -> T) -> Result<T, Refused> {
     let state = world.lock();
     let run = state.runs.get(&id).filter(|run| run.repo == repo.full_name() && run.is_visible());
@@ -196,7 +196,7 @@ fn job_page(all: &[Value], asked: &Asked) -> Response {
     response
 }
 
-/// Does something with a job of a run that can be read.
+/// Accesses a job of a visible run.
 fn with_job<T>(
     world: &World,
     repo: &Repo,
@@ -228,7 +228,7 @@ async fn annotations(
     Ok(ok(&Value::Array(all)))
 }
 
-/// The log of a job that is over; GitHub has none before.
+/// The log of a completed job; GitHub has none before.
 async fn job_log(
     State(world): World_,
     Path((owner, name, job)): OfRun,
@@ -241,7 +241,7 @@ async fn job_log(
     Ok(found(&address))
 }
 
-/// The logs of a run that is over, zipped: one file a job, and one a step in a folder.
+/// The logs of a completed run, zipped: one file per job, and one per step in a folder.
 async fn logs(
     State(world): World_,
     Path((owner, name, run)): OfRun,

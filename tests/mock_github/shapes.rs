@@ -1,4 +1,4 @@
-//! Users and repositories as GitHub shows them: many addresses, of which few matter.
+//! Users and repositories as GitHub shows them: many URLs, of which few matter.
 
 use serde_json::{Map, Value, json};
 
@@ -77,7 +77,7 @@ pub(crate) fn user(world: &World, login: &str) -> Value {
     Value::Object(user)
 }
 
-/// A `minimal-repository`, as it stands in runs.
+/// A `minimal-repository`, as part of runs.
 pub(crate) fn minimal_repository(world: &World, repo: &Repo) -> Value {
     let full_name = repo.full_name();
     let mut result = addresses(&format!("{}/repos/{full_name}", world.urls.api_url), &REPOSITORY_ADDRESSES);
@@ -96,7 +96,7 @@ pub(crate) fn minimal_repository(world: &World, repo: &Repo) -> Value {
     Value::Object(result)
 }
 
-/// A `full-repository`, as `GET` gives it and as the event file has it.
+/// A `full-repository`, as in the response of `GET` and in the event file.
 pub(crate) fn full_repository(world: &World, repo: &Repo) -> Value {
     let full_name = repo.full_name();
     let host = world.urls.server_url.split("://").nth(1).unwrap_or_default();

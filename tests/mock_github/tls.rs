@@ -1,4 +1,4 @@
-//! A CA of our own, and a certificate for this machine.
+//! Our own CA, and a certificate for this machine.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use axum_server::tls_rustls::RustlsConfig;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
 
-/// Makes both; the CA's certificate is written to a file for the clients.
+/// Creates both; the CA's certificate is written to a file for the clients.
 pub(crate) async fn certify(ca_file: &Path) -> anyhow::Result<RustlsConfig> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

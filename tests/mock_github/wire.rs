@@ -1,4 +1,4 @@
-//! What the control API speaks: shared, as this file, by the server and by the tests that drive it.
+//! The protocol of the control API: the server and the tests share this file.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(crate) struct Ready {
     pub(crate) server_url: String,
     /// The control API, without a final slash.
     pub(crate) control_url: String,
-    /// The artifact service and its blob store: another host, as at GitHub.
+    /// The artifact service and its blob store: a separate host, as on GitHub.
     pub(crate) results_url: String,
     /// The file with the certificate of its CA, with TLS.
     pub(crate) ca_file: Option<String>,
@@ -26,19 +26,19 @@ pub(crate) struct Ready {
 pub(crate) struct NewRepo {
     /// `owner/name`.
     pub(crate) full_name: String,
-    /// Whether only those see it who may.
+    /// Whether it is private.
     pub(crate) private: bool,
     /// Whether it is read-only.
     pub(crate) archived: bool,
-    /// Whether pull requests may merge themselves.
+    /// Whether auto-merge is allowed.
     pub(crate) allow_auto_merge: bool,
     /// `main` unless given.
     pub(crate) default_branch: Option<String>,
-    /// What `${{ secrets.NAME }}` gives.
+    /// The values of `${{ secrets.NAME }}`.
     pub(crate) secrets: BTreeMap<String, String>,
-    /// What `${{ vars.NAME }}` gives.
+    /// The values of `${{ vars.NAME }}`.
     pub(crate) variables: BTreeMap<String, String>,
-    /// Further variables of every leg, as a self-hosted runner's machine would set them.
+    /// Additional variables of every job, as a self-hosted runner's machine would set them.
     pub(crate) machine_env: BTreeMap<String, String>,
 }
 
@@ -48,24 +48,24 @@ pub(crate) struct NewRepo {
 pub(crate) struct NewFile {
     /// `owner/name`.
     pub(crate) repo: String,
-    /// The branch, which is made if it does not exist.
+    /// The branch, which is created if it does not exist.
     pub(crate) branch: String,
-    /// Where it goes.
+    /// Its path.
     pub(crate) path: String,
     /// Its bytes.
     pub(crate) content_base64: String,
 }
 
-/// Whose token it is, which decides limits and messages.
+/// The kind of a token, which decides limits and messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TokenKind {
     /// A fine-grained personal access token.
     #[default]
     Personal,
-    /// A classic one, which may do everything in its repositories.
+    /// A classic one, with all permissions in its repositories.
     Classic,
-    /// Of an installation of an App.
+    /// An installation token of an App.
     Installation,
     /// `GITHUB_TOKEN` of a job.
     Job,
@@ -77,15 +77,15 @@ pub(crate) enum TokenKind {
 pub(crate) struct NewToken {
     /// Its text.
     pub(crate) token: String,
-    /// Whose.
+    /// Its login.
     pub(crate) login: String,
-    /// What kind.
+    /// Its kind.
     pub(crate) kind: TokenKind,
     /// By `owner/name`: permission → `read` or `write`.
     pub(crate) grants: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// A GitHub App to register; the answer is its private key.
+/// A GitHub App to register; the response is its private key.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NewApp {
@@ -93,20 +93,20 @@ pub(crate) struct NewApp {
     pub(crate) id: u64,
     /// Where it is installed, by `owner/name`: permission → `read` or `write`.
     pub(crate) grants: BTreeMap<String, BTreeMap<String, String>>,
-    /// How long an installation token lives; an hour unless given.
+    /// How long an installation token is valid; an hour by default.
     pub(crate) token_seconds: Option<u64>,
 }
 
-/// Something that goes wrong, or differently.
+/// A failure or a deviation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Fault {
     /// What.
     #[serde(flatten)]
     pub(crate) what: What,
-    /// How often; `None` for ever.
+    /// How often; `None` for always.
     #[serde(default)]
     pub(crate) times: Option<u64>,
-    /// How many that it would strike are let through before.
+    /// How many matches pass before it strikes.
     #[serde(default)]
     pub(crate) skip: u64,
 }
@@ -115,27 +115,34 @@ pub(crate) struct Fault {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum What {
-    /// A route answers something else.
+    /// A route gives another response.
     Answer {
-        /// `METHOD /path/{template}` as in GitHub's description; `*` at the end stands for anything. The other services
+        /// `METHOD /path/{template}` as in GitHub's description; `*` at the end matches anything. The other services
         /// are `TWIRP CreateArtifact` and so on, `BLOB GET`, `BLOB PUT`, `GIT info/refs`, `GIT git-upload-pack` and
         /// `GIT git-receive-pack`.
         route: String,
-        /// Whether what was asked for is done before.
+        /// Whether the request takes effect first.
         after: bool,
-        /// What is answered.
+        /// The response.
+        answer: Wrong,
+    },
+    /// Any request gets another response: to the API, to git, to the artifact service or to its store.
+    AnyAnswer {
+        /// Whether the request takes effect first.
+        after: bool,
+        /// The response.
         answer: Wrong,
     },
     /// A token has no requests left.
     RateLimitUsedUp {
-        /// When it has them again.
+        /// When the limit resets.
         seconds: u64,
     },
-    /// Dispatches are answered 204, whatever was asked for.
+    /// Dispatches return 204, whatever was requested.
     NoRunDetails,
-    /// `return_run_details` is refused, as before GHES 3.21.
+    /// `return_run_details` is rejected, as before GHES 3.21.
     OldGhes,
-    /// A new run cannot be read, nor is it listed.
+    /// A new run is neither readable nor listed.
     RunInvisible {
         /// For how long.
         seconds: f64,
@@ -145,54 +152,59 @@ pub(crate) enum What {
         /// For how long.
         seconds: f64,
     },
-    /// A new run waits for a machine that never comes.
+    /// A new run waits for a machine forever.
     NeverStarts,
-    /// A new run ends before it has any job.
+    /// A new run fails before it has any job.
     StartupFailure,
-    /// A new run is cancelled by somebody.
+    /// A new run is cancelled.
     RunCancelled {
         /// When.
         when: When,
     },
-    /// A new run's jobs meet their time limit.
+    /// A new run's jobs time out.
     RunTimesOut {
         /// When.
         when: When,
     },
-    /// A leg of a new run is killed.
-    LegKilled {
-        /// Which one, counted from 0 in the order of the matrix; `None` the first that starts.
-        leg: Option<usize>,
+    /// A matrix job of a new run is killed.
+    JobKilled {
+        /// Its index in the matrix; `None` for the first that starts.
+        shard: Option<usize>,
         /// When.
         when: When,
         /// Whether its files are lost as well.
         machine_lost: bool,
     },
-    /// A push finds that somebody was faster.
+    /// A push loses a race.
     RefMoved {
-        /// The beginning of the branch's name.
+        /// The prefix of the branch's name.
         branch: String,
     },
-    /// A push is refused by secret scanning.
+    /// A push is rejected by secret scanning.
     SecretScanning {
-        /// The beginning of the branch's name.
+        /// The prefix of the branch's name.
         branch: String,
     },
-    /// A push is refused by a ruleset.
-    Ruleset {
-        /// The beginning of the branch's name.
+    /// A push is rejected by push protection if a file in it contains an API key of a provider.
+    PushProtection {
+        /// The prefix of the branch's name.
         branch: String,
-        /// Which rule, in GitHub's words.
+    },
+    /// A push is rejected by a ruleset.
+    Ruleset {
+        /// The prefix of the branch's name.
+        branch: String,
+        /// The rule, in GitHub's words.
         rule: String,
     },
-    /// An artifact is expired when somebody asks for it.
+    /// An artifact is expired when it is requested.
     ArtifactExpired {
-        /// The beginning of its name.
+        /// The prefix of its name.
         name: String,
     },
 }
 
-/// A wrong answer.
+/// A wrong response.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub(crate) enum Wrong {
@@ -200,50 +212,50 @@ pub(crate) enum Wrong {
     Status {
         /// The status.
         status: u16,
-        /// The body: JSON if it begins with `{`, else HTML.
+        /// The body: JSON if it begins with `{`, otherwise HTML.
         body: String,
         /// Headers, for example `retry-after`.
         headers: BTreeMap<String, String>,
     },
-    /// No answer, for ever.
+    /// No response, forever.
     Hang,
-    /// The first half of the right answer, then the end of the connection.
+    /// The first half of the right response, then a closed connection.
     Torn,
-    /// The end of the connection.
+    /// A closed connection.
     Dropped,
-    /// The right answer, late.
+    /// The right response, late.
     Late {
-        /// By how much.
+        /// The delay.
         ms: u64,
     },
 }
 
-/// A moment in the life of a run or leg.
+/// A moment in the life of a run or job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "after", rename_all = "snake_case")]
 pub(crate) enum When {
-    /// So long after its start.
+    /// This long after its start.
     Seconds {
         /// How long.
         seconds: f64,
     },
-    /// After so many accepted pushes to the repository since its start.
+    /// After this many accepted pushes to the repository since its start.
     Pushes {
         /// How many.
         count: usize,
     },
-    /// After so many artifacts of the run.
+    /// After this many artifacts of the run.
     Artifacts {
         /// How many.
         count: usize,
     },
-    /// When a number of a JSON document, for example a server's count of answers, has got there.
+    /// When a number of a JSON document, for example a server's response count, reaches a value.
     Counter {
-        /// Where the document is.
+        /// The URL of the document.
         url: String,
-        /// Which number, as a JSON pointer.
+        /// The JSON pointer of the number.
         pointer: String,
-        /// Where it has to get.
+        /// The value to reach.
         at_least: u64,
     },
 }
@@ -259,7 +271,7 @@ pub(crate) struct FaultState {
     pub(crate) struck: u64,
 }
 
-/// A request that arrived, and its answer.
+/// A request, and the status of its response.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Recorded {
     /// `GET`, ….
@@ -268,15 +280,15 @@ pub(crate) struct Recorded {
     pub(crate) path: String,
     /// The query, as sent.
     pub(crate) query: String,
-    /// Which of GitHub's routes it is; empty if none.
+    /// Its route on GitHub; empty if none.
     pub(crate) route: String,
-    /// Who asked; empty for nobody in particular.
+    /// The caller; empty without a token.
     pub(crate) login: String,
     /// The headers, without the token.
     pub(crate) headers: BTreeMap<String, String>,
     /// The body, if it is JSON.
     pub(crate) body: Option<Value>,
-    /// The status; 0 while there is none, or when the connection ended without one.
+    /// The status; 0 while there is none, or if the connection ended without one.
     pub(crate) status: u16,
     /// Whether it counts against the limit.
     pub(crate) counted: bool,
@@ -284,7 +296,7 @@ pub(crate) struct Recorded {
     pub(crate) at_ms: u64,
 }
 
-/// Something that GitHub's description does not allow.
+/// A violation of GitHub's description.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Violation {
     /// The request.
@@ -293,7 +305,7 @@ pub(crate) struct Violation {
     pub(crate) reason: String,
 }
 
-/// A push that was answered.
+/// A completed push.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Push {
     /// `owner/name`.
@@ -302,7 +314,7 @@ pub(crate) struct Push {
     pub(crate) reference: String,
     /// Who pushed.
     pub(crate) login: String,
-    /// Whether the reference is now what was pushed.
+    /// Whether the ref now has the pushed value.
     pub(crate) accepted: bool,
     /// Milliseconds since the server started.
     pub(crate) at_ms: u64,
@@ -315,13 +327,13 @@ pub(crate) struct CommentView {
     pub(crate) id: u64,
     /// `owner/name`.
     pub(crate) repo: String,
-    /// Of which pull request.
+    /// The number of the pull request.
     pub(crate) number: u64,
-    /// Who wrote it.
+    /// The author.
     pub(crate) login: String,
-    /// What it says.
+    /// The text.
     pub(crate) body: String,
-    /// How often it was changed.
+    /// How often it was edited.
     pub(crate) updates: u64,
 }
 
@@ -338,17 +350,17 @@ pub(crate) struct PullView {
     pub(crate) login: String,
     /// The branch with the changes.
     pub(crate) head: String,
-    /// The branch that they are for.
+    /// The target branch.
     pub(crate) base: String,
     /// Its title.
     pub(crate) title: String,
-    /// What it says.
+    /// The body.
     pub(crate) body: String,
     /// `open` or `closed`.
     pub(crate) state: String,
     /// Its labels.
     pub(crate) labels: Vec<String>,
-    /// How it merges itself, if it does.
+    /// The auto-merge method, if enabled.
     pub(crate) auto_merge: Option<String>,
 }
 
@@ -365,11 +377,11 @@ pub(crate) struct IssueView {
     pub(crate) login: String,
     /// Its title.
     pub(crate) title: String,
-    /// What it says.
+    /// The body.
     pub(crate) body: String,
     /// `open` or `closed`.
     pub(crate) state: String,
-    /// How often it was changed.
+    /// How often it was edited.
     pub(crate) updates: u64,
 }
 
@@ -380,17 +392,17 @@ pub(crate) struct CommitCommentView {
     pub(crate) id: u64,
     /// `owner/name`.
     pub(crate) repo: String,
-    /// On which commit.
+    /// The commit.
     pub(crate) commit: String,
-    /// Who wrote it.
+    /// The author.
     pub(crate) login: String,
-    /// What it says.
+    /// The text.
     pub(crate) body: String,
-    /// How often it was changed.
+    /// How often it was edited.
     pub(crate) updates: u64,
 }
 
-/// A run, as the tests look at it.
+/// A run, as the tests see it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RunView {
     /// Its id.
@@ -401,34 +413,34 @@ pub(crate) struct RunView {
     pub(crate) title: String,
     /// `queued`, `in_progress`, ….
     pub(crate) status: String,
-    /// `success`, `failure`, …, once it is over.
+    /// `success`, `failure`, …, once it is complete.
     pub(crate) conclusion: Option<String>,
     /// 1, and one more with each re-run.
     pub(crate) attempt: u64,
     /// What was dispatched, with defaults.
     pub(crate) inputs: BTreeMap<String, String>,
-    /// The legs, of all attempts.
+    /// The jobs of all attempts.
     pub(crate) jobs: Vec<JobView>,
     /// The names of its artifacts.
     pub(crate) artifacts: Vec<String>,
 }
 
-/// A job, as the tests look at it.
+/// A job, as the tests see it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct JobView {
     /// Its id.
     pub(crate) id: u64,
     /// For example `run (0)`.
     pub(crate) name: String,
-    /// Of which attempt.
+    /// The attempt.
     pub(crate) attempt: u64,
     /// `queued`, `in_progress`, `completed`.
     pub(crate) status: String,
-    /// How it ended.
+    /// The conclusion.
     pub(crate) conclusion: Option<String>,
-    /// What the program ended with, if it did by itself.
+    /// The exit code of the program, if it ended by itself.
     pub(crate) exit_code: Option<i32>,
-    /// The process, while there is one.
+    /// The process id, while there is one.
     pub(crate) pid: Option<u32>,
     /// The log, as a reader sees it.
     pub(crate) log: String,

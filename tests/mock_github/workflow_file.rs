@@ -1,8 +1,8 @@
-//! Workflow files: what a dispatch may send, and what a run is called.
+//! Workflow files: the inputs of a dispatch, and the name of a run.
 
 use std::collections::BTreeMap;
 
-use run_evals::config::Document;
+use run_evals::testing::Document;
 use serde_json::{Value, json};
 
 use crate::expression::{self, Context};
@@ -28,7 +28,7 @@ fn trigger(workflow: &Value) -> Option<Value> {
     }
 }
 
-/// The inputs of a run, or why GitHub refuses them.
+/// The inputs of a run, or GitHub's reason to reject them.
 pub(crate) fn inputs(workflow: &Value, sent: &Value) -> Result<BTreeMap<String, String>, Refused> {
     let refused = |message: String| Refused::new(422, message);
     let trigger = trigger(workflow)
@@ -99,6 +99,11 @@ pub(crate) fn group(workflow: &Value, context: &Context) -> Result<Option<String
         .transpose()
 }
 
+/// Whether several runs may wait in the concurrency group.
+pub(crate) fn queues(workflow: &Value) -> bool {
+    workflow["concurrency"]["queue"] == "max"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,7 +146,7 @@ jobs: {}
     }
 
     #[test]
-    fn what_github_refuses_is_refused_in_its_words() {
+    fn invalid_inputs_are_rejected_with_githubs_messages() {
         let messages = [
             refusal("on: push", &json!({})),
             refusal(FILE, &json!({ "batch_id": "b1", "x": "1" })),

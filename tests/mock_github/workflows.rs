@@ -1,4 +1,4 @@
-//! Workflows: looking them up, switching them on and off, and dispatching them.
+//! Workflows: look up, enable, disable and dispatch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post, put};
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -84,7 +83,7 @@ async fn switch(world: &World, (owner, name, key): (&str, &str, &str), asked: &A
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
-/// Switches a workflow on or off.
+/// Enables or disables a workflow.
 pub(crate) fn set_state(world: &World, repo: &str, path: &str, to: &str) {
     if let Some(repo) = world.lock().repos.get_mut(&repo.to_lowercase())
         && let Some(workflow) = repo.workflows.get_mut(path)
@@ -116,7 +115,7 @@ async fn dispatch(
     if workflow_state.state != "active" {
         return Err(Refused::new(422, "Cannot trigger a 'workflow_dispatch' on a disabled workflow"));
     }
-    // The file at that reference runs, though the one on the default branch decides whether there is a workflow.
+    // The file at that ref runs, although the one on the default branch decides whether the workflow exists.
     let content = repo.bare.file(&sha, &path).await.ok_or_else(Refused::not_found)?;
     let workflow = workflow_file::parse(&path, &content).map_err(|error| Refused::new(422, error))?;
     let inputs = workflow_file::inputs(&workflow, &body["inputs"])?;
@@ -144,7 +143,7 @@ async fn dispatch(
     })))
 }
 
-/// Makes the run; nothing runs yet.
+/// Creates the run, without starting it.
 fn create(
     world: &World,
     repo: &Repo,
@@ -163,7 +162,7 @@ fn create(
     let group = workflow_file::group(&workflow, &context)?;
     let reference =
         if reference.starts_with("refs/") { reference.to_owned() } else { format!("refs/heads/{reference}") };
-    let now = Timestamp::now();
+    let now = crate::world::now();
     let mut state = world.lock();
     let faults = state.faults.strike_all(|what| {
         matches!(
@@ -174,7 +173,7 @@ fn create(
                 | What::StartupFailure
                 | What::RunCancelled { .. }
                 | What::RunTimesOut { .. }
-                | What::LegKilled { .. }
+                | What::JobKilled { .. }
         )
     });
     let invisible = faults.iter().find_map(|what| match what {
@@ -223,7 +222,7 @@ fn create(
     Ok(id)
 }
 
-/// The workflow that a number or a file name means, if its file is on the default branch.
+/// The workflow with this number or file name, if its file is on the default branch.
 pub(crate) async fn find(world: &World, repo: &Repo, key: &str) -> Result<(String, WorkflowState), Refused> {
     let all = known(world, repo).await;
     let path = format!("{FOLDER}/{key}");

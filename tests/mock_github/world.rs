@@ -1,11 +1,11 @@
-//! Everything that the simulated GitHub knows, and its clock.
+//! The state of the simulated GitHub, and its clock.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::faults::Faults;
@@ -18,28 +18,28 @@ use crate::wire::{
     CommentView, CommitCommentView, IssueView, PullView, Push, Ready, Recorded, TokenKind, Violation,
 };
 
-/// The server's state and what never changes.
+/// The server's state and its constants.
 pub(crate) struct World {
     /// The command line.
     pub(crate) options: Options,
-    /// Where everything is found.
+    /// The addresses.
     pub(crate) urls: Ready,
     /// GitHub's description.
     pub(crate) openapi: OpenApi,
     /// The machines.
     pub(crate) machines: Semaphore,
-    /// Told whenever a run, a push or an artifact is new or changed.
+    /// Notified whenever a run, a push or an artifact is new or changed.
     pub(crate) changed: Notify,
     started: Instant,
     state: Mutex<State>,
 }
 
-/// What changes.
+/// The mutable state.
 #[derive(Default)]
 pub(crate) struct State {
     /// By lower-case `owner/name`.
     pub(crate) repos: BTreeMap<String, Repo>,
-    /// By their text.
+    /// By token.
     pub(crate) tokens: BTreeMap<String, Token>,
     /// By id.
     pub(crate) apps: BTreeMap<u64, App>,
@@ -47,19 +47,19 @@ pub(crate) struct State {
     pub(crate) runs: BTreeMap<u64, Run>,
     /// By id.
     pub(crate) artifacts: BTreeMap<u64, Artifact>,
-    /// By the name in their address.
+    /// By blob name.
     pub(crate) blobs: BTreeMap<String, Blob>,
-    /// `ACTIONS_RUNTIME_TOKEN`s: the run and the job that each is of.
+    /// The run and the job of each `ACTIONS_RUNTIME_TOKEN`.
     pub(crate) runtime_tokens: BTreeMap<String, (u64, u64)>,
-    /// By repository and group: the run that holds it, and the one that waits.
+    /// By repository and group: the run that holds it, and those that wait.
     pub(crate) groups: BTreeMap<(String, String), Group>,
-    /// What goes wrong.
+    /// The faults.
     pub(crate) faults: Faults,
-    /// Who has how many requests left.
+    /// The rate limits.
     pub(crate) limits: Limits,
     /// Every request.
     pub(crate) requests: Vec<Recorded>,
-    /// What should not have been.
+    /// The violations.
     pub(crate) violations: Vec<Violation>,
     /// Every push.
     pub(crate) pushes: Vec<Push>,
@@ -83,21 +83,21 @@ pub(crate) struct Repo {
     pub(crate) owner: String,
     /// Its name.
     pub(crate) name: String,
-    /// Whether only those see it who may.
+    /// Whether it is private.
     pub(crate) private: bool,
     /// Whether it is read-only.
     pub(crate) archived: bool,
-    /// Whether pull requests may merge themselves.
+    /// Whether auto-merge is allowed.
     pub(crate) allow_auto_merge: bool,
     /// For example `main`.
     pub(crate) default_branch: String,
-    /// What `${{ secrets.NAME }}` gives.
+    /// The values of `${{ secrets.NAME }}`.
     pub(crate) secrets: BTreeMap<String, String>,
-    /// What `${{ vars.NAME }}` gives.
+    /// The values of `${{ vars.NAME }}`.
     pub(crate) variables: BTreeMap<String, String>,
-    /// Further variables of every leg.
+    /// Additional variables of every job.
     pub(crate) machine_env: BTreeMap<String, String>,
-    /// By path: the number, and whether it is switched off.
+    /// By path: the number, and whether it is disabled.
     pub(crate) workflows: BTreeMap<String, WorkflowState>,
     /// When it was created.
     pub(crate) created_at: Timestamp,
@@ -112,7 +112,7 @@ impl Repo {
     }
 }
 
-/// What is known of a workflow besides its file.
+/// The state of a workflow besides its file.
 #[derive(Debug, Clone)]
 pub(crate) struct WorkflowState {
     /// Its number.
@@ -123,29 +123,29 @@ pub(crate) struct WorkflowState {
     pub(crate) runs: u64,
 }
 
-/// A token that is accepted.
+/// A valid token.
 #[derive(Debug, Clone)]
 pub(crate) struct Token {
-    /// Whose.
+    /// Its login.
     pub(crate) login: String,
-    /// What kind.
+    /// Its kind.
     pub(crate) kind: TokenKind,
     /// By lower-case `owner/name`: permission → `read` or `write`.
     pub(crate) grants: BTreeMap<String, BTreeMap<String, String>>,
-    /// When it is no longer.
+    /// When it expires.
     pub(crate) expires_at: Option<Timestamp>,
 }
 
 /// A GitHub App.
 #[derive(Debug, Clone)]
 pub(crate) struct App {
-    /// What its JWTs are checked with.
+    /// The public key for its JWTs.
     pub(crate) public_key_pem: String,
     /// By `owner/name`.
     pub(crate) grants: BTreeMap<String, BTreeMap<String, String>>,
     /// By lower-case owner: the number of the installation.
     pub(crate) installations: BTreeMap<String, u64>,
-    /// How long a token lives.
+    /// How long a token is valid.
     pub(crate) token_seconds: u64,
 }
 
@@ -154,7 +154,7 @@ pub(crate) struct App {
 pub(crate) struct Artifact {
     /// Its number.
     pub(crate) id: u64,
-    /// Of which run.
+    /// Its run.
     pub(crate) run: u64,
     /// Its name.
     pub(crate) name: String,
@@ -164,50 +164,51 @@ pub(crate) struct Artifact {
     pub(crate) digest: String,
     /// When it was finished.
     pub(crate) created_at: Timestamp,
-    /// When it is gone.
+    /// When it expires.
     pub(crate) expires_at: Timestamp,
     /// Its blob's name.
     pub(crate) blob: String,
 }
 
-/// What was uploaded to one address.
+/// What was uploaded to one URL.
 #[derive(Debug, Default)]
 pub(crate) struct Blob {
     /// Blocks that are not yet in the list, by id.
     pub(crate) blocks: BTreeMap<String, Vec<u8>>,
-    /// The content, once the list came.
+    /// The content, once the list arrived.
     pub(crate) content: Option<Vec<u8>>,
-    /// For the answer.
+    /// The content type.
     pub(crate) content_type: String,
-    /// What an address must carry, and until when.
+    /// The valid signatures of its URL, with their expiry.
     pub(crate) signatures: BTreeMap<String, Instant>,
-    /// Of which artifact, while it is being uploaded.
+    /// Its artifact, while it is being uploaded.
     pub(crate) upload: Option<Upload>,
 }
 
 /// An artifact that is being uploaded.
 #[derive(Debug, Clone)]
 pub(crate) struct Upload {
-    /// Of which run.
+    /// Its run.
     pub(crate) run: u64,
     /// Its name.
     pub(crate) name: String,
-    /// When it is gone.
+    /// When it expires.
     pub(crate) expires_at: Timestamp,
 }
 
 /// A concurrency group.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
-    /// Who holds it.
+    /// The run that holds it.
     pub(crate) running: Option<u64>,
-    /// Who is next.
-    pub(crate) pending: Option<u64>,
+    /// Who waits, in order.
+    pub(crate) pending: VecDeque<u64>,
 }
 
 impl World {
     /// A world without repositories.
     pub(crate) fn new(options: Options, urls: Ready) -> anyhow::Result<Self> {
+        let _ = CLOCK_OFFSET.set(SignedDuration::from_secs(options.clock_offset_seconds));
         Ok(Self {
             machines: Semaphore::new(options.max_jobs),
             openapi: OpenApi::load()?,
@@ -215,12 +216,12 @@ impl World {
             urls,
             changed: Notify::new(),
             started: Instant::now(),
-            // Larger than 32 bits, as GitHub's are.
+            // Larger than 32 bits, like GitHub's.
             state: Mutex::new(State { last_id: 17_000_000_000, ..State::default() }),
         })
     }
 
-    /// The state, for a moment.
+    /// Locks the state.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -235,7 +236,7 @@ impl World {
         Duration::from_millis(self.options.second_ms).mul_f64(seconds)
     }
 
-    /// Where bare repositories are.
+    /// The directory of the bare repositories.
     pub(crate) fn git_root(&self) -> PathBuf {
         self.options.dir.join("git")
     }
@@ -245,7 +246,7 @@ impl World {
         self.lock().repos.get(&full_name.to_lowercase()).cloned()
     }
 
-    /// Waits until this is true, and looks after every change.
+    /// Waits until a condition is true; checks it after every change.
     pub(crate) async fn until(&self, mut is_so: impl FnMut(&State) -> bool) {
         loop {
             let changed = self.changed.notified();
@@ -258,17 +259,17 @@ impl World {
         }
     }
 
-    /// Changes a run, and tells it.
+    /// Changes a run and notifies waiters.
     pub(crate) fn change<T>(&self, run: u64, change: impl FnOnce(&mut Run) -> T) -> Option<T> {
         let result = self.lock().runs.get_mut(&run).map(|run| {
-            run.updated_at = Timestamp::now();
+            run.updated_at = now();
             change(run)
         });
         self.changed.notify_waiters();
         result
     }
 
-    /// Notes something that should not have been.
+    /// Records a violation.
     pub(crate) fn violation(&self, request: impl Into<String>, reason: impl Into<String>) {
         self.lock().violations.push(Violation { request: request.into(), reason: reason.into() });
     }
@@ -289,6 +290,15 @@ impl State {
             .map(|artifact| artifact.name.as_str())
             .collect()
     }
+}
+
+/// How far the server's clock is ahead of this machine's.
+static CLOCK_OFFSET: OnceLock<SignedDuration> = OnceLock::new();
+
+/// The time by the server's own clock.
+pub(crate) fn now() -> Timestamp {
+    let offset = CLOCK_OFFSET.get().copied().unwrap_or_default();
+    Timestamp::now() + offset
 }
 
 /// A time as GitHub writes it.

@@ -1,4 +1,4 @@
-//! The server: connections, endpoints, and what becomes of each request.
+//! The server: connections, endpoints, and the outcome of each request.
 
 use std::collections::HashMap;
 use std::io;
@@ -26,14 +26,14 @@ pub(crate) struct Server {
     ended: Notify,
 }
 
-/// Everything that `POST /reset` starts anew.
+/// Everything that `POST /reset` resets.
 struct State {
     counters: Counters,
     limiter: Option<Limiter>,
     served: HashMap<String, u64>,
 }
 
-/// What `GET /counters` tells.
+/// The response of `GET /counters`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 struct Counters {
     requests: u64,
@@ -46,7 +46,7 @@ struct Counters {
     held_us: u64,
 }
 
-/// What chance has in store for a request.
+/// The random fate of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Answered,
@@ -55,7 +55,7 @@ enum Fate {
     Dropped,
 }
 
-/// What follows an answer.
+/// What happens after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Request,
@@ -64,13 +64,13 @@ enum Next {
 }
 
 impl Server {
-    /// A server that nobody is connected to yet.
+    /// A server without connections.
     pub(crate) fn new(options: Options) -> Self {
         let state = Mutex::new(State::new(&options, 0));
         Self { options, started: Instant::now(), holder: Holder::new(), state, ended: Notify::new() }
     }
 
-    /// Serves until it is told to shut down.
+    /// Serves until shutdown.
     pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) -> io::Result<()> {
         loop {
             let stream = tokio::select! {
@@ -80,7 +80,7 @@ impl Server {
             stream.set_nodelay(true)?;
             let server = Arc::clone(&self);
             tokio::spawn(async move {
-                // A connection that breaks is the client's business.
+                // A broken connection is the client's problem.
                 let _ = server.connection(stream).await;
             });
         }
@@ -167,12 +167,12 @@ impl Server {
         next
     }
 
-    /// The answer to a chat completion; none where the connection is dropped. All that is counted is counted before the
-    /// answer leaves, so that a client that has it also sees it in the counters.
+    /// The response to a chat completion; none if the connection is dropped. Everything is counted before the
+    /// response is sent, so that a client that has it also sees it in the counters.
     async fn chat(&self, body: &[u8]) -> Option<(u16, Vec<u8>)> {
         let (arrived, number, admitted) = {
             let mut state = self.state();
-            // Under the lock, so that no arrival is older than the one before it.
+            // Under the lock, so that arrivals are ordered.
             let arrived = Instant::now();
             let (number, admitted) = state.arrive(&self.options, arrived - self.started);
             (arrived, number, admitted)
@@ -237,7 +237,7 @@ impl State {
         Self { counters, limiter, served: HashMap::new() }
     }
 
-    /// Counts a request: its number, and whether the limits let it in.
+    /// Counts a request: its number, and whether the limits accept it.
     fn arrive(&mut self, options: &Options, now: Duration) -> (u64, Result<(), &'static str>) {
         let counters = &mut self.counters;
         let number = counters.requests;
@@ -257,7 +257,7 @@ impl State {
     }
 }
 
-/// What happens to the n-th request and how long it takes: a function of the seed and n.
+/// The outcome and the latency of the n-th request: a function of the seed and n.
 fn fate(options: &Options, number: u64) -> (Fate, Duration) {
     let luck = unit(options.seed, 2 * number);
     let limited = options.rate_429;
@@ -272,7 +272,7 @@ fn fate(options: &Options, number: u64) -> (Fate, Duration) {
     (fate, options.latency + jitter)
 }
 
-/// The n-th of a seed's evenly distributed numbers from 0 to below 1 (`SplitMix64`).
+/// The n-th uniformly distributed number from 0 to below 1 of a seed (`SplitMix64`).
 #[expect(clippy::cast_precision_loss, reason = "53 bits are what an `f64` holds exactly")]
 fn unit(seed: u64, number: u64) -> f64 {
     let step = 0x9e37_79b9_7f4a_7c15_u64;

@@ -22,7 +22,7 @@ fn ask(text: &str) -> String {
     request("POST", "/v1/chat/completions", &body)
 }
 
-/// Reads one answer: its head and its JSON. An answer that never comes is a closed connection.
+/// Reads one response: its head and its JSON. A missing response is a closed connection.
 async fn read_answer(stream: &mut TcpStream) -> Option<(String, Value)> {
     let mut bytes = Vec::new();
     loop {
@@ -86,7 +86,7 @@ async fn a_body_of_many_megabytes_is_echoed() {
 }
 
 #[tokio::test]
-async fn a_limit_is_answered_429_with_retry_after() {
+async fn a_rate_limit_returns_429_with_retry_after() {
     let limit_per_second = NonZeroU32::new(2);
     let (mut stream, ..) = start(Options { limit_per_second, retry_after: 7, ..Options::default() }).await;
     for _ in 0..2 {
@@ -100,7 +100,7 @@ async fn a_limit_is_answered_429_with_retry_after() {
 }
 
 #[tokio::test]
-async fn more_requests_at_once_than_allowed_are_refused() {
+async fn too_many_concurrent_requests_are_rejected() {
     let options =
         Options { max_in_flight: NonZeroU32::new(1), latency: Duration::from_mins(10), ..Options::default() };
     let (mut held, server, _) = start(options).await;
@@ -121,7 +121,7 @@ async fn a_dropped_request_closes_its_connection() {
 }
 
 #[tokio::test]
-async fn what_is_no_request_is_said_and_leaves_nothing_in_flight() {
+async fn an_invalid_request_is_an_error_and_leaves_nothing_in_flight() {
     let (mut stream, server, _) = start(Options::default()).await;
     let nonsense = request("POST", "/v1/chat/completions", "{");
     assert_eq!(status(&mut stream, &nonsense).await, "HTTP/1.1 400 Bad Request");
@@ -131,14 +131,14 @@ async fn what_is_no_request_is_said_and_leaves_nothing_in_flight() {
 }
 
 #[tokio::test]
-async fn shutdown_is_answered_and_ends_the_server() {
+async fn shutdown_gets_a_response_and_ends_the_server() {
     let (mut stream, _, serving) = start(Options::default()).await;
     assert_eq!(status(&mut stream, &request("POST", "/shutdown", "")).await, "HTTP/1.1 200 OK");
     serving.await.unwrap().unwrap();
 }
 
 #[test]
-fn fates_have_their_shares_and_depend_on_seed_and_number_alone() {
+fn fates_have_their_shares_and_depend_only_on_seed_and_number() {
     let options = |seed| Options {
         rate_429: 0.1,
         rate_5xx: 0.02,

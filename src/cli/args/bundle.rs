@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::Format;
+use crate::model::Digest;
 
 /// `bundle`.
 #[derive(Debug, Args)]
@@ -26,12 +27,15 @@ pub struct BundleArgs {
     /// Replace another bundle in DIR
     #[arg(long, requires = "output")]
     pub force: bool,
-    /// Run the bundle once with a mock in the place of every model
+    /// Run the suite in place and from the bundle with a mock, and compare the scores
     #[arg(long, requires = "output")]
     pub verify_run: bool,
     /// The directory that counts as the repository [default: the git work tree, else the suite's directory]
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
+    /// Take a file along that looks like a credential or that git ignores; may be given more than once
+    #[arg(long, value_name = "FILE")]
+    pub include: Vec<PathBuf>,
     /// Write values of variables into the bundle: of all that look like no secret, or of these
     #[arg(
         long,
@@ -63,6 +67,9 @@ pub enum BundleCommand {
     Verify {
         /// The bundle: a directory or a .tar.gz file
         bundle: PathBuf,
+        /// The SHA-256 that `bundle` printed: of the archive or of the manifest
+        #[arg(long, value_name = "DIGEST")]
+        sha256: Option<Digest>,
         /// Print the result as text or as JSON
         #[arg(long, value_enum, default_value_t = Format::Text, help_heading = "Output")]
         format: Format,

@@ -7,12 +7,14 @@ use clap::Args;
 
 use super::{ReportArgs, WorkArgs};
 use crate::config::parse_duration;
+use crate::console::actions;
+use crate::engine::GradingOptions;
 
 /// `eval`.
 #[derive(Debug, Args)]
 pub struct EvalArgs {
-    /// The suite: an EVAL.yaml, a .jsonl file or a bundle
-    pub suite: PathBuf,
+    /// The suite: an EVAL.yaml, a .jsonl file or a bundle [default: the only suite in the current directory]
+    pub suite: Option<PathBuf>,
     /// How answers are graded.
     #[command(flatten)]
     pub grading: GradingArgs,
@@ -52,6 +54,20 @@ pub struct GradingArgs {
     /// The longest that one command may take
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s")]
     pub grader_timeout: Duration,
+}
+
+impl GradingArgs {
+    /// How responses are graded, if they are.
+    pub(in crate::cli) fn options(self) -> Option<GradingOptions> {
+        (!self.no_grade).then(|| GradingOptions {
+            threshold: self.threshold,
+            grader_target: self.grader_target,
+            ignore_unknown_graders: self.ignore_unknown_graders,
+            allow_commands: self.allow_commands || !actions::is_our_container(),
+            grader_env: self.grader_env,
+            grader_timeout: self.grader_timeout,
+        })
+    }
 }
 
 fn parse_score(text: &str) -> Result<f64, String> {

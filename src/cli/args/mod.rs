@@ -6,6 +6,7 @@ mod collect;
 mod dispatch;
 mod eval;
 mod evaluate;
+mod init;
 mod report;
 mod rollout;
 mod run;
@@ -22,16 +23,15 @@ pub(super) use adapter::AdapterArgs;
 pub(super) use bundle::{BundleArgs, BundleCommand};
 pub(super) use collect::CollectArgs;
 pub(super) use dispatch::DispatchArgs;
-pub(super) use eval::{EvalArgs, GradingArgs};
+pub(super) use eval::EvalArgs;
 pub(super) use evaluate::{EvaluateArgs, PublishArgs};
+pub(super) use init::{CompletionsArgs, InitArgs};
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
 pub(super) use rollout::{RolloutCommand, RolloutDispatchArgs, RolloutRunArgs};
 pub(super) use run::RunArgs;
 pub(super) use serve::ServeArgs;
 pub(super) use service::ServiceArgs;
-pub(super) use shared::{
-    BatchArgs, Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs,
-};
+pub(super) use shared::{Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs};
 pub(super) use sweep::SweepArgs;
 pub(super) use sync::SyncArgs;
 pub(super) use targets::{CheckArgs, TargetsCommand};
@@ -78,7 +78,9 @@ impl Cli {
             | Command::Evaluate(_)
             | Command::Trigger(_)
             | Command::Sweep(_)
-            | Command::Targets(_) => false,
+            | Command::Targets(_)
+            | Command::Init(_)
+            | Command::Completions(_) => false,
         }
     }
 
@@ -103,6 +105,8 @@ pub struct GlobalArgs {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Write a first suite and a target that needs no key
+    Init(InitArgs),
     /// Run a suite: plan, call, collect, grade
     Eval(Box<EvalArgs>),
     /// Turn a suite or a requests file into responses
@@ -133,4 +137,6 @@ pub enum Command {
     /// Check a targets file, or print its schema
     #[command(subcommand)]
     Targets(TargetsCommand),
+    /// Print the completions of a shell
+    Completions(CompletionsArgs),
 }

@@ -1,10 +1,15 @@
 //! The options of `report`, and of whatever else tells what results come to.
 
+use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
 use super::{Format, GithubArgs};
+use crate::engine::report::ReportOptions;
+use crate::model::ProblemKind;
+use crate::scoring::Gate;
 
 /// `report`.
 #[derive(Debug, Args)]
@@ -65,7 +70,7 @@ pub struct ReportArgs {
     pub repo: Option<String>,
     /// The pull request's number [default: the one that the workflow runs for]
     #[arg(long, value_name = "NUMBER", requires = "pr_comment")]
-    pub pr: Option<std::num::NonZeroU64>,
+    pub pr: Option<NonZeroU64>,
 }
 
 impl ReportArgs {
@@ -81,6 +86,45 @@ impl ReportArgs {
             || min_pass_rate.is_some()
             || *pr_comment
             || files.iter().any(|file| file.is_some())
+    }
+
+    /// What the report is asked for.
+    pub(in crate::cli) fn options(&self) -> ReportOptions {
+        ReportOptions {
+            baseline: self.baseline.clone(),
+            bless: self.bless,
+            gate: self.gate(),
+            alpha: self.alpha,
+            html: self.html.clone(),
+            junit: self.junit.clone(),
+            markdown: self.markdown.clone(),
+            json: self.json.clone(),
+            agentv_run: self.agentv_run.clone(),
+            pr_comment: self.pr_comment,
+            repo: self.repo.clone(),
+            pr: self.pr.map(NonZeroU64::get),
+        }
+    }
+
+    /// What makes the command fail. To bless is to accept what is worse.
+    fn gate(&self) -> Gate {
+        let mut fail_on: BTreeSet<ProblemKind> = self.fail_on.iter().filter_map(|what| what.kind()).collect();
+        if self.fail_on.contains(&FailOn::Never) {
+            fail_on.clear();
+        }
+        if self.fail_on.is_empty() {
+            fail_on.insert(ProblemKind::Incomplete);
+            if self.baseline.is_some() {
+                fail_on.insert(ProblemKind::Regression);
+            }
+            if self.baseline.is_none() || self.min_pass_rate.is_some() {
+                fail_on.insert(ProblemKind::Threshold);
+            }
+        }
+        if self.bless {
+            fail_on.remove(&ProblemKind::Regression);
+        }
+        Gate { fail_on, min_pass_rate: self.min_pass_rate }
     }
 
     /// The same for `eval`, which fails on low scores only where the suite or the command line asks for a threshold.
@@ -106,6 +150,17 @@ pub enum FailOn {
     Incomplete,
     /// Nothing.
     Never,
+}
+
+impl FailOn {
+    fn kind(self) -> Option<ProblemKind> {
+        match self {
+            Self::Regression => Some(ProblemKind::Regression),
+            Self::Threshold => Some(ProblemKind::Threshold),
+            Self::Incomplete => Some(ProblemKind::Incomplete),
+            Self::Never => None,
+        }
+    }
 }
 
 fn parse_share(text: &str) -> Result<f64, String> {

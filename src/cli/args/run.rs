@@ -32,6 +32,9 @@ pub struct RunArgs {
     /// The target to call [default: the one that the batch names]
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
+    /// Certificates of private CAs to trust besides the system's, in PEM format, for git and for models [default: the variable `RUN_EVALS_CA`]
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
     /// How far.
     #[command(flatten)]
     pub limits: LimitArgs,

@@ -11,6 +11,7 @@ use super::evaluate::parse_identity;
 use super::studio::StudioArgs;
 use super::{GithubArgs, TargetArgs};
 use crate::config::parse_duration;
+use crate::rollout::gateway::parse_field;
 use crate::serve::ReportFailures;
 
 /// Options of `serve`.
@@ -85,7 +86,7 @@ pub struct ResultArgs {
     /// Open no pull requests: entries stay in the state
     #[arg(long, conflicts_with_all = ["label", "auto_merge", "commit_as"])]
     pub no_publish: bool,
-    /// Where those hear of a failed job who wrote the skill
+    /// Where to report failed and interrupted jobs
     #[arg(long, value_enum, value_name = "HOW", default_value_t = ReportFailures::Issue)]
     pub report_failures: ReportFailures,
 }
@@ -115,12 +116,15 @@ pub struct ListenArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Access")]
 pub struct AccessArgs {
-    /// A file with the tokens of callers, one a line; read again at SIGHUP [default: the variable `RUN_EVALS_SERVE_TOKEN`]
+    /// A file with the tokens of callers, one a line; read again at SIGHUP [default: the variable `RUN_EVALS_SERVE_TOKEN` or `MINDROUTER_EVAL_WEBHOOK_TOKEN`]
     #[arg(long, value_name = "FILE")]
     pub auth_token_file: Vec<PathBuf>,
     /// A file with the networks that may connect, one a line, for example `10.20.0.0/16`; read again at SIGHUP
     #[arg(long, value_name = "FILE")]
     pub allow_from: Option<PathBuf>,
+    /// Allow the machines of GitHub Actions to connect, too: the networks that GitHub's meta API lists, refreshed every hour
+    #[arg(long)]
+    pub allow_github_actions: bool,
 }
 
 /// What is kept, and where.
@@ -154,6 +158,12 @@ pub struct TraceArgs {
     /// A target that calls are passed on to, with its own key; the first one where a call names none
     #[arg(long, value_name = "NAME", requires = "traces")]
     pub trace_upstream: Vec<String>,
+    /// A field of a call that is passed on besides the usual ones, such as `service_tier`; may be given more than once
+    #[arg(long, value_name = "FIELD", value_parser = parse_field, requires = "traces")]
+    pub trace_field: Vec<String>,
+    /// The longest that the body of a request to the trace gateway may take
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s", requires = "traces")]
+    pub trace_body_timeout: Duration,
     /// A file with tokens that open the trace gateway and nothing else, one a line; read again at SIGHUP
     #[arg(long, value_name = "FILE", requires = "traces")]
     pub traces_token_file: Vec<PathBuf>,

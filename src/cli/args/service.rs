@@ -14,7 +14,7 @@ pub struct ServiceArgs {
     /// Where the service is; `http` only on this machine
     #[arg(long, value_name = "URL")]
     pub url: String,
-    /// A file with the service's token [default: the variable `RUN_EVALS_SERVE_TOKEN`]
+    /// A file with the service's token [default: the variable `RUN_EVALS_SERVE_TOKEN` or `MINDROUTER_EVAL_WEBHOOK_TOKEN`]
     #[arg(long, value_name = "FILE")]
     pub auth_token_file: Option<PathBuf>,
     /// The certificates to trust instead of the system's, in PEM format [default: the variable `RUN_EVALS_SERVE_CA`]

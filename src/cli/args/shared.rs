@@ -6,9 +6,11 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::config::parse_duration;
-use crate::dispatcher::HandOverChoice;
+use crate::engine::{EarlierBatch, ExecutionOptions, HandoverChoice, Input, RemoteOptions, RunLimits};
 use crate::exchange::LocalExchange;
+use crate::github::Access;
 use crate::model::BatchId;
+use crate::protocol::MOST_REQUESTS;
 
 /// What `eval` and `dispatch` take alike.
 #[derive(Debug, Args)]
@@ -31,6 +33,32 @@ pub struct WorkArgs {
     /// Where to.
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+impl WorkArgs {
+    /// What an execution over this input is asked to do.
+    pub(in crate::cli) fn options(&self, input: Input) -> ExecutionOptions {
+        ExecutionOptions {
+            input,
+            targets_file: self.targets.targets.clone(),
+            targets: self.targets.target.clone(),
+            batch_id: self.batch.batch_id.clone(),
+            limits: self.limits.options(),
+            github: self.github.access(),
+            remote: self.remote.options(),
+        }
+    }
+
+    /// A batch that was submitted before.
+    pub(in crate::cli) fn earlier(&self, id: BatchId) -> EarlierBatch {
+        EarlierBatch {
+            id,
+            exchange: self.batch.exchange.clone(),
+            targets_file: self.targets.targets.clone(),
+            github: self.github.access(),
+            remote: self.remote.options(),
+        }
+    }
 }
 
 /// Which targets.
@@ -65,7 +93,7 @@ pub struct LimitArgs {
     #[arg(long, value_name = "N")]
     pub max_concurrency: Option<std::num::NonZeroU32>,
     /// Stop after calling this many requests
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=MOST_REQUESTS))]
     pub max_requests: Option<u64>,
     /// Stop before spending more than this; needs a `price` in the target
     #[arg(long, value_name = "USD", value_parser = parse_budget)]
@@ -81,6 +109,13 @@ pub struct LimitArgs {
     /// Keep the vendor's whole answer in each row
     #[arg(long)]
     pub keep_raw: bool,
+}
+
+impl LimitArgs {
+    pub(in crate::cli) fn options(&self) -> RunLimits {
+        let Self { max_concurrency, max_requests, budget_usd, deadline, dedupe, keep_raw } = *self;
+        RunLimits { max_concurrency, max_requests, budget_usd, deadline, dedupe, keep_raw }
+    }
 }
 
 /// How GitHub is reached.
@@ -107,13 +142,24 @@ pub struct GithubArgs {
     pub app_key_file: Option<PathBuf>,
 }
 
+impl GithubArgs {
+    pub(in crate::cli) fn access(&self) -> Access {
+        Access {
+            api_url: self.github_api_url.clone(),
+            token_file: self.token_file.clone(),
+            app_id: self.app_id.clone(),
+            app_key_file: self.app_key_file.clone(),
+        }
+    }
+}
+
 /// How a batch gets to a runner repository, and what stays there.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "GitHub")]
 pub struct RemoteArgs {
     /// How the batch travels to the runner repository
-    #[arg(long, value_enum, value_name = "HOW", default_value_t = HandOverChoice::Auto)]
-    pub handover: HandOverChoice,
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = HandoverChoice::Auto)]
+    pub handover: HandoverChoice,
     /// Let prompts and answers lie on the branches of a public repository
     #[arg(long)]
     pub allow_public: bool,
@@ -123,6 +169,13 @@ pub struct RemoteArgs {
     /// How long a run may take to appear after a start whose answer was lost
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s", hide = true)]
     pub grace: Duration,
+}
+
+impl RemoteArgs {
+    pub(in crate::cli) fn options(&self) -> RemoteOptions {
+        let Self { handover, allow_public, delete_results, grace } = *self;
+        RemoteOptions { handover, allow_public, delete_results, grace }
+    }
 }
 
 /// Where results go, and in which form.

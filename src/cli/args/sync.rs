@@ -23,6 +23,12 @@ pub struct SyncArgs {
     /// With --status: ask no other machine
     #[arg(long, requires = "status")]
     pub offline: bool,
+    /// With --status: exit with 1 unless every benchmark is current or local
+    #[arg(long, requires = "status", conflicts_with = "offline")]
+    pub exit_code: bool,
+    /// Add each synced benchmark to `projects` in AgentV's config.yaml, which AgentV's dashboard reads
+    #[arg(long, conflicts_with = "status")]
+    pub register: bool,
     /// Make it what the source says, whatever was changed here; the changes are kept under refs/before-reset
     #[arg(long)]
     pub reset: bool,

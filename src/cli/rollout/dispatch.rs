@@ -2,14 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-use super::run::KEY;
 use crate::cli::args::{Format, RolloutDispatchArgs};
-use crate::cli::display::{self, Display};
-use crate::cli::{actions, github, inputs, signals};
+use crate::cli::display::Display;
+use crate::cli::github;
 use crate::config::{Env, TargetsFile};
+use crate::console::{self, actions, signals};
+use crate::engine::{Progress, inputs, observe};
 use crate::model::{Exit, Failure, RemoteTarget, Secret, Target, printable};
 use crate::rollout::dispatch::{DispatchOptions, DispatchProgress, dispatch as run, is_finished, read_rows};
-use crate::rollout::{Endpoint, check_base_url};
+use crate::rollout::{Endpoint, KEY, check_base_url};
 
 /// Where the key of the tracing endpoint may stand; the first two are Eval Protocol's.
 const KEYS: [&str; 3] = ["EP_REMOTE_API_KEY", "FIREWORKS_API_KEY", KEY];
@@ -22,12 +23,12 @@ pub(super) async fn dispatch(args: RolloutDispatchArgs, display: &Display) -> an
     let base = check_base_url(&args.model_base_url)?;
     let targets = inputs::targets_file(args.targets.as_deref(), &cwd, &cwd, display)?;
     let target = remote_target(&targets, args.target.as_deref().unwrap_or("default"), &env)?;
-    let key = KEYS.iter().find_map(|name| env.get(name)).map(Secret::new);
+    let key = KEYS.iter().find_map(|name| env.process().get(name)).map(Secret::new);
     if args.send_key && key.is_none() {
         let message = format!("`--send-key` has no key to send: none of `{}` is set", KEYS.join("`, `"));
         return Err(Failure::new(Exit::Usage, message).into());
     }
-    let client = github::client(&args.github, &env, display)?;
+    let client = github::client(&args.github, env.process(), display)?;
     let options = DispatchOptions {
         target,
         endpoint: Endpoint::new(base, key.clone())?,
@@ -46,30 +47,36 @@ pub(super) async fn dispatch(args: RolloutDispatchArgs, display: &Display) -> an
     let progress = DispatchProgress::default();
     let interrupts = signals::interrupts()?;
     let work = run(&client, rows, options, &progress, interrupts);
-    let done = display.follow_rollouts(&progress, Box::pin(work)).await?;
+    let done = {
+        let view = || {
+            let (done, total) = progress.rows.get();
+            Progress { done, total, state: progress.state.borrow().clone() }
+        };
+        observe(display, view, Box::pin(work)).await?
+    };
     let finished = done.rows.iter().filter(|row| is_finished(row)).count();
     for row in done.rows.iter().filter(|row| !is_finished(row)) {
         let text = |path: &str| printable(row.pointer(path).and_then(Value::as_str).unwrap_or_default());
         let (row_id, message) = (text("/input_metadata/row_id"), text("/rollout_status/message"));
         let code = row.pointer("/rollout_status/code").and_then(Value::as_i64).unwrap_or_default();
-        display::error(&format!("row `{row_id}` failed with status {code}: {message}"));
+        console::error(&format!("row `{row_id}` failed with status {code}: {message}"));
     }
     let failed = done.rows.len() - finished;
     if args.output.is_none() {
         let lines: Vec<String> = done.rows.iter().map(ToString::to_string).collect();
-        display::json(&format!("{}\n", lines.join("\n")))?;
+        console::json(&format!("{}\n", lines.join("\n")))?;
         display.note(&format!("{finished} of {count} rows finished, {failed} failed"));
     } else {
         match args.format {
             Format::Text => {
-                display::stdout(&format!(
+                console::stdout(&format!(
                     "{finished} of {count} rows finished, {failed} failed, in {} runs\n",
                     done.runs
                 ))?;
             }
             Format::Json => {
                 let told = json!({"rows": count, "finished": finished, "failed": failed, "runs": done.runs});
-                display::json(&format!("{told}\n"))?;
+                console::json(&format!("{told}\n"))?;
             }
         }
     }

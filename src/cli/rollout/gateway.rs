@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::cli::args::ServeArgs;
 use crate::cli::display::Display;
-use crate::cli::inputs;
 use crate::config::Env;
-use crate::rollout::gateway::Gateway;
+use crate::engine::inputs;
+use crate::rollout::gateway::{Gateway, GatewayOptions};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -24,7 +24,13 @@ pub(in crate::cli) fn gateway(
     let upstreams = args.trace_upstream.iter().map(|name| inputs::runner_target(&targets, name, env));
     let upstreams = upstreams.collect::<anyhow::Result<Vec<_>>>()?;
     let names: Vec<String> = upstreams.iter().map(|target| format!("`{}`", target.name)).collect();
-    let gateway = Gateway::open(dir, DAY * args.keep_traces, upstreams)?;
+    let options = GatewayOptions {
+        keep: DAY * args.keep_traces,
+        upstreams,
+        fields: args.trace_field.clone(),
+        body_within: args.trace_body_timeout,
+    };
+    let gateway = Gateway::open(dir, options)?;
     display.note(&format!(
         "traces: {} (kept {} days), upstream {}",
         dir.display(),

@@ -7,10 +7,12 @@ use clap::Parser as _;
 
 use super::show::{Report, Status, TargetReport};
 use crate::cli::args::{CheckArgs, Cli, Format, GithubArgs};
-use crate::cli::display::{self, Display};
-use crate::cli::{github, inputs};
+use crate::cli::display::Display;
+use crate::cli::github;
 use crate::config::{Env, Inspection, RunBy};
-use crate::dispatcher;
+use crate::console;
+use crate::engine;
+use crate::engine::inputs;
 use crate::github::Client;
 use crate::model::{Exit, Failure, Finding, Level, RemoteTarget, Target, printable};
 
@@ -44,8 +46,8 @@ pub(super) async fn check(args: CheckArgs, display: &Display) -> anyhow::Result<
     }
     let report = Report { file: file.shown_as().display().to_string(), targets };
     match args.format {
-        Format::Text => display::stdout(&report.to_string())?,
-        Format::Json => display::json(&format!("{}\n", serde_json::to_string_pretty(&report)?))?,
+        Format::Text => console::stdout(&report.to_string())?,
+        Format::Json => console::json(&format!("{}\n", serde_json::to_string_pretty(&report)?))?,
     }
     Ok(match report.worst() {
         Status::Unusable => Exit::Config,
@@ -97,7 +99,7 @@ impl<'a> Github<'a> {
             self.client = Some(self.connect()?);
         }
         let findings = match &self.client {
-            Some(Ok(client)) => dispatcher::survey(client, target).await,
+            Some(Ok(client)) => engine::preflight(client, target).await,
             Some(Err(finding)) => vec![finding.clone()],
             None => Vec::new(),
         };
@@ -107,7 +109,7 @@ impl<'a> Github<'a> {
 
     /// A missing token is a finding about every target that needs one; a wrong command line is none.
     fn connect(&self) -> anyhow::Result<Result<Client, Finding>> {
-        match github::client(self.args, self.env, self.display) {
+        match github::client(self.args, self.env.process(), self.display) {
             Ok(client) => Ok(Ok(client)),
             Err(error) => match error.downcast_ref::<Failure>() {
                 Some(failure) if failure.exit() == Exit::Config => {

@@ -6,15 +6,16 @@ mod check;
 mod show;
 
 use super::args::TargetsCommand;
-use super::display::{self, Display};
+use super::display::Display;
 use crate::config::targets_schema;
+use crate::console;
 use crate::model::Exit;
 
 pub(super) async fn targets(command: TargetsCommand, display: &Display) -> anyhow::Result<Exit> {
     match command {
         TargetsCommand::Check(args) => check::check(args, display).await,
         TargetsCommand::Schema => {
-            display::json(&format!("{}\n", serde_json::to_string_pretty(&targets_schema())?))?;
+            console::json(&format!("{}\n", serde_json::to_string_pretty(&targets_schema())?))?;
             Ok(Exit::Ok)
         }
     }

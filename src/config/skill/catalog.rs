@@ -120,7 +120,7 @@ mod tests {
     use crate::config::skill::library::place;
 
     #[test]
-    fn the_output_is_chosen_wherever_it_stands() {
+    fn the_output_is_found_at_any_position() {
         for (listed, chosen) in [
             (json!(["#/$defs/input", "#/$defs/output"]), Some("#/$defs/output")),
             (json!(["#/$defs/output", "#/$defs/input"]), Some("#/$defs/output")),

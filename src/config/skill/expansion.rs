@@ -114,9 +114,9 @@ mod tests {
     }
 
     #[test]
-    fn work_that_doubles_with_each_line_is_refused() {
+    fn exponential_work_is_rejected() {
         let same = |next: Value| json!({"allOf": [next.clone(), next]});
-        // The same for the parts of the value: an answer can be as deep as the schema asks for.
+        // The same for the parts of the value: an answer can be as deep as the schema requires.
         let part = |next: Value| {
             let one = json!({"properties": {"a": next}});
             json!({"anyOf": [one.clone(), one]})
@@ -133,8 +133,8 @@ mod tests {
     }
 
     #[test]
-    fn large_and_recursive_schemas_are_fine() {
-        // Many properties are no more work for one value than one is.
+    fn large_and_recursive_schemas_are_accepted() {
+        // For one value, many properties are no more work than one.
         let wide = |next: Value| {
             let names = (0..20).map(|name| (format!("p{name}"), next.clone()));
             json!({"type": "object", "properties": names.collect::<serde_json::Map<_, _>>()})

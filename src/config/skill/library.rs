@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_only_downwards() {
+    fn paths_cannot_leave_the_library() {
         for good in ["a", "a/b.md", "a b/ü", ".evaluator/models.yaml", "a/..b"] {
             assert!(is_inside(good), "{good}");
         }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn links_pipes_and_large_files_are_refused() {
+    fn links_pipes_and_large_files_are_rejected() {
         let temp = tempfile::tempdir().unwrap();
         let (inside, outside) = (temp.path().join("in"), temp.path().join("out"));
         std::fs::create_dir_all(inside.join("folder")).unwrap();

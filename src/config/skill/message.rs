@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_block_of_json_under_headings_is_the_input() {
+    fn a_json_block_under_headings_is_the_input() {
         for (text, input) in [
             ("# Budget\n\n```json\n{\n  \"a\": 1\n}\n```\n", "{\n  \"a\": 1\n}"),
             ("````JSON\n[\"```\"]\n````", "[\"```\"]"),

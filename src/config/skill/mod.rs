@@ -2,8 +2,7 @@
 //!
 //! `library` opens files and never leaves the clone. `prompt` reads `prompt.md`, `catalog` what `component_catalog.json` says of
 //! the skill's answers, `schema` bundles its schema with those it refers to, `cases` reads the cases with what they point at
-//! (`pointer`, `message`), `rules` reads `evals/scoring.yaml`, `read` puts it together, and `validity` holds answers against the
-//! schema. `models` reads `.evaluator/models.yaml`.
+//! (`pointer`, `message`), `rules` reads `evals/scoring.yaml`, and `read` puts it together. `models` reads `.evaluator/models.yaml`.
 
 mod cases;
 mod catalog;
@@ -18,19 +17,15 @@ mod rules;
 mod schema;
 #[cfg(test)]
 mod tests;
-mod validity;
 
 use serde_json::Value;
 
-use crate::model::{
-    Digest, FieldRules, JsonSchema, ResponseFormat, SemVersion, SkillName, Skipped, StructuredOutput,
-};
+use crate::model::{Digest, FieldRules, SemVersion, SkillName, Skipped, StructuredOutput};
 
 pub use self::library::{ReadData, Refused};
 pub use self::models::{ModelSettings, Models};
 pub use self::prompt::skill_version;
-pub use self::read::{SkillError, skill_names};
-pub use self::validity::SchemaCheck;
+pub use self::read::SkillError;
 
 /// A skill, ready to be evaluated.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,18 +105,5 @@ impl Skill {
             (OutputFormat::JsonObject, ..) => StructuredOutput::JsonObject,
             (OutputFormat::JsonArray, ..) => StructuredOutput::None,
         }
-    }
-
-    /// What the request says of the shape of the answer.
-    pub fn response_format(&self, structured_output: StructuredOutput) -> Option<ResponseFormat> {
-        let strict = match structured_output {
-            StructuredOutput::None => return None,
-            StructuredOutput::JsonObject => return Some(ResponseFormat::JsonObject),
-            StructuredOutput::JsonSchema => None,
-            StructuredOutput::JsonSchemaStrict => Some(true),
-        };
-        let name = self.name.as_str().chars().take(64).map(|c| if c == '.' { '_' } else { c }).collect();
-        let schema = self.schema.clone()?;
-        Some(ResponseFormat::JsonSchema { json_schema: JsonSchema { name, strict, schema } })
     }
 }

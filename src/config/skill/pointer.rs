@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_cannot_be_misread_is_read() {
+    fn only_unambiguous_pointers_are_read() {
         let found = "# Source\n\n- **Letter:** x\n- **Text used for this case:** `real/a/b.md` in\n  [`o/data`](https://x). The PDF is `real/a/b.pdf`.\n";
         assert_eq!(in_prose(found).as_deref(), Some("real/a/b.md"));
         assert_eq!(in_prose("Text used for this case:\n  `a/b.txt`").as_deref(), Some("a/b.txt"));

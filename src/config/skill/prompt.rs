@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_gets_what_stands_after_the_heading() {
+    fn the_model_gets_the_text_after_the_heading() {
         let text = "---\nname: other\nversion: 1.10.2\n---\n\n# X\n\n> ## Prompt\n\n## Prompt  \r\n\n Do it.\n\n## Prompt\n\nMore.\n\n";
         let mut problems = Problems::default();
         let prompt = read(&source(text), &mut problems).unwrap();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_where_it_is() {
+    fn mistakes_are_shown_at_their_line() {
         insta::assert_snapshot!(error("# X\n\n## Prompts\n"), @"
         there is no front matter
           --> components/x/prompt.md:1:1

@@ -6,9 +6,11 @@ use serde_json::Value;
 
 use super::catalog::Contract;
 use super::library::{Library, ReadData, place};
-use super::{Expected, OutputFormat, SchemaCheck, Skill, cases, catalog, prompt, rules, schema};
+use super::{Expected, OutputFormat, Skill, cases, catalog, prompt, rules, schema};
 use crate::config::{Invalid, Problems, did_you_mean};
 use crate::model::{Digest, Exit, Failure, SkillName};
+use crate::util::schema_check::SchemaCheck;
+use crate::util::truncate::truncate;
 
 const MOST_PROMPT: u64 = 2 << 20;
 const MOST_RULES: u64 = 256 << 10;
@@ -75,6 +77,7 @@ fn has_prompt(library: &Library, name: &SkillName) -> bool {
 
 impl Skill {
     /// Reads a skill from the clone of a library, and what its cases point at from the clone of the data sets.
+    #[cfg(test)]
     pub fn read(library: &Path, name: &SkillName, datasets: Option<&Path>) -> Result<Self, SkillError> {
         let Some(datasets) = datasets.map(Library::new) else { return Self::read_with(library, name, None) };
         Self::read_with(library, name, Some(&|path, most| datasets.read(path, most)))
@@ -213,10 +216,9 @@ fn check_expected(name: &SkillName, schema: &Value, cases: &cases::Cases, proble
         let Expected::Json(value) = &case.expected else { continue };
         if let Some(misfit) = check.misfit(value) {
             let path = format!("components/{name}/evals/cases/{}/expected.json", case.id);
-            let short: String = misfit.chars().take(200).collect();
             problems.warning(
                 &place(&path),
-                format!("the expected answer does not fit the schema: {short}"),
+                format!("the expected answer does not fit the schema: {}", truncate(&misfit, 200)),
                 None,
             );
         }

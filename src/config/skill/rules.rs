@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_together() {
+    fn mistakes_are_reported_together() {
         insta::assert_snapshot!(
             rules("ignor: [x]\nset: [a, 7]\ntypes: { b: currency }\ntolerance: { c: -1, d: 5 percent }\nkey: { e: [] }\n").unwrap_err(),
             @"

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::expansion;
 use super::library::{Library, is_inside, json, place};
 use crate::config::{Problems, Span};
+use crate::util::percent;
 
 const MOST_BYTES: u64 = 4 << 20;
 const MOST_FILES: usize = 64;
@@ -285,7 +286,8 @@ impl Bundler<'_> {
                 .filter(|file| file.starts_with("components/") && is_inside(file))
                 .ok_or_else(outside)?
         };
-        let fragment = percent_decoded(fragment).ok_or_else(outside)?;
+        let fragment =
+            percent::decode(fragment).and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(outside)?;
         let document = self.file(&file)?;
         let pointer = if fragment.is_empty() || fragment.starts_with('/') {
             fragment
@@ -388,23 +390,4 @@ fn anchor(value: &Value, name: &str, pointer: String, depth: usize) -> Option<St
             .find_map(|(place, item)| anchor(item, name, format!("{pointer}/{place}"), depth + 1)),
         _ => None,
     }
-}
-
-fn percent_decoded(text: &str) -> Option<String> {
-    if !text.contains('%') {
-        return Some(text.to_owned());
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((byte, after)) = rest.split_first() {
-        if *byte == b'%' {
-            let digits = std::str::from_utf8(after.get(..2)?).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &after[2..];
-        } else {
-            bytes.push(*byte);
-            rest = after;
-        }
-    }
-    String::from_utf8(bytes).ok()
 }

@@ -1,12 +1,14 @@
-//! The library of the fixtures, and libraries that mean harm.
+//! The library of the fixtures, and hostile libraries.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use super::read::skill_names;
 use super::*;
 use crate::config::Invalid;
 use crate::model::SkipReason;
+use crate::util::schema_check::SchemaCheck;
 
 fn fixtures(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/skills").join(folder)
@@ -158,7 +160,7 @@ fn references_to_other_components_are_bundled() {
 }
 
 #[test]
-fn what_cannot_be_run_is_skipped_with_its_reason() {
+fn cases_that_cannot_run_are_skipped_with_the_reason() {
     let skill = fixture("call-checklist");
     assert_eq!(skill.format, OutputFormat::Markdown);
     let ids: Vec<&str> = skill.cases.iter().map(|case| case.id.as_str()).collect();
@@ -188,7 +190,7 @@ fn what_cannot_be_run_is_skipped_with_its_reason() {
 }
 
 #[test]
-fn without_a_catalog_the_files_tell() {
+fn without_a_catalog_the_files_decide() {
     let array = Library::new();
     array.write("components/x/schema.json", r#"{"type": "array"}"#);
     assert_eq!(array.skill().format, OutputFormat::JsonArray);
@@ -207,7 +209,7 @@ fn without_a_catalog_the_files_tell() {
 }
 
 #[test]
-fn a_schema_may_belong_to_another_component() {
+fn a_schema_can_belong_to_another_component() {
     let library = Library::new();
     library
         .write("components/y/schema.json", r##"{"$id": "https://a.example/y", "$defs": {"output": {"type": "array", "items": {"$ref": "#item"}}, "i": {"$anchor": "item", "type": "integer"}}}"##)
@@ -225,7 +227,7 @@ fn a_schema_may_belong_to_another_component() {
 }
 
 #[test]
-fn schemas_may_refer_to_themselves_and_to_each_other() {
+fn schemas_can_refer_to_themselves_and_to_each_other() {
     let library = Library::new();
     library
         .write("components/x/schema.json", r##"{"type": "object", "properties": {"$ref": {"const": {"$ref": "kept"}}, "self": {"$ref": "#"}, "y": {"$ref": "../y/schema.json"}}}"##)
@@ -242,7 +244,7 @@ fn schemas_may_refer_to_themselves_and_to_each_other() {
 }
 
 #[test]
-fn references_never_leave_the_components() {
+fn references_cannot_leave_the_components() {
     for reference in [
         "../../../etc/passwd",
         "/etc/passwd",
@@ -280,7 +282,7 @@ fn references_never_leave_the_components() {
 }
 
 #[test]
-fn links_and_paths_out_of_the_clones_are_refused() {
+fn links_and_paths_that_leave_the_clones_are_rejected() {
     let library = Library::new();
     library.write("data/.git/config", "token").write("out/secret", "secret").case("expected.json", "{}");
     for path in ["../out/secret", "/etc/passwd", ".git/config", "a/../../out/secret"] {
@@ -313,7 +315,7 @@ fn links_and_paths_out_of_the_clones_are_refused() {
 }
 
 #[test]
-fn mistakes_are_drawn_together() {
+fn mistakes_are_shown_together() {
     let library = Library::new();
     library
         .write("components/x/prompt.md", "---\nversion: one\n---\n# X\n")
@@ -460,7 +462,7 @@ fn an_unknown_skill_is_named() {
 }
 
 #[test]
-fn the_digest_of_cases_is_of_what_they_ask_and_expect() {
+fn the_digest_of_cases_covers_input_and_expected_answer() {
     let library = Library::new();
     library.case("input.md", "a").case("expected.json", "{\"v\": 1}");
     let digest = library.skill().cases_sha256;
@@ -478,7 +480,7 @@ fn the_digest_of_cases_is_of_what_they_ask_and_expect() {
 }
 
 #[test]
-fn the_shape_is_asked_for_as_far_as_the_skill_has_it() {
+fn the_response_format_follows_the_skill() {
     use StructuredOutput::{JsonObject, JsonSchema, JsonSchemaStrict, None as Nothing};
     let (object, array, markdown, bare) = (
         fixture("grant-letter-extraction"),
@@ -498,11 +500,6 @@ fn the_shape_is_asked_for_as_far_as_the_skill_has_it() {
     ] {
         assert_eq!(skill.structured_output(asked), got, "{} {asked:?}", skill.name);
     }
-    let Some(ResponseFormat::JsonSchema { json_schema }) = object.response_format(JsonSchemaStrict) else {
-        panic!()
-    };
-    assert_eq!((json_schema.name.as_str(), json_schema.strict), ("grant-letter-extraction", Some(true)));
-    assert_eq!(object.response_format(Nothing), None);
 }
 
 fn models(text: &str) -> Result<Models, Invalid> {
@@ -532,7 +529,7 @@ fn models_are_read() {
 }
 
 #[test]
-fn mistakes_in_models_are_told() {
+fn mistakes_in_models_are_reported() {
     let error = |text: &str| models(text).unwrap_err().to_string();
     insta::assert_snapshot!(error("models:\n  - id: a\n    base_url: https://evil.example\n    api_key: sk-secret\n"), @"
     `base_url` may not stand here

@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_those_of_a_shell() {
+    fn words_are_split_as_in_a_shell() {
         let split = |text| words(text).join("|");
         assert_eq!(
             split("/a/b  adapter\n--target 'x y' {OUTPUT_FILE}"),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_are_words_in_capitals() {
+    fn placeholders_are_capitalized_words() {
         assert_eq!(found_placeholders("{A} {{B}} {c} {} {A} ${D} {E_F} {G1} {"), ["A", "B", "E_F"]);
     }
 }

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use super::kind::{Kind, OURS, only_agentv};
+use super::keys::{LINK, of_kind};
 use super::settings::{Scope, Settings, Unknown};
 use super::values::Legal;
 use super::{remote, runner};
 use crate::config::{Node, Problems, Span, did_you_mean};
-use crate::model::Target;
+use crate::model::{Backend, ONLY_AGENTV, PROVIDERS, ProviderKind, Target};
 
 /// A target as the file has it.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Entry {
         let (name, name_span) = name.unwrap_or((unnamed, node.span.clone()));
         let link = fields.get("use_target").cloned();
         let entry = Self { name, name_span, node: node.clone(), link };
-        let scope = Scope { target: &entry.name, chain: "", dir, env: None, warned: false };
+        let scope = Scope { target: &entry.name, chain: "", dir, files: None, env: None, warned: false };
         // Its value needs the environment; here only the noted problems count.
         let _ = if entry.link.is_some() {
             entry.check_link(scope, problems)
@@ -59,7 +59,8 @@ impl Entry {
 
     /// Whether only AgentV runs this provider, which we do not know: any word with a `command` beside it is one.
     pub(super) fn is_for_agentv(&self, word: &str) -> bool {
-        only_agentv(word) || !word.is_empty() && self.get("command").is_some_and(|node| !node.is_null())
+        ONLY_AGENTV.contains(&word.to_ascii_lowercase().as_str())
+            || !word.is_empty() && self.get("command").is_some_and(|node| !node.is_null())
     }
 
     /// The raw value of a key.
@@ -80,7 +81,7 @@ impl Entry {
             ));
         };
         let word = provider.text().unwrap_or_default().trim();
-        let Some(kind) = Kind::of(word) else {
+        let Some(kind) = ProviderKind::find(word) else {
             return Err(match (self.is_for_agentv(word), scope.env) {
                 // The file is AgentV's too.
                 (true, None) => Unknown,
@@ -91,8 +92,9 @@ impl Entry {
                 ),
                 (false, _) => {
                     let legal = Legal::from(format!("one of {}", ours()));
-                    let near = did_you_mean(&word.to_ascii_lowercase(), OURS)
-                        .filter(|_| provider.variable.is_none());
+                    let near =
+                        did_you_mean(&word.to_ascii_lowercase(), PROVIDERS.iter().map(|kind| kind.name))
+                            .filter(|_| provider.variable.is_none());
                     let legal = match near {
                         Some(near) => legal.hint(format!("did you mean `{near}`?")),
                         None => legal,
@@ -101,24 +103,25 @@ impl Entry {
                 }
             });
         };
-        let target = match kind {
-            Kind::Vendor(vendor) => {
-                runner::read(Some(vendor), &mut settings).map(|target| Target::Runner(target.into()))
+        settings.expect(of_kind(kind));
+        let target = match kind.backend {
+            Backend::Api(_) | Backend::Mock => {
+                runner::read(kind, &mut settings).map(|target| Target::Runner(target.into()))
             }
-            Kind::Mock => runner::read(None, &mut settings).map(|target| Target::Runner(target.into())),
-            Kind::GithubActions => remote::read(&mut settings).map(|target| Target::Remote(target.into())),
+            Backend::GithubActions => remote::read(&mut settings).map(|target| Target::Remote(target.into())),
         };
         common(&mut settings);
-        if kind == Kind::GithubActions {
+        if kind.backend == Backend::GithubActions {
             // AgentV's; a runner has its own.
             let _ = (settings.positive("workers"), runner::retry(&mut settings));
         }
-        settings.finish(&format!("for provider `{}`", kind.word()));
+        settings.finish(&format!("for provider `{}`", kind.name));
         target
     }
 
     fn check_link(&self, scope: Scope<'_>, problems: &mut Problems) -> Result<(), Unknown> {
         let mut settings = self.settings(scope, problems)?;
+        settings.expect(LINK);
         let link = settings.text("use_target");
         common(&mut settings);
         let _ = (settings.positive("workers"), runner::retry(&mut settings));
@@ -132,9 +135,7 @@ impl Entry {
         problems: &'p mut Problems,
     ) -> Result<Settings<'a, 'p>, Unknown> {
         let fields = self.node.fields("target", problems).ok_or(Unknown)?;
-        let mut settings = Settings::new(fields, &self.name_span, scope, problems);
-        settings.node("name");
-        Ok(settings)
+        Ok(Settings::new(fields, &self.name_span, scope, problems))
     }
 }
 
@@ -145,7 +146,7 @@ fn common(settings: &mut Settings<'_, '_>) {
         settings.flag("subagent_mode_allowed"),
         settings.strings("fallback_targets"),
     );
-    let grader = settings.spelled(&["grader_target", "judge_target"]);
+    let grader = settings.spelled("grader_target");
     let _ = settings.text(grader);
 }
 
@@ -157,5 +158,5 @@ fn is_name(text: &str) -> bool {
 }
 
 fn ours() -> String {
-    OURS.map(|word| format!("`{word}`")).join(", ")
+    PROVIDERS.iter().map(|kind| format!("`{}`", kind.name)).collect::<Vec<_>>().join(", ")
 }

@@ -3,10 +3,9 @@
 use super::TargetsFile;
 use super::command;
 use super::entry::Entry;
-use super::kind::Kind;
 use super::resolve::Path;
 use crate::config::{Env, Node, NodeValue, Problems, interpolate, references};
-use crate::model::{Failure, Finding, Level, Target};
+use crate::model::{Backend, Failure, Finding, Level, ProviderKind, Target};
 
 /// What is known of a target without asking anybody else.
 #[derive(Debug)]
@@ -82,10 +81,10 @@ impl TargetsFile {
         let literal = !word.contains("${{");
         let resolved = interpolate(word, env, |_| {});
         let resolved = resolved.trim();
-        let kind = Kind::of(resolved);
+        let kind = ProviderKind::find(resolved);
         // A word from the environment is shown only if it is a known one.
         inspection.provider = match kind {
-            Some(kind) => Some(kind.word().to_owned()),
+            Some(kind) => Some(kind.name.to_owned()),
             None => (!word.is_empty()).then(|| word.trim().to_owned()),
         };
         if kind.is_none() && entry.is_for_agentv(resolved) {
@@ -101,7 +100,7 @@ impl TargetsFile {
         if let (Ok(target), false) = (target, failed) {
             inspection.run_by = RunBy::Us(target);
         }
-        if kind == Some(Kind::GithubActions) {
+        if kind.is_some_and(|kind| kind.backend == Backend::GithubActions) {
             let checked = command::check(entry, env, &self.aliases(entry, env), self.names());
             (inspection.agentv, inspection.call) = (checked.findings, checked.call);
         }

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use crate::config::diagnostic::is_secret_name;
 use crate::config::{Document, Node, NodeValue, Reference, Source, Span, did_you_mean};
+use crate::util::secrets::is_secret_name;
 
 /// Shorter words are no secrets; hiding them everywhere would make messages unreadable.
 const SHORTEST_SECRET: usize = 8;
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn literal_secrets_are_hidden_wherever_they_stand() {
+    fn literal_secrets_are_hidden_everywhere() {
         for text in [
             "a: { api_key: \"sk-very-secret\", b: 1 }",
             "a: { b: 1, apiKey: sk-very-secret, c: 2 }",
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_stays() {
+    fn other_values_stay_visible() {
         let text = "api_key: ${{ OPENAI_API_KEY }}\ntokens_per_minute: 2000000\nmax_tokens: 12345678\n\
                     command: x --token-file /etc/a-long-token-file --key $A_LONG_VARIABLE --token {OUTPUT_FILE}\n";
         let mut document = Document::parse("x.yaml", text).unwrap();

@@ -1,9 +1,9 @@
 //! `targets.yaml`: the models and runner repositories that commands name.
 //!
-//! `entry` reads one target with the `settings` of its `kind`, each of a type in `typed`: `runner` (with `endpoint`)
-//! for what is called from here, `remote` for a repository on GitHub. All shapes are checked at load; `resolve` then
-//! follows `use_target` and meets the environment, for the one target that is used. `schema` tells editors
-//! all this. `inspect` tells
+//! `keys` is the table of keys, each with a `shape`. `entry` reads one target through `settings`, which takes legal keys and
+//! values from the table, each of a type in `typed`: `runner` (with `endpoint`) for what is called from here, `remote` for a
+//! repository on GitHub. All shapes are checked at load; `resolve` then follows `use_target` and meets the environment, for
+//! the one target that is used. `schema` is the table for editors. `inspect` tells
 //! what is right and wrong with every target (`command`: with what AgentV makes of it). `mask` keeps literal keys out of the
 //! messages, and `values` are the forms that a text may have.
 
@@ -11,18 +11,20 @@ mod command;
 mod endpoint;
 mod entry;
 mod inspect;
-mod kind;
+mod keys;
 mod mask;
 mod remote;
 mod resolve;
 mod runner;
 mod schema;
 mod settings;
+mod shape;
 #[cfg(test)]
 mod tests;
 mod typed;
 mod values;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use inspect::{Inspection, RunBy, Variable};
@@ -30,9 +32,9 @@ pub use schema::targets_schema;
 pub use values::parse_duration;
 
 use self::entry::Entry;
-use super::diagnostic::is_secret_name;
 use super::{Document, Env, Node, Problems, Roots, Source, each_reference};
 use crate::model::{Failure, Limits, Target};
+use crate::util::secrets::is_secret_name;
 
 /// A targets file: the shapes of its entries are checked, their environment references are not resolved yet.
 #[derive(Debug)]
@@ -40,6 +42,8 @@ pub struct TargetsFile {
     shown_as: PathBuf,
     dir: PathBuf,
     entries: Vec<Entry>,
+    /// The files that it names, where it is not on this disk.
+    files: Option<BTreeMap<String, Vec<u8>>>,
 }
 
 impl TargetsFile {
@@ -69,7 +73,19 @@ impl TargetsFile {
         let mut problems = Problems::default();
         let entries = read_entries(&document.root, dir, &mut problems);
         let warnings = problems.finish()?;
-        Ok((Self { shown_as: shown_as.to_path_buf(), dir: dir.to_path_buf(), entries }, warnings))
+        let (shown_as, dir) = (shown_as.to_path_buf(), dir.to_path_buf());
+        Ok((Self { shown_as, dir, entries, files: None }, warnings))
+    }
+
+    /// The files with certificates that its targets name, as they are written there.
+    pub fn ca_files(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().filter_map(|entry| entry.get("ca_file")?.as_str()).map(str::trim)
+    }
+
+    /// The same file with the files that it names: none is read from the disk.
+    #[must_use]
+    pub fn with_files(self, files: BTreeMap<String, Vec<u8>>) -> Self {
+        Self { files: Some(files), ..self }
     }
 
     /// The environment variables that hold keys, of all targets.

@@ -6,24 +6,11 @@ use std::time::Duration;
 use super::settings::{Settings, Unknown};
 use super::values::{Legal, ref_name, repository};
 use crate::config::NodeValue;
-use crate::model::{RemoteResults, RemoteTarget, Shards, reserved_folder};
+use crate::model::{RemoteResults, RemoteTarget, Shards};
+use crate::protocol::MOST_SHARDS;
+use crate::protocol::names::{HANDOVER_FOLDER, RESULTS_FOLDER, reserved_folder};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
-const DEFAULT_PREFIX: &str = "eval-results";
-/// The most legs that one workflow matrix can have.
-const MOST_SHARDS: u32 = 256;
-
-/// What AgentV reads of such a target, to run our adapter as a command.
-const AGENTV_KEYS: [&str; 8] = [
-    "command",
-    "timeout_seconds",
-    "cwd",
-    "verbose",
-    "keep_temp_files",
-    "healthcheck",
-    "files_format",
-    "attachments_format",
-];
 
 /// Reads the settings of a runner repository.
 pub(super) fn read(settings: &mut Settings<'_, '_>) -> Result<RemoteTarget, Unknown> {
@@ -35,10 +22,9 @@ pub(super) fn read(settings: &mut Settings<'_, '_>) -> Result<RemoteTarget, Unkn
     let git_ref = settings.parsed("ref", ref_name);
     let target = settings.text("target");
     let results = results(settings);
-    let poll_interval = settings.duration("poll_interval", Duration::from_secs(1));
-    let timeout = settings.duration("timeout", Duration::from_secs(1));
+    let poll_interval = settings.duration("poll_interval");
+    let timeout = settings.duration("timeout");
     let shards = shards(settings);
-    settings.ignore(&AGENTV_KEYS);
     Ok(RemoteTarget {
         name: settings.scope.target.to_owned(),
         repo: repo?,
@@ -70,9 +56,9 @@ fn results(settings: &mut Settings<'_, '_>) -> Result<RemoteResults, Unknown> {
     let branch_node = settings.node("results_branch");
     let branch = settings.parsed("results_branch", |text| match reserved_folder(text) {
         None => ref_name(text),
-        Some("eval-batch") => {
-            Err(Legal::from("another name, because `eval-batch` is where batches are handed over"))
-        }
+        Some(HANDOVER_FOLDER) => Err(Legal::from(format!(
+            "another name, because `{HANDOVER_FOLDER}` is where batches are handed over"
+        ))),
         Some(reserved) => {
             Err(Legal::from(format!("another name, because run-evals uses `{reserved}` itself")))
         }
@@ -85,7 +71,7 @@ fn results(settings: &mut Settings<'_, '_>) -> Result<RemoteResults, Unknown> {
             "keep one: a branch is the audit trail, artifacts leave no trace in the repository",
         )),
         (None, Some(true)) => Ok(RemoteResults::Artifact),
-        _ => Ok(RemoteResults::Branch(branch?.unwrap_or_else(|| DEFAULT_PREFIX.to_owned()))),
+        _ => Ok(RemoteResults::Branch(branch?.unwrap_or_else(|| RESULTS_FOLDER.to_owned()))),
     }
 }
 

@@ -62,7 +62,8 @@ impl TargetsFile {
     pub(super) fn scope<'a>(&'a self, path: &'a Path<'a>, env: &'a Env) -> Scope<'a> {
         let entry = path.end();
         let chain = path.chain();
-        Scope { target: &entry.name, chain, dir: &self.dir, env: Some(env), warned: entry.was_checked() }
+        let (dir, files) = (&self.dir, self.files.as_ref());
+        Scope { target: &entry.name, chain, dir, files, env: Some(env), warned: entry.was_checked() }
     }
 
     /// The way from a name, as far as it goes, and why it goes no further.

@@ -3,35 +3,36 @@
 use std::time::Duration;
 
 use super::endpoint;
-use super::kind::Vendor;
+use super::keys::PRICE;
 use super::settings::{Read, Settings, Unknown};
 use super::values::Legal;
 use crate::config::{NodeValue, interpolate_tree};
 use crate::model::{
-    Limits, MockReply, MockSettings, Params, Price, Provider, ResponseFormat, RetryPolicy, RunnerTarget,
+    Api, Limits, MockReply, MockSettings, Params, Price, Provider, ProviderKind, ResponseFormat, RetryPolicy,
+    RunnerTarget,
 };
 
 const DEFAULT_CONCURRENCY: u32 = 16;
 /// Long enough for a reasoning model's longest answer.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// Reads the settings of a target that is called from here; without a vendor it is the mock.
-pub(super) fn read(vendor: Option<Vendor>, settings: &mut Settings<'_, '_>) -> Result<RunnerTarget, Unknown> {
-    let model = model(vendor, settings);
-    let provider = match vendor {
-        Some(vendor) => endpoint::read(vendor, settings),
-        None => mock(settings),
+/// Reads the settings of a target that is called from here.
+pub(super) fn read(kind: &ProviderKind, settings: &mut Settings<'_, '_>) -> Result<RunnerTarget, Unknown> {
+    let model = model(kind, settings);
+    let provider = match kind.api() {
+        Some(api) => endpoint::read(kind, api, settings).map(Provider::Api),
+        None => mock(settings).map(Provider::Mock),
     };
-    let params = params(vendor, settings);
+    let params = params(kind, settings);
     let limits = limits(settings);
     let retry = retry(settings);
     let timeout = timeout(settings);
-    let price = settings.nested("price", "price.", price);
+    let price = settings.nested("price", "price.", PRICE, price);
     let has_price = settings.node("price").is_some();
     let dedupe = settings.flag("dedupe");
     let keep_raw = settings.flag("keep_raw");
     let allow_models = settings.strings("allow_models");
-    let budget_usd = settings.number("budget_usd", "a number above 0", |number| number > 0.0);
+    let budget_usd = settings.number("budget_usd");
     if let Some(node) = settings.node("budget_usd").filter(|_| !has_price) {
         settings.error(
             &node.span,
@@ -56,10 +57,10 @@ pub(super) fn read(vendor: Option<Vendor>, settings: &mut Settings<'_, '_>) -> R
 
 /// The common settings of AgentV that limit and repeat calls; targets that only lead to another one have them too.
 pub(super) fn retry(settings: &mut Settings<'_, '_>) -> Result<RetryPolicy, Unknown> {
-    let max_retries = settings.whole("max_retries", 0..=1000);
-    let initial = settings.whole("retry_initial_delay_ms", 0..=i64::from(u32::MAX));
-    let longest = settings.whole("retry_max_delay_ms", 0..=i64::from(u32::MAX));
-    let factor = settings.number("retry_backoff_factor", "a number, 1 or more", |number| number >= 1.0);
+    let max_retries = settings.whole("max_retries");
+    let initial = settings.whole("retry_initial_delay_ms");
+    let longest = settings.whole("retry_max_delay_ms");
+    let factor = settings.number("retry_backoff_factor");
     if let Some(node) = settings.node("retry_status_codes") {
         settings.warning(
             &node.span,
@@ -83,10 +84,10 @@ pub(super) fn retry(settings: &mut Settings<'_, '_>) -> Result<RetryPolicy, Unkn
 }
 
 /// The model's name; AgentV has several words for it.
-fn model(vendor: Option<Vendor>, settings: &mut Settings<'_, '_>) -> Read<String> {
-    if vendor == Some(Vendor::Azure) {
+fn model(kind: &ProviderKind, settings: &mut Settings<'_, '_>) -> Read<String> {
+    if kind.api() == Some(Api::Azure) {
         // A deployment has a name of its own, so that `model` beside it only says what it deploys.
-        let key = settings.spelled(&["deployment", "deployment_name"]);
+        let key = settings.spelled("deployment");
         let deployment = settings.text(key);
         let model = settings.text("model");
         return match deployment? {
@@ -94,9 +95,9 @@ fn model(vendor: Option<Vendor>, settings: &mut Settings<'_, '_>) -> Read<String
             None => required_model(settings, model, "add `model:`, the name of the deployment"),
         };
     }
-    let key = settings.spelled(&["model", "deployment", "deployment_name", "variant"]);
+    let key = settings.spelled("model");
     let model = settings.text(key);
-    if vendor.is_none() {
+    if kind.api().is_none() {
         return model;
     }
     required_model(settings, model, "add `model:`, the model's name at the vendor")
@@ -110,22 +111,21 @@ fn required_model(settings: &mut Settings<'_, '_>, model: Read<String>, hint: &s
     settings.required("model", model, hint).map(Some)
 }
 
-fn mock(settings: &mut Settings<'_, '_>) -> Result<Provider, Unknown> {
+fn mock(settings: &mut Settings<'_, '_>) -> Result<MockSettings, Unknown> {
     let reply = mock_reply(settings);
-    let latency = settings.duration("latency", Duration::ZERO);
-    let error_rate = settings.number("error_rate", "a number from 0 to 1", is_share);
-    let rate_limit_rate = settings.number("rate_limit_rate", "a number from 0 to 1", is_share);
-    let retry_after = settings.duration("retry_after", Duration::ZERO);
-    let seed = settings.whole("seed", 0..=i64::MAX);
-    settings.ignore(&["trace"]);
-    Ok(Provider::Mock(MockSettings {
+    let latency = settings.duration("latency");
+    let error_rate = settings.number("error_rate");
+    let rate_limit_rate = settings.number("rate_limit_rate");
+    let retry_after = settings.duration("retry_after");
+    let seed = settings.whole("seed");
+    Ok(MockSettings {
         reply: reply?,
         latency: latency?.unwrap_or_default(),
         error_rate: error_rate?.unwrap_or(0.0),
         rate_limit_rate: rate_limit_rate?.unwrap_or(0.0),
         retry_after: retry_after?.unwrap_or(Duration::from_secs(1)),
         seed: seed?.map_or(0, i64::unsigned_abs),
-    }))
+    })
 }
 
 fn mock_reply(settings: &mut Settings<'_, '_>) -> Result<MockReply, Unknown> {
@@ -150,20 +150,17 @@ fn mock_reply(settings: &mut Settings<'_, '_>) -> Result<MockReply, Unknown> {
     Ok(mode?.or(text).or(script).unwrap_or(MockReply::Echo))
 }
 
-fn params(vendor: Option<Vendor>, settings: &mut Settings<'_, '_>) -> Result<Params, Unknown> {
-    let temperature =
-        settings.number("temperature", "a number from 0 to 2", |number| (0.0..=2.0).contains(&number));
-    let top_p = settings.number("top_p", "a number from 0 to 1", is_share);
+fn params(kind: &ProviderKind, settings: &mut Settings<'_, '_>) -> Result<Params, Unknown> {
+    let temperature = settings.number("temperature");
+    let top_p = settings.number("top_p");
     // The mock's seed chooses its failures and is read there.
-    let seed = if vendor.is_none() { Ok(None) } else { settings.whole("seed", i64::MIN..=i64::MAX) };
+    let seed = if kind.api().is_none() { Ok(None) } else { settings.whole("seed") };
     let stop = settings.strings("stop");
-    let key = settings.spelled(&["max_tokens", "max_output_tokens"]);
-    let max_tokens = settings.whole(key, 1..=i64::MAX);
+    let key = settings.spelled("max_tokens");
+    let max_tokens = settings.whole(key);
     let reasoning_effort = settings.text("reasoning_effort");
     let response_format = response_format(settings);
-    if vendor == Some(Vendor::Anthropic)
-        && let Some(node) = settings.node("thinking_budget")
-    {
+    if let Some(node) = settings.node("thinking_budget") {
         settings.warning(
             &node.span,
             false,
@@ -171,8 +168,7 @@ fn params(vendor: Option<Vendor>, settings: &mut Settings<'_, '_>) -> Result<Par
             "use `reasoning_effort`",
         );
     }
-    if matches!(vendor, Some(Vendor::OpenAi | Vendor::OpenAiCompatible | Vendor::Azure))
-        && let Ok(Some(format)) = settings.get("api_format")
+    if let Ok(Some(format)) = settings.get("api_format")
         && !matches!(&format.value, NodeValue::String(word) if word == "chat")
     {
         settings.warning(
@@ -250,26 +246,18 @@ fn limits(settings: &mut Settings<'_, '_>) -> Result<Limits, Unknown> {
 }
 
 fn timeout(settings: &mut Settings<'_, '_>) -> Read<Duration> {
-    const LEAST: Duration = Duration::from_millis(1);
-    let key = settings.spelled(&["timeout", "timeout_seconds"]);
-    let timeout = settings.duration("timeout", LEAST);
-    let seconds =
-        settings.number("timeout_seconds", "a number of seconds above 0, at most 86400", |number| {
-            number > 0.0 && number <= 86400.0
-        });
+    let key = settings.spelled("timeout");
+    let timeout = settings.duration("timeout");
+    let seconds = settings.number("timeout_seconds");
     if key == "timeout" { timeout } else { Ok(seconds?.map(Duration::from_secs_f64)) }
 }
 
 fn price(settings: &mut Settings<'_, '_>) -> Result<Price, Unknown> {
-    let mut dollars = |key| settings.number(key, "a number, 0 or more", |number| number >= 0.0);
-    let (input, output, cached) =
-        (dollars("input_per_mtok"), dollars("output_per_mtok"), dollars("cached_input_per_mtok"));
+    let input = settings.number("input_per_mtok");
+    let output = settings.number("output_per_mtok");
+    let cached = settings.number("cached_input_per_mtok");
     let hint = "US dollars for a million tokens";
     let input = settings.required("input_per_mtok", input, hint);
     let output = settings.required("output_per_mtok", output, hint);
     Ok(Price { input_per_mtok: input?, output_per_mtok: output?, cached_input_per_mtok: cached? })
-}
-
-fn is_share(number: f64) -> bool {
-    (0.0..=1.0).contains(&number)
 }

@@ -4,13 +4,17 @@
 //! checked. At resolution it has one, and the same checks meet what the references gave. Values that come from the
 //! environment are never shown: any of them may be a secret.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::keys::{Group, UNKNOWN};
+use super::shape::Shape;
 use super::values::Legal;
 use crate::config::yaml::plain;
 use crate::config::{
     Env, Fields, Node, NodeValue, Problems, Reference, Span, did_you_mean, interpolate, references,
 };
+use crate::util::secrets::is_secret_name;
 
 /// The longest string of the file that a message repeats.
 const LONGEST_SHOWN: usize = 40;
@@ -31,6 +35,8 @@ pub(super) struct Scope<'a> {
     pub(super) chain: &'a str,
     /// The directory of the file.
     pub(super) dir: &'a Path,
+    /// The files that it names, where it is not on this disk.
+    pub(super) files: Option<&'a BTreeMap<String, Vec<u8>>>,
     /// Without it only the shape is checked.
     pub(super) env: Option<&'a Env>,
     /// Whether the warnings about what stands in the file were given before.
@@ -45,7 +51,7 @@ pub(super) struct Setting<'a> {
     pub(super) variable: Option<String>,
 }
 
-/// Reads the settings of one mapping and remembers which keys are legal there.
+/// Reads the settings of one mapping, whose legal keys a table lists.
 pub(super) struct Settings<'a, 'p> {
     pub(super) scope: Scope<'a>,
     fields: Fields<'a>,
@@ -53,7 +59,7 @@ pub(super) struct Settings<'a, 'p> {
     path: &'static str,
     /// Where a missing key is told.
     home: &'a Span,
-    legal: Vec<&'static str>,
+    group: Group,
     /// The keys that an unset variable leaves out.
     optional: Vec<&'static str>,
     problems: &'p mut Problems,
@@ -66,15 +72,22 @@ impl<'a, 'p> Settings<'a, 'p> {
         scope: Scope<'a>,
         problems: &'p mut Problems,
     ) -> Self {
-        Self { scope, fields, path: "", home, legal: Vec::new(), optional: Vec::new(), problems }
+        Self { scope, fields, path: "", home, group: UNKNOWN, optional: Vec::new(), problems }
     }
 
-    /// The raw value of a key, which then is legal.
+    /// Sets which keys are legal.
+    pub(super) fn expect(&mut self, group: Group) {
+        self.group = group;
+    }
+
+    /// The shape of a key.
+    pub(super) fn shape(&self, key: &str) -> Option<Shape> {
+        self.group.get(key).map(|key| key.shape)
+    }
+
+    /// The raw value of a key, where the key is legal.
     pub(super) fn node(&mut self, key: &'static str) -> Option<&'a Node> {
-        if !self.legal.contains(&key) {
-            self.legal.push(key);
-        }
-        self.fields.get(key)
+        self.group.get(key).and_then(|key| self.fields.get(key.name))
     }
 
     /// The value of a key.
@@ -90,38 +103,34 @@ impl<'a, 'p> Settings<'a, 'p> {
         &mut self,
         key: &'static str,
         path: &'static str,
+        group: Group,
         read: impl FnOnce(&mut Settings<'a, '_>) -> Result<T, Unknown>,
     ) -> Read<T> {
         let Some(node) = self.node(key) else { return Ok(None) };
         let fields = node.fields(&format!("`{key}`"), self.problems).ok_or(Unknown)?;
         let mut inner = Settings::new(fields, &node.span, self.scope, self.problems);
         inner.path = path;
+        inner.expect(group);
         let value = read(&mut inner);
         inner.finish(&format!("in `{key}`"));
         value.map(Some)
     }
 
     /// The one of several spellings that the file uses; the first where it uses none.
-    pub(super) fn spelled(&mut self, keys: &[&'static str]) -> &'static str {
+    pub(super) fn spelled(&mut self, key: &'static str) -> &'static str {
+        let keys = self.group.spellings(key);
         let used: Vec<(&'static str, &Node)> =
             keys.iter().filter_map(|key| Some((*key, self.node(key)?))).collect();
         if let [(first, _), (second, node), ..] = used[..] {
             let message = format!("`{second}` and `{first}` mean the same");
             self.problems.error_with_hint(&node.span, message, "keep one of them");
         }
-        used.first().map_or(keys[0], |(key, _)| *key)
+        used.first().map_or(key, |(key, _)| *key)
     }
 
     /// Makes a key, whose value is one whole reference to an unset variable, as good as absent, where AgentV does so.
     pub(super) fn optional(&mut self, key: &'static str) {
         self.optional.push(key);
-    }
-
-    /// Keys that AgentV reads and we do not.
-    pub(super) fn ignore(&mut self, keys: &[&'static str]) {
-        for key in keys {
-            self.node(key);
-        }
     }
 
     /// The value, or an error that says that its key is missing.
@@ -176,21 +185,37 @@ impl<'a, 'p> Settings<'a, 'p> {
         let message = format!(
             "target `{target}`{by}: `{path}{key}` needs the environment variable `{name}`, which is not set"
         );
-        let hint =
-            format!("`export {name}=…`, put it into `.env`, or pass it in the `env:` of the workflow's step");
+        let process = self.scope.env.map(Env::process);
+        let hint = match process.filter(|env| env.get("GITHUB_ACTIONS") == Some("true")) {
+            Some(env) if is_secret_name(name) => {
+                let repo = env.get("GITHUB_REPOSITORY").unwrap_or("OWNER/REPO");
+                format!(
+                    "`gh secret set {name} --env run-evals --repo {repo}`, and pass it in the `env:` of the step; a \
+                     workflow that calls `runner.yml` passes it by name in `secrets:`"
+                )
+            }
+            Some(_) => "pass it in the `env:` of the workflow's step".to_owned(),
+            None => format!(
+                "`export {name}=…`, put it into `.env`, or pass it in the `env:` of the workflow's step"
+            ),
+        };
         self.problems.error_with_hint(span, message, hint);
     }
 
-    /// Notes the keys that nobody asked for; `place` says where they stand.
-    pub(super) fn finish(self, place: &str) {
+    /// Notes the keys that are not legal; `place` says where they are.
+    pub(super) fn finish(mut self, place: &str) {
+        let legal: Vec<&str> = self.group.names().collect();
+        for key in &legal {
+            self.fields.get(key);
+        }
         for key in self.fields.unknown() {
             let snake = snake_case(&key.text);
-            let hint = if snake != key.text && self.legal.contains(&snake.as_str()) {
+            let hint = if snake != key.text && legal.contains(&snake.as_str()) {
                 format!("keys are in snake case: `{snake}`")
             } else {
-                let list: Vec<String> = self.legal.iter().map(|key| format!("`{key}`")).collect();
+                let list: Vec<String> = legal.iter().map(|key| format!("`{key}`")).collect();
                 let list = format!("legal {place}: {}", list.join(", "));
-                match did_you_mean(&snake, self.legal.iter().copied()) {
+                match did_you_mean(&snake, legal.iter().copied()) {
                     Some(near) => format!("did you mean `{near}`? {list}"),
                     None => list,
                 }
@@ -214,6 +239,15 @@ impl<'a, 'p> Settings<'a, 'p> {
             return Err(self.error(&node.span, message, hint));
         }
         let Some(env) = self.scope.env else { return Err(Unknown) };
+        // Every other setting ends up in an address, a message or the inputs of a workflow.
+        if !is_secret_name(key)
+            && let Some(name) = names.iter().find(|name| env.is_secret(name))
+        {
+            let message =
+                format!("`{}{key}`: `{name}` holds a key, and only `api_key` may refer to one", self.path);
+            let hint = "write the value itself, or refer to a variable without a key, token or password in its name and its value";
+            return Err(self.error(&node.span, message, hint));
+        }
         let mut unset = Vec::new();
         let value = interpolate(text, env, |name| unset.push(name.to_owned()));
         if unset.is_empty() {

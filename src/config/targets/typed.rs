@@ -1,10 +1,10 @@
 //! The types that a setting can have.
 
 use std::num::NonZeroU32;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::settings::{Read, Settings};
+use super::shape::Shape;
 use super::values::{Legal, parse_duration};
 use crate::config::NodeValue;
 use crate::config::yaml::plain;
@@ -44,8 +44,12 @@ impl Settings<'_, '_> {
         parse(text).map(Some).map_err(|legal| self.wrong(key, &setting, legal))
     }
 
-    /// A duration of at least `least`.
-    pub(super) fn duration(&mut self, key: &'static str, least: Duration) -> Read<Duration> {
+    /// A duration in the range of the key.
+    pub(super) fn duration(&mut self, key: &'static str) -> Read<Duration> {
+        let least = match self.shape(key) {
+            Some(Shape::Duration(least)) => Duration::from_millis(least),
+            _ => Duration::ZERO,
+        };
         self.typed(key, |value| match value {
             NodeValue::String(text) => match parse_duration(text) {
                 Ok(duration) if duration < least => Err(format!("at least `{}`", shown(least)).into()),
@@ -66,21 +70,38 @@ impl Settings<'_, '_> {
         })
     }
 
-    /// A number that passes a check; `expected` says which do.
-    pub(super) fn number(
-        &mut self,
-        key: &'static str,
-        expected: &str,
-        check: impl FnOnce(f64) -> bool,
-    ) -> Read<f64> {
+    /// A number in the range of the key.
+    pub(super) fn number(&mut self, key: &'static str) -> Read<f64> {
+        let (least, most, above) = match self.shape(key) {
+            Some(Shape::Number(least, most)) => (least, most, false),
+            Some(Shape::Above0(most)) => (0.0, most, true),
+            _ => (f64::NEG_INFINITY, None, false),
+        };
         self.typed(key, |value| match as_f64(value) {
-            Some(number) if number.is_finite() && check(number) => Ok(number),
-            _ => Err(expected.into()),
+            Some(number)
+                if number.is_finite()
+                    && number >= least
+                    && !(above && number <= least)
+                    && most.is_none_or(|most| number <= most) =>
+            {
+                Ok(number)
+            }
+            _ => Err(match (above, most) {
+                (false, Some(most)) => format!("a number from {least} to {most}"),
+                (false, None) => format!("a number, {least} or more"),
+                (true, Some(most)) => format!("a number above {least}, at most {most}"),
+                (true, None) => format!("a number above {least}"),
+            }
+            .into()),
         })
     }
 
-    /// A whole number in a range.
-    pub(super) fn whole(&mut self, key: &'static str, range: RangeInclusive<i64>) -> Read<i64> {
+    /// A whole number in the range of the key.
+    pub(super) fn whole(&mut self, key: &'static str) -> Read<i64> {
+        let range = match self.shape(key) {
+            Some(Shape::Whole(least, most)) => least.unwrap_or(i64::MIN)..=most.unwrap_or(i64::MAX),
+            _ => i64::MIN..=i64::MAX,
+        };
         self.typed(key, |value| match value {
             NodeValue::Int(number) if range.contains(number) => Ok(*number),
             _ => Err(match (*range.start(), *range.end()) {

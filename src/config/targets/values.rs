@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reqwest::Url;
 
-use crate::model::{is_ref_name, is_repository};
+use crate::protocol::names::{is_ref_name, is_repository};
 
 /// The longest duration; beyond it, sums with the present time would overflow on some systems.
 const LONGEST: Duration = Duration::from_hours(365 * 24);
@@ -109,7 +109,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whole_durations_mean_what_they_say(number in 0_u64..8760) {
+        fn whole_durations_are_parsed(number in 0_u64..8760) {
             for (unit, millis) in [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000)] {
                 let parsed = parse_duration(&format!("{number}{unit}")).unwrap();
                 prop_assert_eq!(parsed, Duration::from_millis(number * millis));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_need_a_unit_and_an_end() {
+    fn durations_need_a_unit_and_have_a_maximum() {
         assert_eq!(parse_duration("1.5h"), Ok(Duration::from_mins(90)));
         insta::assert_snapshot!(parse_duration("90").unwrap_err(), @"expected a unit after the number: `90s`, `90m` or `90h`");
         insta::assert_snapshot!(parse_duration("ten").unwrap_err(), @"expected a duration such as `90s`, `10m`, `1h` or `500ms`");

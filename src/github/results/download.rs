@@ -1,20 +1,20 @@
-//! Downloading artifacts of this run.
+//! Downloads artifacts of this workflow run.
 
 use std::path::Path;
 
 use anyhow::Context as _;
 
 use super::ResultsService;
-use super::wire::Trouble;
+use super::wire::AttemptError;
+use crate::github::download::{DownloadError, save};
 use crate::github::error::ApiError;
-use crate::github::saved::{Missed, save};
 use crate::model::Digest;
 
-/// Nothing that run-evals uploads comes near.
+/// Far above anything that run-evals uploads.
 const LARGEST: u64 = 2 << 30;
 
 impl ResultsService {
-    /// Downloads the zip file of an artifact of this run, the newest of its name.
+    /// Downloads the zip file of the newest artifact with this name.
     pub async fn download(&self, name: &str, to: &Path) -> anyhow::Result<()> {
         self.download_file(name, to).await.with_context(|| format!("cannot download the artifact `{name}`"))
     }
@@ -25,12 +25,12 @@ impl ResultsService {
         let artifact = named.max_by_key(|artifact| artifact.id).context("the run has no such artifact")?;
         let saved = self
             .persist(async || {
-                // The address is good for a short while, so that each try gets its own.
-                let url = self.address(&artifact).await.map_err(Trouble::Final)?;
+                // The URL expires soon, so each attempt gets its own.
+                let url = self.address(&artifact).await.map_err(AttemptError::Final)?;
                 save(&self.client, url, &format!("the artifact `{name}`"), LARGEST, to).await.map_err(
                     |missed| match missed {
-                        Missed::Passing(error) => Trouble::Passing(error.to_string(), None),
-                        Missed::Final(error) => Trouble::Final(error.into()),
+                        DownloadError::Passing(error) => AttemptError::Passing(error.to_string(), None),
+                        DownloadError::Final(error) => AttemptError::Final(error.into()),
                     },
                 )
             })

@@ -1,10 +1,10 @@
-//! Which run and job a runtime token belongs to.
+//! The workflow run and job of a runtime token.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 
-/// The service's own names of a run and a job; not the numbers that the REST API uses.
+/// The service's ids of a run and a job; not the numbers of the REST API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) run: String,
@@ -12,7 +12,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// What the token's claims say. The service checks the token; here it is only read.
+    /// Reads the token's claims. The service verifies the token.
     pub(super) fn of_token(token: &str) -> Option<Self> {
         #[derive(Deserialize)]
         struct Claims {
@@ -29,7 +29,7 @@ impl Identity {
         })
     }
 
-    /// GitHub's are UUIDs; numbers are those of `act` and of other servers that know only the first version of the protocol.
+    /// GitHub's ids are UUIDs. `act` and servers with the first protocol version use numbers.
     pub(super) fn is_numeric(&self) -> bool {
         self.run.bytes().all(|byte| byte.is_ascii_digit())
     }

@@ -1,8 +1,9 @@
-//! The artifact service of a running job (protocol v4): what `@actions/artifact` speaks, from inside a container action.
+//! The artifact service of a running job (protocol v4), as `@actions/artifact` uses it, from inside a
+//! container action.
 //!
-//! No REST route uploads artifacts. `identity` reads from the job's own token which run and job this is, `wire` makes the
-//! service's calls, `upload` and `download` move the bytes to and from the signed addresses that it gives out. A
-//! signature never appears in an error.
+//! No REST route uploads artifacts. `identity` reads the run and job from the job's token, `wire` makes the
+//! service's calls, `upload` and `download` transfer data to and from signed URLs. A signature never
+//! appears in an error.
 
 mod download;
 mod identity;
@@ -15,61 +16,58 @@ use std::time::Duration;
 use reqwest::{Client, Url};
 
 use self::identity::Identity;
-use super::patience::Patience;
+use super::retry_policy::RetryPolicy;
 use super::transport::http_client;
 use crate::model::{Exit, Failure, Secret};
 
-/// An artifact of this run with the same name exists already.
+/// An artifact with the same name already exists.
 #[derive(Debug, thiserror::Error)]
 #[error("the run has an artifact named `{name}` already")]
 pub struct DuplicateArtifact {
-    /// The name.
     pub name: String,
 }
 
-/// An artifact of this run, as the service lists it.
+/// An artifact of this workflow run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceArtifact {
-    /// Its name.
     pub name: String,
-    /// Its number.
     pub id: u64,
-    /// How many bytes its zip file has.
+    /// Size of its zip file.
     pub size: u64,
-    /// `sha256:` and the digest of its zip file, where the service tells it.
+    /// `sha256:` digest of its zip file, if the service reports it.
     pub digest: Option<String>,
     identity: Identity,
 }
 
-/// The artifact service of the job that this process belongs to.
+/// The artifact service of this job.
 #[derive(Clone)]
 pub struct ResultsService {
     client: Client,
     origin: Url,
     token: Secret,
     identity: Identity,
-    patience: Patience,
-    /// Where the job's host knows only what artifacts were when they were new.
+    patience: RetryPolicy,
+    /// Whether the server supports only the first protocol version.
     plain: bool,
 }
 
 impl ResultsService {
-    /// The service, as the environment of a container action tells it; `None` outside of one.
+    /// The service by the environment of a container action; `None` outside of one.
     pub fn from_env(get: impl Fn(&str) -> Option<String>) -> Option<Result<Self, Failure>> {
-        // As patient as GitHub's own client: a whole block must be through before the store says a word.
-        let patience = Patience {
+        // As patient as GitHub's own client: storage responds only after a whole block.
+        let patience = RetryPolicy {
             pause: Duration::from_secs(3),
             tries: 5,
             silence: Duration::from_mins(5),
-            ..Patience::default()
+            ..RetryPolicy::default()
         };
         Self::from_env_with(get, patience)
     }
 
-    /// The same, waiting as told.
+    /// Like [`Self::from_env`] with a retry policy.
     pub fn from_env_with(
         get: impl Fn(&str) -> Option<String>,
-        patience: Patience,
+        patience: RetryPolicy,
     ) -> Option<Result<Self, Failure>> {
         let get = |name: &str| get(name).filter(|value| !value.is_empty());
         let url = get("ACTIONS_RESULTS_URL")?;
@@ -86,16 +84,16 @@ impl ResultsService {
         Some(Self::new(&url, &token, is_act, patience))
     }
 
-    fn new(url: &str, token: &str, is_act: bool, patience: Patience) -> Result<Self, Failure> {
+    fn new(url: &str, token: &str, is_act: bool, patience: RetryPolicy) -> Result<Self, Failure> {
         let broken = |what: &str| Failure::new(Exit::Failure, format!("`{what}` of this job cannot be used"));
         let mut origin =
             Url::parse(url).ok().filter(Url::has_host).ok_or_else(|| broken("ACTIONS_RESULTS_URL"))?;
-        // Only the origin counts, as for GitHub's own client.
+        // Only the origin counts, as in GitHub's own client.
         origin.set_path("");
         origin.set_query(None);
         let identity = Identity::of_token(token).ok_or_else(|| broken("ACTIONS_RUNTIME_TOKEN"))?;
         let plain = is_act || identity.is_numeric();
-        let client = http_client(&patience)?;
+        let client = http_client(&patience, &[])?;
         Ok(Self { client, origin, token: Secret::new(token), identity, patience, plain })
     }
 }
@@ -106,7 +104,7 @@ impl fmt::Debug for ResultsService {
     }
 }
 
-/// Whether this is a server of somebody's own. Nobody's jobs run against their own machine, but for tests.
+/// Whether this is GitHub Enterprise Server. A loopback address is a test server.
 fn is_enterprise_server(url: &str) -> bool {
     let Ok(url) = Url::parse(url) else { return false };
     let host = url.host_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Uploading: blocks to a signed address, then the list that makes them one file.
+//! Uploads blocks to a signed URL, then commits the block list.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -15,19 +15,19 @@ use reqwest::header::CONTENT_TYPE;
 use sha2::{Digest as _, Sha256};
 use tokio::task::spawn_blocking;
 
-use super::ResultsService;
-use super::wire::Trouble;
+use super::wire::AttemptError;
+use super::{ResultsService, ServiceArtifact};
 use crate::github::limits::retry_after;
 use crate::github::transport::TransportError;
 use crate::model::Digest;
 
-/// What GitHub's own clients send at once.
+/// Block size of GitHub's own clients.
 const BLOCK: usize = 8 << 20;
 const STORE_VERSION: &str = "2021-12-02";
-/// What no artifact may be called.
+/// Illegal characters in artifact names.
 const FORBIDDEN: [char; 11] = ['"', ':', '<', '>', '|', '*', '?', '\r', '\n', '\\', '/'];
 
-/// A file that is read block by block.
+/// Reads a file in blocks.
 struct Blocks {
     file: File,
     hasher: Sha256,
@@ -35,7 +35,7 @@ struct Blocks {
 }
 
 impl ResultsService {
-    /// Uploads a zip file as an artifact of this run and returns its number.
+    /// Uploads a zip file as an artifact of this workflow run and returns its id.
     pub async fn upload(&self, name: &str, zip: &Path, retention_days: Option<u32>) -> anyhow::Result<u64> {
         self.upload_file(name, zip, retention_days)
             .await
@@ -59,7 +59,7 @@ impl ResultsService {
                 break taken.finish();
             }
             count += 1;
-            // All ids of a file have one length.
+            // All block ids must have the same length.
             let id = STANDARD.encode(format!("block-{count:08}"));
             let _ = write!(list, "<Latest>{id}</Latest>");
             self.put(&url, &[("comp", "block"), ("blockid", &id)], &[], block).await?;
@@ -69,10 +69,28 @@ impl ResultsService {
         let headers =
             [(CONTENT_TYPE.as_str(), "application/xml"), ("x-ms-blob-content-type", "application/zip")];
         self.put(&url, &[("comp", "blocklist")], &headers, list.into()).await?;
-        self.finalize(name, length, &digest.to_string()).await
+        match self.finalize(name, length, &digest.to_string()).await {
+            Ok(id) => Ok(id),
+            // The lost response may have been a success.
+            Err(error) => match self.whole(name, length, digest).await {
+                Some(id) => Ok(id),
+                None => Err(error),
+            },
+        }
     }
 
-    /// One request to the signed address, without the job's token.
+    /// The id of the artifact, if it has this content.
+    async fn whole(&self, name: &str, length: u64, digest: Digest) -> Option<u64> {
+        let listed = self.listed(Some(name)).await.ok()?;
+        let digest = format!("sha256:{digest}");
+        let is_it = |artifact: &&ServiceArtifact| {
+            let same = artifact.digest.as_ref().map_or(artifact.size == length, |known| *known == digest);
+            artifact.name == name && same
+        };
+        listed.iter().find(is_it).map(|artifact| artifact.id)
+    }
+
+    /// One request to the signed URL, without the job's token.
     async fn put(
         &self,
         url: &Url,
@@ -92,9 +110,9 @@ impl ResultsService {
                 let error = TransportError::from(error);
                 let told = format!("the artifact store cannot be reached: {}", error.cause);
                 if error.repeatable {
-                    Trouble::Passing(told, None)
+                    AttemptError::Passing(told, None)
                 } else {
-                    Trouble::Final(anyhow::anyhow!(told))
+                    AttemptError::Final(anyhow::anyhow!(told))
                 }
             })?;
             let status = answer.status();
@@ -102,14 +120,16 @@ impl ResultsService {
                 return Ok(());
             }
             let code = answer.headers().get("x-ms-error-code").and_then(|code| code.to_str().ok());
-            // Nothing of the body: it may repeat what was signed.
-            let code = code
-                .filter(|code| code.bytes().all(|byte| byte.is_ascii_alphanumeric()))
-                .unwrap_or("no code");
-            let told = format!("the artifact store answered {} ({code})", status.as_u16());
+            // Never quote the body: it may contain the signature.
+            let code = code.filter(|code| code.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+            // Storage errors have a code; a 403 without one is a rate limit of a proxy.
+            let is_limit = status.as_u16() == 403 && code.is_none();
+            let told =
+                format!("the artifact store answered {} ({})", status.as_u16(), code.unwrap_or("no code"));
             Err(match status.as_u16() {
-                408 | 429 | 500.. => Trouble::Passing(told, retry_after(answer.headers())),
-                _ => Trouble::Final(anyhow::anyhow!(told)),
+                _ if is_limit => AttemptError::Passing(told, retry_after(answer.headers())),
+                408 | 429 | 500.. => AttemptError::Passing(told, retry_after(answer.headers())),
+                _ => AttemptError::Final(anyhow::anyhow!(told)),
             })
         })
         .await

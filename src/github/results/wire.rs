@@ -1,4 +1,4 @@
-//! The calls of the artifact service, repeated when it has trouble.
+//! Calls of the artifact service, with retries.
 
 use std::time::Duration;
 
@@ -14,18 +14,17 @@ use super::{DuplicateArtifact, ResultsService, ServiceArtifact};
 use crate::github::error::short;
 use crate::github::limits::retry_after;
 use crate::github::transport::TransportError;
+use crate::util::clock;
 
 const SERVICE: &str = "twirp/github.actions.results.api.v1.ArtifactService";
-/// The largest answer that is read.
+/// Size limit of a response.
 const LARGEST_ANSWER: usize = 32 << 20;
-/// How much longer each pause is than the one before.
-const GROWTH: f64 = 1.5;
 
-/// Why a try failed.
-pub(super) enum Trouble {
-    /// Another try may succeed, after this long where the server says so.
+/// Why an attempt failed.
+pub(super) enum AttemptError {
+    /// A retry may succeed, after this delay if the server names one.
     Passing(String, Option<Duration>),
-    /// It will not.
+    /// Permanent.
     Final(anyhow::Error),
 }
 
@@ -73,12 +72,12 @@ struct Entry {
 }
 
 impl ResultsService {
-    /// The artifacts of this run, of all its jobs.
+    /// All artifacts of this workflow run.
     pub async fn list(&self) -> anyhow::Result<Vec<ServiceArtifact>> {
         self.listed(None).await
     }
 
-    /// Those with this name, or all.
+    /// Artifacts with this name, or all.
     pub(super) async fn listed(&self, name: Option<&str>) -> anyhow::Result<Vec<ServiceArtifact>> {
         let mut body = ids(&self.identity);
         if let Some(name) = name {
@@ -96,7 +95,7 @@ impl ResultsService {
         Ok(artifacts.into_iter().map(artifact).collect())
     }
 
-    /// Announces an artifact and returns where its bytes go.
+    /// Creates an artifact and returns its upload URL.
     pub(super) async fn create(&self, name: &str, expires: Option<jiff::Timestamp>) -> anyhow::Result<Url> {
         let mut body = ids(&self.identity);
         body["name"] = name.into();
@@ -116,7 +115,7 @@ impl ResultsService {
         signed(&signed_upload_url)
     }
 
-    /// Declares an artifact whole and returns its number.
+    /// Finalizes an artifact and returns its id.
     pub(super) async fn finalize(&self, name: &str, size: u64, digest: &str) -> anyhow::Result<u64> {
         let mut body = ids(&self.identity);
         body["name"] = name.into();
@@ -129,7 +128,7 @@ impl ResultsService {
         Ok(artifact_id)
     }
 
-    /// Where an artifact can be read for a while.
+    /// A temporary download URL.
     pub(super) async fn address(&self, artifact: &ServiceArtifact) -> anyhow::Result<Url> {
         let mut body = ids(&artifact.identity);
         body["name"] = artifact.name.as_str().into();
@@ -137,28 +136,27 @@ impl ResultsService {
         signed(&signed_url)
     }
 
-    /// Tries until it succeeds, fails for good, or has failed too often.
+    /// Retries until it succeeds, fails permanently, or exhausts its attempts.
     pub(super) async fn persist<T>(
         &self,
-        mut attempt: impl AsyncFnMut() -> Result<T, Trouble>,
+        mut attempt: impl AsyncFnMut() -> Result<T, AttemptError>,
     ) -> anyhow::Result<T> {
-        let mut pause = self.patience.pause;
-        for left in (0..self.patience.tries).rev() {
+        let mut failed = 0;
+        loop {
+            failed += 1;
             match attempt().await {
                 Ok(done) => return Ok(done),
-                Err(Trouble::Final(error)) => return Err(error),
-                Err(Trouble::Passing(reason, _)) if left == 0 => {
+                Err(AttemptError::Final(error)) => return Err(error),
+                Err(AttemptError::Passing(reason, _)) if failed >= self.patience.tries => {
                     bail!("{reason} (tried {} times)", self.patience.tries)
                 }
-                Err(Trouble::Passing(reason, wait)) => {
-                    let wait = wait.unwrap_or(pause).min(self.patience.longest_limit);
+                Err(AttemptError::Passing(reason, wait)) => {
+                    let wait = wait.map_or_else(|| self.patience.pause_after(failed), clock::wait);
                     tracing::warn!("{reason}; trying again");
-                    tokio::time::sleep(wait).await;
-                    pause = pause.mul_f64(GROWTH).min(self.patience.longest_pause);
+                    tokio::time::sleep(wait.min(self.patience.longest_limit)).await;
                 }
             }
         }
-        bail!("it was not tried")
     }
 
     async fn ask<T: DeserializeOwned>(&self, method: &str, body: &Value, name: &str) -> anyhow::Result<T> {
@@ -177,31 +175,38 @@ impl ResultsService {
                 .header(CONTENT_TYPE, "application/json")
                 .body(body.clone())
                 .send();
-            let answer = sent.await.map_err(Trouble::from)?;
+            let answer = sent.await.map_err(AttemptError::from)?;
             let status = answer.status();
             let wait = retry_after(answer.headers());
             let text = whole(answer).await?;
             if status.is_success() {
                 return serde_json::from_slice(&text).map_err(|error| {
                     let error = short(&error.to_string());
-                    Trouble::Passing(format!("the artifact service's answer cannot be read: {error}"), None)
+                    AttemptError::Passing(
+                        format!("the artifact service's answer cannot be read: {error}"),
+                        None,
+                    )
                 });
             }
-            let said = said(&text);
+            let reason = said(&text);
+            // A 403 with a reason comes from the service; one without is a rate limit of a proxy.
+            let is_limit = status.as_u16() == 403 && reason.is_none();
+            let said = reason.unwrap_or_else(|| "no reason that can be read".to_owned());
             let told = format!("the artifact service answered {} to {method}: {said}", status.as_u16());
             Err(match status.as_u16() {
                 409 if method == "CreateArtifact" => {
-                    Trouble::Final(DuplicateArtifact { name: name.to_owned() }.into())
+                    AttemptError::Final(DuplicateArtifact { name: name.to_owned() }.into())
                 }
-                429 | 500.. => Trouble::Passing(told, wait),
-                _ => Trouble::Final(anyhow::anyhow!(told)),
+                _ if is_limit => AttemptError::Passing(told, wait),
+                408 | 429 | 500.. => AttemptError::Passing(told, wait),
+                _ => AttemptError::Final(anyhow::anyhow!(told)),
             })
         })
         .await
     }
 }
 
-impl From<reqwest::Error> for Trouble {
+impl From<reqwest::Error> for AttemptError {
     fn from(error: reqwest::Error) -> Self {
         let error = TransportError::from(error);
         let told = format!("the artifact service cannot be reached: {}", error.cause);
@@ -209,23 +214,20 @@ impl From<reqwest::Error> for Trouble {
     }
 }
 
-/// What an error of the service says.
-fn said(text: &[u8]) -> String {
+/// The message of an error response.
+fn said(text: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Body {
         msg: String,
     }
-    match serde_json::from_slice(text) {
-        Ok(Body { msg }) => short(&msg),
-        Err(_) => "no reason that can be read".to_owned(),
-    }
+    serde_json::from_slice(text).ok().map(|Body { msg }| short(&msg))
 }
 
-async fn whole(mut answer: Response) -> Result<Vec<u8>, Trouble> {
+async fn whole(mut answer: Response) -> Result<Vec<u8>, AttemptError> {
     let mut text = Vec::new();
     while let Some(chunk) = answer.chunk().await? {
         if text.len() + chunk.len() > LARGEST_ANSWER {
-            return Err(Trouble::Final(anyhow::anyhow!("the artifact service's answer is too large")));
+            return Err(AttemptError::Final(anyhow::anyhow!("the artifact service's answer is too large")));
         }
         text.extend_from_slice(&chunk);
     }
@@ -236,7 +238,7 @@ fn ids(identity: &Identity) -> Value {
     json!({"workflow_run_backend_id": identity.run, "workflow_job_run_backend_id": identity.job})
 }
 
-/// A signed address. It is not shown when it is wrong, because its query is a key.
+/// Parses a signed URL. Errors do not quote it, because its query is a credential.
 fn signed(url: &str) -> anyhow::Result<Url> {
     Url::parse(url)
         .ok()
@@ -244,7 +246,7 @@ fn signed(url: &str) -> anyhow::Result<Url> {
         .context("the artifact service gave no address that can be used")
 }
 
-/// A number, or its digits in a text.
+/// A number, or a number as text.
 fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let value = Value::deserialize(from)?;
     let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());

@@ -13,7 +13,7 @@ use super::{REPO, client_with, impatient, shown};
 use crate::github::{AppKey, Auth, Client, Dispatched};
 use crate::model::Secret;
 
-/// One key for all tests: an RSA key takes its time.
+/// One key for all tests: generating an RSA key is slow.
 fn pem() -> String {
     static PEM: LazyLock<String> =
         LazyLock::new(|| rcgen::KeyPair::generate_for(&rcgen::PKCS_RSA_SHA256).unwrap().serialize_pem());
@@ -29,7 +29,7 @@ fn bearer(seen: &Seen) -> &str {
     seen.header("authorization").unwrap().strip_prefix("Bearer ").unwrap()
 }
 
-/// An installation whose tokens are `ghs_1`, `ghs_2`, … and last this long; those in `revoked` are no longer known.
+/// An installation whose tokens are `ghs_1`, `ghs_2`, … and last this long; those in `revoked` are no longer valid.
 async fn installation(lifetime: SignedDuration, revoked: &'static [&'static str]) -> Server {
     let minted = std::sync::atomic::AtomicU32::new(0);
     Server::start(move |_, seen| match (seen.method.as_str(), seen.path.as_str()) {
@@ -47,7 +47,7 @@ async fn installation(lifetime: SignedDuration, revoked: &'static [&'static str]
 }
 
 #[tokio::test]
-async fn a_token_is_made_for_the_repository_and_kept() {
+async fn a_token_is_created_for_the_repository_and_kept() {
     let server = installation(SignedDuration::from_mins(60), &[]).await;
     let client = app(&server);
     client.jobs(REPO, 42).await.unwrap();
@@ -76,7 +76,7 @@ async fn a_token_is_renewed_before_it_expires() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_no_longer_known_is_renewed_once() {
+async fn a_revoked_token_is_renewed_once() {
     let server = installation(SignedDuration::from_mins(60), &["ghs_1"]).await;
     let client = app(&server);
     client.jobs(REPO, 42).await.unwrap();
@@ -108,7 +108,7 @@ async fn callers_share_one_token() {
 }
 
 #[tokio::test]
-async fn an_app_that_is_not_installed_or_not_known_is_told() {
+async fn an_unknown_or_uninstalled_app_is_reported() {
     for (status, message) in [(404, "Not Found"), (401, "A JSON web token could not be decoded")] {
         let server = Server::start(move |_, _| json(status, &value!({"message": message}).to_string())).await;
         let failure = app(&server).git_token(REPO).await.unwrap_err().into_failure();
@@ -126,7 +126,7 @@ async fn an_app_that_is_not_installed_or_not_known_is_told() {
 }
 
 #[tokio::test]
-async fn an_app_without_the_permission_is_told() {
+async fn an_app_without_the_permission_is_reported() {
     let server = Server::start(|_, seen| match seen.path.rsplit('/').next() {
         Some("installation") => json(200, r#"{"id":77}"#),
         Some("access_tokens") => json(201, r#"{"token":"ghs_1"}"#),
@@ -141,7 +141,7 @@ async fn an_app_without_the_permission_is_told() {
 }
 
 #[test]
-fn keys_come_in_several_shapes() {
+fn keys_are_read_in_several_formats() {
     let pem = pem();
     for shape in [
         pem.clone(),
@@ -154,7 +154,7 @@ fn keys_come_in_several_shapes() {
 }
 
 #[test]
-fn wrong_keys_and_ids_are_told() {
+fn wrong_keys_and_ids_are_reported() {
     let elliptic = rcgen::KeyPair::generate().unwrap().serialize_pem();
     for wrong in
         ["", "no key", &elliptic, "-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----"]

@@ -82,7 +82,7 @@ async fn a_store_on_the_same_host_gets_no_token_either() {
 }
 
 #[tokio::test]
-async fn each_try_gets_a_fresh_address() {
+async fn each_attempt_gets_a_fresh_url() {
     let torn = Reply::Bytes(b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\nPK".to_vec());
     let store = Server::script(vec![empty(403), torn, answer(200, "application/zip", ZIP)]).await;
     let server = api(&store).await;
@@ -92,7 +92,7 @@ async fn each_try_gets_a_fresh_address() {
 }
 
 #[tokio::test]
-async fn a_store_that_keeps_failing_is_told_without_the_signature() {
+async fn a_failing_store_is_reported_without_the_signature() {
     let store = Server::start(|_, _| empty(503)).await;
     let server = api(&store).await;
     let (folder, to) = place();
@@ -110,7 +110,7 @@ async fn a_store_that_keeps_failing_is_told_without_the_signature() {
 }
 
 #[tokio::test]
-async fn other_bytes_are_refused() {
+async fn other_bytes_are_rejected() {
     let store = Server::start(|_, _| answer(200, "application/zip", "PK something else")).await;
     let server = api(&store).await;
     let (folder, to) = place();
@@ -123,7 +123,7 @@ async fn other_bytes_are_refused() {
 }
 
 #[tokio::test]
-async fn more_bytes_than_announced_are_refused() {
+async fn more_bytes_than_announced_are_rejected() {
     let store = Server::start(|_, _| answer(200, "application/zip", vec![0; (1 << 20) + 1])).await;
     let server = api(&store).await;
     let (folder, to) = place();
@@ -136,7 +136,7 @@ async fn more_bytes_than_announced_are_refused() {
 }
 
 #[tokio::test]
-async fn expired_artifacts_are_told() {
+async fn expired_artifacts_are_reported() {
     let server = Server::start(|_, _| json(410, r#"{"message":"Artifact has expired"}"#)).await;
     let (_folder, to) = place();
     let error = client(&server).download_artifact(REPO, &artifact(), &to).await.unwrap_err();
@@ -152,7 +152,7 @@ async fn expired_artifacts_are_told() {
 }
 
 #[tokio::test]
-async fn a_place_that_cannot_be_written_is_told() {
+async fn an_unwritable_directory_is_reported() {
     let store = Server::start(|_, _| answer(200, "application/zip", ZIP)).await;
     let server = api(&store).await;
     let error = client(&server)

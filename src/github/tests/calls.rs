@@ -1,4 +1,4 @@
-//! One request and its repetitions, waits and redirects.
+//! One request and its retries, waits and redirects.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ fn patient(server: &Server) -> (Client, super::Heard) {
 }
 
 #[tokio::test]
-async fn a_request_carries_who_asks_and_what_it_speaks() {
+async fn a_request_has_the_token_the_user_agent_and_the_api_version() {
     let server = Server::script(vec![json(200, REPOSITORY)]).await;
     let (client, _) =
         client_with(&format!("{}/api/v3/", server.url), Auth::Token(Secret::new(TOKEN)), impatient());
@@ -32,7 +32,7 @@ async fn a_request_carries_who_asks_and_what_it_speaks() {
 }
 
 #[tokio::test]
-async fn reads_are_repeated_until_they_succeed() {
+async fn reads_are_retried_until_they_succeed() {
     let server =
         Server::script(vec![answer(502, "text/html", PAGE), Reply::Hangup, json(200, REPOSITORY)]).await;
     let (client, heard) = patient(&server);
@@ -44,7 +44,7 @@ async fn reads_are_repeated_until_they_succeed() {
 }
 
 #[tokio::test]
-async fn a_page_instead_of_an_answer_keeps_its_status() {
+async fn an_html_page_instead_of_json_keeps_its_status() {
     let server = Server::start(|_, _| answer(502, "text/html", PAGE)).await;
     let error = client(&server).repository(REPO).await.unwrap_err();
     assert_eq!((server.seen().len(), error.status(), error.is_passing()), (3, Some(502), true));
@@ -55,7 +55,7 @@ async fn a_page_instead_of_an_answer_keeps_its_status() {
 }
 
 #[tokio::test]
-async fn trouble_is_repeated_after_the_wait_that_it_asks_for() {
+async fn errors_are_retried_after_their_retry_after() {
     let server = Server::script(vec![empty(503).header("retry-after", "1"), json(200, REPOSITORY)]).await;
     let start = Instant::now();
     client(&server).repository(REPO).await.unwrap();
@@ -63,7 +63,7 @@ async fn trouble_is_repeated_after_the_wait_that_it_asks_for() {
 }
 
 #[tokio::test]
-async fn limits_are_waited_for_and_told() {
+async fn rate_limits_are_awaited_and_reported() {
     let limited = r#"{"message":"You have exceeded a secondary rate limit."}"#;
     let server = Server::script(vec![
         json(403, limited).header("retry-after", "1"),
@@ -88,7 +88,7 @@ async fn limits_are_waited_for_and_told() {
 }
 
 #[tokio::test]
-async fn a_limit_that_lasts_too_long_is_an_error_that_says_until_when() {
+async fn a_rate_limit_that_lasts_too_long_is_an_error_with_its_end() {
     let server = Server::start(|_, _| {
         json(403, r#"{"message":"API rate limit exceeded for user ID 1."}"#)
             .header("x-ratelimit-remaining", "0")
@@ -98,7 +98,7 @@ async fn a_limit_that_lasts_too_long_is_an_error_that_says_until_when() {
     .await;
     let start = Instant::now();
     let error = client(&server).repository(REPO).await.unwrap_err();
-    assert!(error.is_limited() && start.elapsed() < Duration::from_mins(1));
+    assert!(start.elapsed() < Duration::from_mins(1));
     assert_eq!(server.seen().len(), 1);
     let ApiError::Limited { until, wait } = &error else { panic!("{error}") };
     assert_eq!(*wait, Duration::from_mins(30));
@@ -110,10 +110,10 @@ async fn a_limit_that_lasts_too_long_is_an_error_that_says_until_when() {
 }
 
 #[tokio::test]
-async fn limits_that_never_end_are_given_up() {
+async fn endless_rate_limits_are_given_up() {
     let server = Server::start(|_, _| empty(429).header("retry-after", "0")).await;
     let error = client(&server).repository(REPO).await.unwrap_err();
-    assert!(error.is_limited(), "{error}");
+    assert!(matches!(error, ApiError::Limited { .. }), "{error}");
     assert_eq!(server.seen().len(), 4);
 }
 
@@ -129,9 +129,10 @@ async fn a_missing_permission_is_an_error_at_once() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_is_not_waited_for_for_ever() {
+async fn a_silent_server_times_out() {
     let server = Server::start(|_, _| Reply::Silence).await;
-    let patience = crate::github::Patience { silence: Duration::from_secs(1), tries: 2, ..impatient() };
+    let patience =
+        crate::github::retry_policy::RetryPolicy { silence: Duration::from_secs(1), tries: 2, ..impatient() };
     let (client, _) = client_with(&server.url, Auth::Token(Secret::new(TOKEN)), patience);
     let error = client.repository(REPO).await.unwrap_err();
     assert_eq!(server.seen().len(), 2);
@@ -160,7 +161,7 @@ async fn a_renamed_repository_is_followed_and_another_host_is_not() {
 }
 
 #[tokio::test]
-async fn moving_in_circles_ends() {
+async fn a_redirect_loop_ends() {
     let server =
         Server::start(|_, _| json(307, r#"{"message":"Moved"}"#).header("location", "/repos/acme/runner"))
             .await;
@@ -169,7 +170,7 @@ async fn moving_in_circles_ends() {
 }
 
 #[tokio::test]
-async fn names_that_are_no_repositories_go_nowhere() {
+async fn invalid_repository_names_are_never_sent() {
     let server = Server::start(|_, _| json(200, "{}")).await;
     for name in ["acme", "acme/../x", "a/b/c", "acme/", "acme/run er", "acme/..", "acme/x?y=z"] {
         let error = client(&server).repository(name).await.unwrap_err();
@@ -179,7 +180,7 @@ async fn names_that_are_no_repositories_go_nowhere() {
 }
 
 #[tokio::test]
-async fn files_are_read_raw_and_may_be_missing() {
+async fn files_are_read_raw_and_can_be_missing() {
     let server = Server::script(vec![
         answer(200, "application/vnd.github.raw+json", "a: 1\n"),
         json(404, r#"{"message":"Not Found"}"#),
@@ -206,7 +207,7 @@ async fn workflows_are_found_by_name_or_path() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_githubs_is_told() {
+async fn a_response_that_is_not_githubs_is_reported() {
     let server = Server::start(|_, _| answer(200, "text/html", "<html>Welcome to the proxy</html>")).await;
     let host = server.url.trim_start_matches("http://").to_owned();
     let error = client(&server).repository(REPO).await.unwrap_err();
@@ -230,9 +231,10 @@ async fn tokens_that_no_header_can_hold_are_not_quoted() {
 }
 
 #[tokio::test]
-async fn wrong_addresses_of_the_api_are_refused() {
+async fn invalid_api_urls_are_rejected() {
     let refused = |url: &str| {
         let options = crate::github::ClientOptions {
+            ca_pem: Vec::new(),
             api_url: url.to_owned(),
             auth: Auth::Token(Secret::new(TOKEN)),
             notify: None,

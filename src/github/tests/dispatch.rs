@@ -8,7 +8,8 @@ use tokio::net::TcpListener;
 
 use super::server::{Reply, Server, answer, empty, json};
 use super::{REPO, TOKEN, client, client_with, impatient};
-use crate::github::{ApiError, Auth, Client, Dispatched, Patience};
+use crate::github::retry_policy::RetryPolicy;
+use crate::github::{ApiError, Auth, Client, Dispatched};
 use crate::model::Secret;
 
 const STARTED: &str = r#"{"workflow_run_id":42,"run_url":"https://api.github.com/repos/acme/runner/actions/runs/42",
@@ -25,7 +26,7 @@ fn started() -> Dispatched {
 }
 
 #[tokio::test]
-async fn the_run_is_in_the_answer() {
+async fn the_run_is_in_the_response() {
     let server = Server::script(vec![json(200, STARTED)]).await;
     assert_eq!(dispatch(&client(&server)).await.unwrap(), started());
     let seen = &server.seen()[0];
@@ -38,13 +39,13 @@ async fn the_run_is_in_the_answer() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_name_the_run_accepted_it() {
+async fn a_response_without_the_run_means_accepted() {
     let server = Server::script(vec![empty(204)]).await;
     assert_eq!(dispatch(&client(&server)).await.unwrap(), Dispatched::Accepted);
 }
 
 #[tokio::test]
-async fn an_old_server_is_asked_without_the_key_from_then_on() {
+async fn an_old_server_gets_no_unknown_key_from_then_on() {
     let server = Server::script(vec![
         json(422, r#"{"message":"Invalid request.\n\n\"return_run_details\" is not a permitted key."}"#),
         empty(204),
@@ -60,7 +61,7 @@ async fn an_old_server_is_asked_without_the_key_from_then_on() {
 }
 
 #[tokio::test]
-async fn limits_are_clean_refusals_and_are_waited_for() {
+async fn rate_limits_start_nothing_and_are_awaited() {
     let secondary = r#"{"message":"You have exceeded a secondary rate limit. Please wait."}"#;
     let server =
         Server::script(vec![json(403, secondary), empty(429).header("retry-after", "0"), json(200, STARTED)])
@@ -70,7 +71,7 @@ async fn limits_are_clean_refusals_and_are_waited_for() {
 }
 
 #[tokio::test]
-async fn a_moved_repository_is_a_clean_refusal_too() {
+async fn a_moved_repository_starts_nothing() {
     let server = Server::script(vec![
         json(307, "{}").header("location", "/repositories/7/actions/workflows/run-evals.yml/dispatches"),
         json(200, STARTED),
@@ -82,7 +83,7 @@ async fn a_moved_repository_is_a_clean_refusal_too() {
 }
 
 #[tokio::test]
-async fn what_may_have_started_a_run_is_unknown_and_sent_once() {
+async fn an_unclear_response_is_unknown_and_the_dispatch_is_sent_once() {
     let page = "<html>Bad gateway</html>";
     let torn = || {
         let whole = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{}", STARTED.len(), &STARTED[..30]);
@@ -108,7 +109,7 @@ async fn what_may_have_started_a_run_is_unknown_and_sent_once() {
     for (reply, expected) in cases {
         let silence = Duration::from_secs(if matches!(reply, Reply::Silence) { 1 } else { 30 });
         let server = Server::script(vec![reply]).await;
-        let patience = Patience { silence, ..impatient() };
+        let patience = RetryPolicy { silence, ..impatient() };
         let (client, _) = client_with(&server.url, Auth::Token(Secret::new(TOKEN)), patience);
         let Dispatched::Unknown { reason } = dispatch(&client).await.unwrap() else { panic!("{expected}") };
         let host = server.url.trim_start_matches("http://");
@@ -118,7 +119,7 @@ async fn what_may_have_started_a_run_is_unknown_and_sent_once() {
 }
 
 #[tokio::test]
-async fn what_was_never_sent_is_an_error() {
+async fn a_request_that_was_never_sent_is_an_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);

@@ -4,7 +4,7 @@ mod app;
 mod artifacts;
 mod calls;
 mod dispatch;
-mod explain;
+mod hints;
 mod network;
 mod results;
 mod runs;
@@ -15,18 +15,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use self::server::Server;
-use super::{Auth, Client, ClientOptions, Patience};
+use super::retry_policy::RetryPolicy;
+use super::{Auth, Client, ClientOptions};
 use crate::model::{Failure, Secret};
 
 const TOKEN: &str = "github_pat_0123456789abcdef";
 const REPO: &str = "acme/runner";
 
-/// What a client said it waits for.
+/// The waits that a client reported.
 type Heard = Arc<Mutex<Vec<String>>>;
 
 /// Waits of milliseconds.
-fn impatient() -> Patience {
-    Patience {
+fn impatient() -> RetryPolicy {
+    RetryPolicy {
         connect: Duration::from_secs(30),
         silence: Duration::from_secs(30),
         tries: 3,
@@ -41,10 +42,11 @@ fn client(server: &Server) -> Client {
     client_with(&server.url, Auth::Token(Secret::new(TOKEN)), impatient()).0
 }
 
-fn client_with(api_url: &str, auth: Auth, patience: Patience) -> (Client, Heard) {
+fn client_with(api_url: &str, auth: Auth, patience: RetryPolicy) -> (Client, Heard) {
     let heard = Heard::default();
     let notes = Arc::clone(&heard);
     let options = ClientOptions {
+        ca_pem: Vec::new(),
         api_url: api_url.to_owned(),
         auth,
         notify: Some(Arc::new(move |text: &str| notes.lock().unwrap().push(text.to_owned()))),

@@ -1,4 +1,4 @@
-//! Certificates and proxies of the environment, seen from a process that has them.
+//! Certificates and proxies from the environment, in a child process.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -19,7 +19,7 @@ const URL: &str = "RUN_EVALS_TEST_API_URL";
 /// What the child prints for a repository that it could read.
 const READ: &str = "read: main";
 
-/// The other half of the tests below.
+/// The child process of the tests below.
 #[tokio::test]
 #[ignore = "run by the other tests of this file, in an environment that they make"]
 async fn reads_a_repository() {
@@ -32,7 +32,7 @@ async fn reads_a_repository() {
     std::fs::write(std::env::var("RUN_EVALS_TEST_OUTPUT").unwrap(), text).unwrap();
 }
 
-/// What a process with this environment reads.
+/// The output of a process with this environment.
 async fn read_with(url: &str, env: &[(&'static str, String)]) -> String {
     let output = tempfile::NamedTempFile::new().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -50,7 +50,7 @@ async fn read_with(url: &str, env: &[(&'static str, String)]) -> String {
 }
 
 #[tokio::test]
-async fn a_certificate_of_ones_own_is_trusted_when_it_is_named() {
+async fn a_custom_certificate_is_trusted_when_it_is_named() {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let config =
         RustlsConfig::from_pem(made.cert.pem().into_bytes(), made.signing_key.serialize_pem().into_bytes())

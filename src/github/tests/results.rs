@@ -10,7 +10,8 @@ use tempfile::TempDir;
 
 use super::server::{Reply, Seen, Server, answer, empty, json};
 use super::{impatient, shown};
-use crate::github::{DuplicateArtifact, Patience, ResultsService};
+use crate::github::retry_policy::RetryPolicy;
+use crate::github::{DuplicateArtifact, ResultsService};
 use crate::model::Digest;
 
 const PREFIX: &str = "/twirp/github.actions.results.api.v1.ArtifactService/";
@@ -23,7 +24,7 @@ fn token(run: &str, job: &str) -> String {
 
 fn service_with(env: &[(&str, &str)]) -> Option<Result<ResultsService, crate::model::Failure>> {
     let get = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-    ResultsService::from_env_with(get, Patience { tries: 5, ..impatient() })
+    ResultsService::from_env_with(get, RetryPolicy { tries: 5, ..impatient() })
 }
 
 fn service(server: &Server, token: &str) -> ResultsService {
@@ -42,7 +43,7 @@ fn method(seen: &Seen) -> &str {
     seen.path.strip_prefix(PREFIX).unwrap_or("store")
 }
 
-/// The service and its store on one host, as a fake has it. Answers in camel case, as `act` does, or in snake case.
+/// The service and its store on one host. Responses in camel case, like `act`, or in snake case.
 async fn fake(camel: bool) -> Server {
     Server::start(move |_, seen| {
         let host = seen.header("host").unwrap();
@@ -163,14 +164,14 @@ async fn artifacts_of_other_jobs_are_listed_and_downloaded() {
         assert_eq!(fs::read(&path).unwrap(), b"PK rows");
         let seen = server.seen();
         assert_eq!(seen[1].json()["name_filter"], "rows");
-        // The newest, by the job that uploaded it.
+        // The newest, by the id of its job.
         assert_eq!(seen[2].json()["workflow_job_run_backend_id"], "job-9");
         assert_eq!((seen[3].method.as_str(), seen[3].header("authorization")), ("GET", None));
     }
 }
 
 #[tokio::test]
-async fn a_missing_or_changed_artifact_is_told() {
+async fn a_missing_or_changed_artifact_is_reported() {
     let server = Server::start(|_, seen| match method(seen) {
         "ListArtifacts" if seen.json()["name_filter"] == "gone" => json(200, "{}"),
         "ListArtifacts" => {
@@ -193,7 +194,7 @@ async fn a_missing_or_changed_artifact_is_told() {
 }
 
 #[tokio::test]
-async fn trouble_is_repeated_five_times() {
+async fn errors_are_retried_five_times() {
     let (_folder, path) = zip(b"PK");
     let server = Server::start(|index, seen| match (method(seen), index) {
         (_, 0) => empty(503),
@@ -219,7 +220,48 @@ async fn trouble_is_repeated_five_times() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_taken_is_an_error_of_its_own() {
+async fn an_upload_whose_confirmation_was_lost_is_found_again() {
+    let (_folder, path) = zip(b"PK");
+    let listed = |digest: Digest| {
+        Server::start(move |_, seen| match method(seen) {
+            "CreateArtifact" => {
+                let url = format!("http://{}/blob?sig={SIGNATURE}", seen.header("host").unwrap());
+                json(200, &value!({"ok": true, "signed_upload_url": url}).to_string())
+            }
+            "FinalizeArtifact" => json(404, r#"{"code":"not_found","msg":"there is no such upload"}"#),
+            "ListArtifacts" => {
+                let entry = value!({"workflow_run_backend_id": "1", "workflow_job_run_backend_id": "1", "database_id": "8",
+                    "name": "rows", "size": "2", "digest": format!("sha256:{digest}")});
+                json(200, &value!({"artifacts": [entry]}).to_string())
+            }
+            _ => empty(201),
+        })
+    };
+    let whole = listed(Digest::of(b"PK")).await;
+    assert_eq!(service(&whole, &token("1", "1")).upload("rows", &path, None).await.unwrap(), 8);
+    let other = listed(Digest::of(b"other")).await;
+    let error = service(&other, &token("1", "1")).upload("rows", &path, None).await.unwrap_err();
+    insta::assert_snapshot!(format!("{error:#}"), @"cannot upload the artifact `rows`: the artifact service answered 404 to FinalizeArtifact: there is no such upload");
+}
+
+#[tokio::test]
+async fn a_403_without_a_reason_is_a_rate_limit() {
+    let (_folder, path) = zip(b"PK");
+    let server = Server::start(|index, seen| match (method(seen), index) {
+        (_, 0) | ("store", 2) => json(403, r#"{"message":"You have exceeded a secondary rate limit"}"#),
+        ("CreateArtifact", _) => {
+            let url = format!("http://{}/blob?sig={SIGNATURE}", seen.header("host").unwrap());
+            json(200, &value!({"ok": true, "signed_upload_url": url}).to_string())
+        }
+        ("store", _) => empty(201),
+        _ => json(200, r#"{"ok":true,"artifact_id":"5"}"#),
+    })
+    .await;
+    assert_eq!(service(&server, &token("1", "1")).upload("rows", &path, None).await.unwrap(), 5);
+}
+
+#[tokio::test]
+async fn a_conflicting_name_has_its_own_error() {
     let (_folder, path) = zip(b"PK");
     let taken =
         r#"{"code":"already_exists","msg":"an artifact with this name already exists on the workflow run"}"#;
@@ -231,7 +273,7 @@ async fn a_name_that_is_taken_is_an_error_of_its_own() {
 }
 
 #[tokio::test]
-async fn refusals_are_told_and_never_with_the_signature() {
+async fn rejections_are_reported_without_the_signature() {
     let (_folder, path) = zip(b"PK");
     let quota =
         r#"{"code":"resource_exhausted","msg":"Artifact storage quota has been hit. insufficient usage"}"#;
@@ -275,7 +317,7 @@ fn outside_of_a_container_action_there_is_no_service() {
 }
 
 #[test]
-fn services_that_cannot_be_used_are_told() {
+fn unusable_services_are_reported() {
     let good = token("1", "1");
     let told = |url: &str, token: &str, server: &str| {
         let env =

@@ -9,7 +9,7 @@ use super::server::{Reply, Server, answer, empty, json};
 use super::{REPO, client};
 use crate::github::Polled;
 
-/// As GitHub answers, with what the specification allows to be `null`.
+/// As GitHub responds, with `null` wherever the specification allows it.
 fn run(id: u64, title: &str) -> serde_json::Value {
     value!({
         "id": id, "name": null, "head_branch": null, "display_title": title, "status": "queued", "conclusion": null,
@@ -24,10 +24,12 @@ async fn a_run_is_found_by_its_title() {
         [run(7, "eval b1 aa"), run(9, "eval b1 bb"), run(8, "eval b1 bb"), {"id": 3, "display_title": null}]});
     let server = Server::start(move |_, _| json(200, &runs.to_string())).await;
     let since: Timestamp = "2026-09-01T10:05:00.75Z".parse().unwrap();
-    let found = client(&server).find_run(REPO, "run-evals.yml", "eval b1 bb", since).await.unwrap().unwrap();
+    let found = client(&server).find_runs(REPO, "run-evals.yml", "eval b1 bb", since).await.unwrap();
+    assert_eq!(found.iter().map(|run| run.id).collect::<Vec<_>>(), [9, 8]);
+    let found = &found[0];
     assert_eq!((found.id, found.status.as_str(), found.is_over()), (9, "queued", false));
     assert_eq!(found.run_started_at, "2026-09-01T10:00:01Z".parse().ok());
-    assert_eq!(client(&server).find_run(REPO, "run-evals.yml", "eval b1 cc", since).await.unwrap(), None);
+    assert_eq!(client(&server).find_runs(REPO, "run-evals.yml", "eval b1 cc", since).await.unwrap(), []);
     assert_eq!(
         server.lines()[0],
         "GET /repos/acme/runner/actions/workflows/run-evals.yml/runs?event=workflow_dispatch&\
@@ -44,8 +46,8 @@ async fn a_busy_repository_is_searched_page_by_page() {
         json(200, &value!({"workflow_runs": runs}).to_string())
     })
     .await;
-    let found = client(&server).find_run(REPO, "w.yml", "eval b1", Timestamp::UNIX_EPOCH).await.unwrap();
-    assert!(found.is_some());
+    let found = client(&server).find_runs(REPO, "w.yml", "eval b1", Timestamp::UNIX_EPOCH).await.unwrap();
+    assert_eq!(found.len(), 1);
     assert_eq!(server.seen().len(), 2);
 }
 
@@ -66,7 +68,7 @@ async fn an_unchanged_run_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn an_unasked_304_is_an_error() {
+async fn an_unexpected_304_is_an_error() {
     let server = Server::start(|_, _| empty(304)).await;
     assert_eq!(client(&server).run(REPO, 42, None).await.unwrap_err().status(), Some(304));
 }
@@ -107,7 +109,7 @@ async fn the_tail_of_a_log_is_read_without_the_token() {
     );
     let store = Server::start(move |_, _| answer(200, "text/plain", &log)).await;
     let signed = format!("{}/log?sig=abc", store.url);
-    // Where the store is the API's own host, it gets no token either.
+    // If the store is on the API's own host, it gets no token either.
     let server = Server::start(move |_, seen| match seen.path.as_str() {
         "/repos/acme/runner/actions/jobs/7/logs" => empty(302).header("location", &signed),
         "/repos/acme/runner/actions/jobs/8/logs" => empty(302).header("location", "/log"),
@@ -123,7 +125,7 @@ async fn the_tail_of_a_log_is_read_without_the_token() {
 }
 
 #[tokio::test]
-async fn a_run_is_cancelled_and_one_that_is_over_too() {
+async fn cancelling_a_completed_run_is_not_an_error() {
     let server = Server::script(vec![
         empty(502),
         json(202, "{}"),
@@ -139,8 +141,19 @@ async fn a_run_is_cancelled_and_one_that_is_over_too() {
 }
 
 #[tokio::test]
-async fn a_torn_answer_to_a_read_is_read_again() {
+async fn a_truncated_response_to_a_read_is_retried() {
     let torn = || Reply::Bytes(b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{\"id\":".to_vec());
     let server = Server::script(vec![torn(), json(200, &run(42, "t").to_string())]).await;
     assert!(matches!(client(&server).run(REPO, 42, None).await, Ok(Polled::Changed(..))));
+}
+
+#[tokio::test]
+async fn the_time_is_githubs_clock() {
+    let run = r#"{"id": 1}"#;
+    let server =
+        Server::start(move |_, _| json(200, run).header("date", "Sun, 09 Sep 2001 01:46:40 GMT")).await;
+    let client = client(&server);
+    assert!(client.now() > "2020-01-01T00:00:00Z".parse().unwrap(), "nothing is known of GitHub's clock yet");
+    client.run(REPO, 1, None).await.unwrap();
+    assert_eq!(client.now().as_second() / 600, 1_000_000_000 / 600);
 }

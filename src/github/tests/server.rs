@@ -1,4 +1,4 @@
-//! A server that shows what it was asked and answers as told, down to the byte.
+//! A server that records its requests and gives scripted responses, down to the byte.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ pub(super) struct Seen {
     pub(super) body: Vec<u8>,
 }
 
-/// What a request gets.
+/// The response to a request.
 pub(super) enum Reply {
     Bytes(Vec<u8>),
     /// The connection stays open and silent.
@@ -44,7 +44,7 @@ impl Seen {
 }
 
 impl Server {
-    /// Answers the nth request (from 0) with what the function says; one request a connection.
+    /// Answers the nth request (from 0) with the result of the function; one request per connection.
     pub(super) async fn start(reply: impl Fn(usize, &Seen) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -60,7 +60,7 @@ impl Server {
         Self { url, seen, task }
     }
 
-    /// Answers the requests with these, in their order; a further request is a failure of the test.
+    /// Answers the requests with these, in order; a further request fails the test.
     pub(super) async fn script(replies: Vec<Reply>) -> Self {
         let replies: Vec<_> = replies.into_iter().map(|reply| Mutex::new(Some(reply))).collect();
         Self::start(move |index, seen| {
@@ -148,7 +148,7 @@ async fn serve(
     };
     match reply {
         Reply::Bytes(bytes) => {
-            // A client that has heard enough may be gone.
+            // The client may have disconnected.
             let _ = socket.write_all(&bytes).await;
             let _ = socket.shutdown().await;
         }

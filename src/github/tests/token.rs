@@ -1,4 +1,4 @@
-//! The token is found where the user put it first.
+//! The precedence of tokens.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,20 +7,21 @@ use std::process::Command;
 use super::shown;
 use crate::github::{TokenSources, find_token};
 use crate::model::{Failure, Secret};
+use crate::util::process_env::ProcessEnv;
 
 const GITHUB: &str = "https://api.github.com";
 const SERVER: &str = "https://git.acme.example:8443/api/v3";
 
-/// Everything that can hold a token, in the order in which it counts.
+/// Every source of a token, in order of precedence.
 const ORDER: [&str; 3] = ["INPUT_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"];
 
 fn find(api_url: &str, file: Option<&Path>, env: &[(&str, &str)], gh: &Path) -> Result<Secret, Failure> {
-    let env = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-    find_token(&TokenSources { api_url, token_file: file, env: &env, gh })
+    let env = ProcessEnv::of(env.iter().copied());
+    find_token(&TokenSources { api_url, token_file: file, env: &env, gh: Some(gh) })
 }
 
-/// A program that does as the script says. Another process writes it: while this one holds it open, a child of another
-/// test can inherit that, and then it cannot be started.
+/// A program that runs this script. Another process writes it: while this one has it open, a child of another
+/// test can inherit the handle, and then it cannot be started.
 fn program(folder: &Path, script: &str) -> PathBuf {
     let path = folder.join("gh");
     let write = r#"printf '#!/bin/sh\n%s\n' "$2" > "$1" && chmod 755 "$1""#;
@@ -30,7 +31,7 @@ fn program(folder: &Path, script: &str) -> PathBuf {
 }
 
 #[test]
-fn the_first_place_that_has_one_counts() {
+fn the_first_source_with_a_token_wins() {
     let folder = tempfile::tempdir().unwrap();
     let gh = program(folder.path(), r#"echo "$*" > "$(dirname "$0")/args"; echo ghp_from_gh"#);
     let file = folder.path().join("token");
@@ -42,13 +43,13 @@ fn the_first_place_that_has_one_counts() {
         assert_eq!(found(None, &env[index..]), *name);
     }
     assert!(!folder.path().join("args").exists(), "nobody asked it yet");
-    // An input that was not given is there and empty.
+    // An input that was not set exists and is empty.
     assert_eq!(found(None, &[("INPUT_TOKEN", ""), ("GH_TOKEN", " ")]), "ghp_from_gh");
     assert_eq!(fs::read_to_string(folder.path().join("args")).unwrap(), "auth token --hostname github.com\n");
 }
 
 #[test]
-fn a_token_of_github_com_goes_to_no_other_server() {
+fn a_token_for_github_com_is_sent_to_no_other_server() {
     let folder = tempfile::tempdir().unwrap();
     let gh = program(folder.path(), r#"echo "from $4" | tr ' :' '--'"#);
     let common = [("GH_TOKEN", "a"), ("GITHUB_TOKEN", "b")];
@@ -63,7 +64,7 @@ fn a_token_of_github_com_goes_to_no_other_server() {
 }
 
 #[test]
-fn a_token_that_is_nowhere_is_told() {
+fn a_missing_token_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let told = |url, env: &[(&str, &str)], gh: &Path| shown(&find(url, None, env, gh).unwrap_err());
     let missing = folder.path().join("missing");
@@ -79,7 +80,7 @@ fn a_token_that_is_nowhere_is_told() {
 }
 
 #[test]
-fn files_that_hold_no_token_are_told() {
+fn files_without_a_token_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     let told = || {

@@ -1,31 +1,35 @@
-//! What each vendor is sent.
+//! What each provider is sent.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{caller, endpoint, request, target};
-use crate::model::{Block, Content, Digest, Params, Provider, Request};
-use crate::providers::openai::Dialect;
-use crate::providers::vendor::Vendor;
+use super::{caller, endpoint, request, target, wire_of};
+use crate::model::{Api, Block, Content, Digest, Endpoint, Params, Provider, Request};
+use crate::providers::Retry;
 
-const OPENAI: Vendor = Vendor::OpenAi(Dialect::OpenAi);
-const COMPATIBLE: Vendor = Vendor::OpenAi(Dialect::Compatible);
-const AZURE_DATED: Vendor = Vendor::Azure(Dialect::AzureDeployment);
-const ALL: [Vendor; 5] = [OPENAI, COMPATIBLE, AZURE_DATED, Vendor::Anthropic, Vendor::Gemini];
+/// A name for snapshots, an API and its version.
+type Vendor = (&'static str, Api, Option<&'static str>);
 
-/// The body, one top-level key a line.
-fn body(vendor: Vendor, request: &Request, dir: &Path) -> String {
-    let bytes = vendor.encode(request, &request.params, "m-1", dir).unwrap();
+const OPENAI: Vendor = ("OpenAi(OpenAi)", Api::OpenAi, None);
+const COMPATIBLE: Vendor = ("OpenAi(Compatible)", Api::OpenAiCompatible, None);
+const AZURE_DATED: Vendor = ("Azure(AzureDeployment)", Api::Azure, Some("2024-10-21"));
+const ANTHROPIC: Vendor = ("Anthropic", Api::Anthropic, None);
+const GEMINI: Vendor = ("Gemini", Api::Gemini, None);
+const ALL: [Vendor; 5] = [OPENAI, COMPATIBLE, AZURE_DATED, ANTHROPIC, GEMINI];
+
+/// The body, one top-level key per line.
+fn body((_, api, version): Vendor, request: &Request, dir: &Path) -> String {
+    let bytes = wire_of(api, version).body(request, &request.params, "m-1", dir).unwrap();
     let value: Value = serde_json::from_slice(&bytes).unwrap();
     let Value::Object(map) = value else { panic!("a body is an object") };
     let lines: Vec<String> = map.into_iter().map(|(key, value)| format!("{key}: {value}\n")).collect();
     lines.concat()
 }
 
-fn refusal(vendor: Vendor, request: &Request, dir: &Path) -> String {
-    let error = vendor.encode(request, &request.params, "m-1", dir).unwrap_err();
-    assert!(!error.is_retryable());
+fn refusal((_, api, version): Vendor, request: &Request, dir: &Path) -> String {
+    let error = wire_of(api, version).body(request, &request.params, "m-1", dir).unwrap_err();
+    assert_eq!(error.retry, Retry::No);
     format!("{}: {}", error.kind.as_str(), error.message)
 }
 
@@ -81,7 +85,7 @@ fn with_file(
 
 #[test]
 fn conversations() {
-    let all = ALL.map(|vendor| format!("{vendor:?}\n{}", body(vendor, &conversation(), Path::new(""))));
+    let all = ALL.map(|vendor| format!("{}\n{}", vendor.0, body(vendor, &conversation(), Path::new(""))));
     insta::assert_snapshot!(all.join("\n"), @r#"
     OpenAi(OpenAi)
     model: "m-1"
@@ -111,8 +115,8 @@ fn parameters() {
     let mut anthropic = every_parameter();
     anthropic.params.seed = None;
     let all = ALL.map(|vendor| {
-        let request = if vendor == Vendor::Anthropic { anthropic.clone() } else { every_parameter() };
-        format!("{vendor:?}\n{}", body(vendor, &request, Path::new("")))
+        let request = if vendor == ANTHROPIC { anthropic.clone() } else { every_parameter() };
+        format!("{}\n{}", vendor.0, body(vendor, &request, Path::new("")))
     });
     insta::assert_snapshot!(all.join("\n"), @r####"
     OpenAi(OpenAi)
@@ -169,23 +173,20 @@ fn json_objects_and_plain_text() {
     let last =
         |vendor, request: &Request| body(vendor, request, Path::new("")).lines().last().unwrap().to_owned();
     assert_eq!(last(OPENAI, &request), r#"response_format: {"type":"json_object"}"#);
-    assert_eq!(
-        last(Vendor::Gemini, &request),
-        r#"generationConfig: {"responseMimeType":"application/json"}"#
-    );
-    insta::assert_snapshot!(refusal(Vendor::Anthropic, &request, Path::new("")), @"bad_request: Anthropic has no parameter `response_format: json_object`: remove it from the request and the target");
+    assert_eq!(last(GEMINI, &request), r#"generationConfig: {"responseMimeType":"application/json"}"#);
+    insta::assert_snapshot!(refusal(ANTHROPIC, &request, Path::new("")), @"bad_request: Anthropic has no parameter `response_format: json_object`: remove it from the request and the target");
     request.params = serde_json::from_value(json!({"response_format": {"type": "text"}})).unwrap();
     assert_eq!(last(OPENAI, &request), r#"response_format: {"type":"text"}"#);
-    assert_eq!(last(Vendor::Gemini, &request), r#"generationConfig: {"responseMimeType":"text/plain"}"#);
-    assert_eq!(last(Vendor::Anthropic, &request), "messages: []");
+    assert_eq!(last(GEMINI, &request), r#"generationConfig: {"responseMimeType":"text/plain"}"#);
+    assert_eq!(last(ANTHROPIC, &request), "messages: []");
 }
 
 #[test]
-fn parameters_that_a_vendor_lacks_are_refused() {
-    insta::assert_snapshot!(refusal(Vendor::Anthropic, &every_parameter(), Path::new("")), @"bad_request: Anthropic has no parameter `seed`: remove it from the request and the target");
+fn parameters_that_a_provider_lacks_are_rejected() {
+    insta::assert_snapshot!(refusal(ANTHROPIC, &every_parameter(), Path::new("")), @"bad_request: Anthropic has no parameter `seed`: remove it from the request and the target");
     let mut large = every_parameter();
     large.params.seed = Some(1 << 40);
-    insta::assert_snapshot!(refusal(Vendor::Gemini, &large, Path::new("")), @"bad_request: parameter `seed`: Gemini takes only 32-bit numbers");
+    insta::assert_snapshot!(refusal(GEMINI, &large, Path::new("")), @"bad_request: parameter `seed`: Gemini takes only 32-bit numbers");
 }
 
 #[test]
@@ -297,20 +298,20 @@ fn attachments_that_cannot_be_sent() {
     };
     let zip = word("a.zip", "application/zip", b"PK", "file", "user", OPENAI);
     insta::assert_snapshot!(zip, @"bad_request: attachment `a.zip` of type `application/zip` cannot be sent: text, a PDF, or a picture (png, jpeg, gif, webp)");
-    let gif = word("a.gif", "image/gif", b"GIF", "image", "user", Vendor::Gemini);
+    let gif = word("a.gif", "image/gif", b"GIF", "image", "user", GEMINI);
     insta::assert_snapshot!(gif, @"bad_request: attachment `a.gif` of type `image/gif` is not a picture that can be sent: png, jpeg, webp, heic, heif");
     let text_as_picture = word("a.txt", "text/plain", b"x", "image", "user", OPENAI);
     insta::assert_snapshot!(text_as_picture, @"bad_request: attachment `a.txt` of type `text/plain` is not a picture that can be sent: png, jpeg, gif, webp");
     let latin1 = word("a.csv", "text/csv", b"caf\xe9", "file", "user", OPENAI);
     insta::assert_snapshot!(latin1, @"bad_request: attachment `a.csv` is not UTF-8 text: convert it");
-    let system = word("a.png", "image/png", b"x", "image", "system", Vendor::Anthropic);
+    let system = word("a.png", "image/png", b"x", "image", "system", ANTHROPIC);
     insta::assert_snapshot!(system, @"bad_request: attachment `a.png` stands in a system message: only user messages may carry pictures and PDFs");
-    let assistant = word("a.pdf", "application/pdf", b"x", "file", "assistant", Vendor::Anthropic);
+    let assistant = word("a.pdf", "application/pdf", b"x", "file", "assistant", ANTHROPIC);
     insta::assert_snapshot!(assistant, @"bad_request: attachment `a.pdf` stands in an assistant message: only user messages may carry pictures and PDFs");
 }
 
 #[test]
-fn attachments_with_equal_bytes_are_told_apart_by_name() {
+fn attachments_with_equal_bytes_are_distinguished_by_name() {
     let (dir, mut request) = with_file("x.md", "text/markdown", b"same", "file", "user");
     let mut second = request.files[0].clone();
     second.name = "y.md".to_owned();
@@ -327,7 +328,7 @@ fn attachments_with_equal_bytes_are_told_apart_by_name() {
 }
 
 #[test]
-fn attachments_that_are_not_there() {
+fn missing_attachments() {
     let (dir, mut request) = with_file("a.txt", "text/plain", b"x", "file", "user");
     std::fs::remove_file(dir.path().join(request.files[0].sha256.to_string())).unwrap();
     insta::assert_snapshot!(refusal(OPENAI, &request, dir.path()), @"bad_request: cannot read attachment `a.txt`: No such file or directory (os error 2)");
@@ -337,7 +338,7 @@ fn attachments_that_are_not_there() {
 
 #[test]
 fn a_request_overrides_its_target() {
-    let mut target = target(Provider::OpenAi(endpoint("https://api.openai.com")));
+    let mut target = target(Provider::Api(endpoint(Api::OpenAi, "https://api.openai.com")));
     target.params = Params { max_tokens: Some(50), seed: Some(1), ..target.params };
     let caller = crate::providers::Caller::new(std::sync::Arc::new(target)).unwrap();
     let request = request(json!({
@@ -357,7 +358,7 @@ fn total(usage: crate::model::TokenUsage) -> u64 {
 
 #[test]
 fn estimates_count_text_files_by_size_and_others_flat() {
-    let caller = caller(Provider::OpenAi(endpoint("https://api.openai.com")));
+    let caller = caller(Provider::Api(endpoint(Api::OpenAi, "https://api.openai.com")));
     let estimate = |(_, request): (tempfile::TempDir, Request)| total(caller.estimated_tokens(&request));
     // "Look:" is five bytes, and nothing limits the answer.
     let text = with_file("a.txt", "text/plain", &[b'x'; 395], "file", "user");
@@ -367,18 +368,18 @@ fn estimates_count_text_files_by_size_and_others_flat() {
 }
 
 #[test]
-fn the_most_that_a_call_can_take_counts_every_byte_every_message_and_all_output() {
+fn the_upper_bound_of_a_call_counts_every_byte_every_message_and_all_output() {
     let of = |provider: Provider, (_, request): (tempfile::TempDir, Request)| {
         let most = caller(provider).most_tokens(&request);
         (most.input, most.output)
     };
-    let openai = || Provider::OpenAi(endpoint("https://api.openai.com"));
+    let openai = || Provider::Api(endpoint(Api::OpenAi, "https://api.openai.com"));
     let text = || with_file("a.txt", "text/plain", &[b'x'; 395], "file", "user");
     assert_eq!(of(openai(), text()), (5 + 395 + 8, 4096));
-    let anthropic = Provider::Anthropic {
-        endpoint: endpoint("https://api.anthropic.com"),
-        api_version: "2023-06-01".to_owned(),
-    };
+    let anthropic = Provider::Api(Endpoint {
+        api_version: Some("2023-06-01".to_owned()),
+        ..endpoint(Api::Anthropic, "https://api.anthropic.com")
+    });
     assert_eq!(of(anthropic, text()), (5 + 395 + 8, 16_384));
     let picture = with_file("a.png", "image/png", &[0; 4000], "image", "user");
     assert_eq!(of(openai(), picture), (5 + 4096 + 8, 4096));
@@ -394,9 +395,64 @@ fn the_most_that_a_call_can_take_counts_every_byte_every_message_and_all_output(
 
 #[test]
 fn a_target_without_a_model_calls_nothing() {
-    let mut target = target(Provider::OpenAi(endpoint("https://api.openai.com")));
+    let mut target = target(Provider::Api(endpoint(Api::OpenAi, "https://api.openai.com")));
     target.params.model = None;
     let caller = crate::providers::Caller::new(std::sync::Arc::new(target)).unwrap();
     let error = caller.encode(&conversation(), Path::new("")).unwrap_err();
     insta::assert_snapshot!(error, @"neither the request nor target `gpt` names a `model`");
+}
+
+fn with_tools() -> Request {
+    request(json!({
+        "id": "a",
+        "messages": [{"role": "user", "content": "Hi"}],
+        "tools": [
+            {"type": "function", "function": {"name": "get_weather", "description": "The weather.", "parameters": {
+                "type": "object", "properties": {"z": {"type": "string"}, "a": {"type": "number"}}, "required": ["z"],
+            }}},
+            {"type": "function", "function": {"name": "now"}},
+        ],
+    }))
+}
+
+#[test]
+fn tools() {
+    let all = ALL.map(|vendor| format!("{}\n{}", vendor.0, body(vendor, &with_tools(), Path::new(""))));
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    OpenAi(OpenAi)
+    model: "m-1"
+    messages: [{"role":"user","content":"Hi"}]
+    tools: [{"type":"function","function":{"name":"get_weather","description":"The weather.","parameters":{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"number"}},"required":["z"]}}},{"type":"function","function":{"name":"now"}}]
+
+    OpenAi(Compatible)
+    model: "m-1"
+    messages: [{"role":"user","content":"Hi"}]
+    tools: [{"type":"function","function":{"name":"get_weather","description":"The weather.","parameters":{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"number"}},"required":["z"]}}},{"type":"function","function":{"name":"now"}}]
+
+    Azure(AzureDeployment)
+    messages: [{"role":"user","content":"Hi"}]
+    tools: [{"type":"function","function":{"name":"get_weather","description":"The weather.","parameters":{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"number"}},"required":["z"]}}},{"type":"function","function":{"name":"now"}}]
+
+    Anthropic
+    model: "m-1"
+    max_tokens: 16384
+    messages: [{"role":"user","content":"Hi"}]
+    tools: [{"name":"get_weather","description":"The weather.","input_schema":{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"number"}},"required":["z"]}},{"name":"now","input_schema":{"type":"object"}}]
+
+    Gemini
+    contents: [{"role":"user","parts":[{"text":"Hi"}]}]
+    tools: [{"functionDeclarations":[{"name":"get_weather","description":"The weather.","parametersJsonSchema":{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"number"}},"required":["z"]}},{"name":"now"}]}]
+    "#);
+}
+
+#[test]
+fn tools_are_part_of_the_prompt() {
+    let openai = || Provider::Api(endpoint(Api::OpenAi, "https://api.openai.com"));
+    let caller = caller(openai());
+    let asked = with_tools();
+    let without = Request { tools: Vec::new(), ..asked.clone() };
+    let bytes = serde_json::to_vec(&asked.tools).unwrap().len() as u64;
+    let more = |of: &dyn Fn(&Request) -> u64| of(&asked) - of(&without);
+    assert_eq!(more(&|request| caller.most_tokens(request).input), bytes + 1024);
+    assert_eq!(more(&|request| caller.estimated_tokens(request).input), bytes / 4 + u64::from(bytes % 4 > 1));
 }

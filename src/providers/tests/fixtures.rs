@@ -9,17 +9,18 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::model::{ErrorInfo, ErrorKind, FinishReason, TokenUsage};
-use crate::providers::openai::Dialect;
-use crate::providers::vendor::{Answer, Vendor};
-use crate::providers::{CallError, Reply, Retry};
+use super::wire_of;
+use crate::model::{Api, ErrorInfo, ErrorKind, FinishReason, TokenUsage, ToolCall};
+use crate::providers::wire::{Wire, WireResponse};
+use crate::providers::{Refusal, Reply, Retry};
+use crate::util::redact::Redactor;
 
-const VENDORS: [(&str, Vendor); 5] = [
-    ("openai", Vendor::OpenAi(Dialect::OpenAi)),
-    ("azure", Vendor::Azure(Dialect::AzureDeployment)),
-    ("openai-compatible", Vendor::OpenAi(Dialect::Compatible)),
-    ("anthropic", Vendor::Anthropic),
-    ("gemini", Vendor::Gemini),
+const APIS: [(&str, Api, Option<&str>); 5] = [
+    ("openai", Api::OpenAi, None),
+    ("azure", Api::Azure, Some("2024-10-21")),
+    ("openai-compatible", Api::OpenAiCompatible, None),
+    ("anthropic", Api::Anthropic, None),
+    ("gemini", Api::Gemini, None),
 ];
 
 #[derive(Deserialize)]
@@ -39,7 +40,7 @@ struct ExpectedError {
     kind: ErrorKind,
     retryable: bool,
     after_ms: Option<u128>,
-    /// The status of the error where it is not the answer's.
+    /// The status of the error if it differs from the response's.
     status: Option<u16>,
     message: Option<String>,
 }
@@ -52,10 +53,12 @@ struct ExpectedReply {
     usage: Option<TokenUsage>,
     model: Option<String>,
     vendor_cost_usd: Option<f64>,
+    #[serde(default)]
+    tool_calls: Vec<ToolCall>,
 }
 
 impl<E> Fixture<E> {
-    fn answer(&self) -> Answer {
+    fn answer(&self) -> WireResponse {
         let body = match (&self.body, &self.body_text) {
             (Some(body), None) => body.to_string(),
             (None, Some(text)) => text.clone(),
@@ -66,7 +69,7 @@ impl<E> Fixture<E> {
             .iter()
             .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), HeaderValue::from_str(value).unwrap()))
             .collect();
-        Answer { status: self.status, headers, body: body.into_bytes() }
+        WireResponse { status: self.status, headers, body: body.into_bytes() }
     }
 }
 
@@ -74,10 +77,10 @@ fn now() -> Timestamp {
     "2026-11-16T12:00:00Z".parse().unwrap()
 }
 
-/// The fixtures of all vendors whose names start so.
-fn fixtures(prefix: &str) -> Vec<(Vendor, PathBuf, String)> {
+/// The fixtures of all providers with this name prefix.
+fn fixtures(prefix: &str) -> Vec<(&'static Wire, PathBuf, String)> {
     let mut found = Vec::new();
-    for (name, vendor) in VENDORS {
+    for (name, api, version) in APIS {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/providers").join(name);
         let mut paths: Vec<PathBuf> =
             std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -86,7 +89,7 @@ fn fixtures(prefix: &str) -> Vec<(Vendor, PathBuf, String)> {
         assert!(!paths.is_empty(), "{name} has no `{prefix}` fixtures");
         found.extend(paths.into_iter().map(|path| {
             let text = std::fs::read_to_string(&path).unwrap();
-            (vendor, path, text)
+            (wire_of(api, version), path, text)
         }));
     }
     found
@@ -97,14 +100,14 @@ fn parse<E: for<'de> Deserialize<'de>>(path: &Path, text: &str) -> Fixture<E> {
 }
 
 #[test]
-fn errors_of_all_vendors() {
+fn errors_of_all_providers() {
     let mut wrong = Vec::new();
-    for (vendor, path, text) in fixtures("error-") {
+    for (wire, path, text) in fixtures("error-") {
         let fixture: Fixture<ExpectedError> = parse(&path, &text);
-        let found = match vendor.decode(&fixture.answer(), now(), false) {
+        let found = match wire.reply(&fixture.answer(), now(), false) {
             Err(error) => ExpectedError {
                 kind: error.kind,
-                retryable: error.is_retryable(),
+                retryable: error.retry != Retry::No,
                 after_ms: match error.retry {
                     Retry::After(Some(wait)) => Some(wait.as_millis()),
                     Retry::No | Retry::After(None) => None,
@@ -126,13 +129,22 @@ fn errors_of_all_vendors() {
 }
 
 #[test]
-fn replies_of_all_vendors() {
+fn replies_of_all_providers() {
     let mut wrong = Vec::new();
-    for (vendor, path, text) in fixtures("reply-") {
+    for (wire, path, text) in fixtures("reply-") {
         let fixture: Fixture<ExpectedReply> = parse(&path, &text);
-        match vendor.decode(&fixture.answer(), now(), false) {
-            Ok(Reply { text, usage, model, finish_reason, vendor_cost_usd, raw: None, hints: _ }) => {
-                let found = ExpectedReply { text, finish_reason, usage, model, vendor_cost_usd };
+        match wire.reply(&fixture.answer(), now(), false) {
+            Ok(Reply {
+                text,
+                tool_calls,
+                usage,
+                model,
+                finish_reason,
+                vendor_cost_usd,
+                raw: None,
+                hints: _,
+            }) => {
+                let found = ExpectedReply { text, finish_reason, usage, model, vendor_cost_usd, tool_calls };
                 if found != fixture.expect {
                     wrong.push(format!(
                         "{}:\n  found    {found:?}\n  expected {:?}",
@@ -147,42 +159,45 @@ fn replies_of_all_vendors() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What every fixture's body becomes when it is cut anywhere must be an error or a reply, never a panic.
+/// Every fixture's body, truncated anywhere, must be an error or a reply, never a panic.
 #[test]
-fn cut_bodies_do_not_panic() {
-    for (vendor, _, text) in fixtures("").into_iter().step_by(5) {
+fn truncated_bodies_do_not_panic() {
+    for (wire, _, text) in fixtures("").into_iter().step_by(5) {
         let fixture: Fixture<Value> = serde_json::from_str(&text).unwrap();
         let answer = fixture.answer();
         for status in [200, 400, 429, 500] {
             for length in (0..answer.body.len()).step_by(7) {
-                let cut =
-                    Answer { status, headers: answer.headers.clone(), body: answer.body[..length].to_vec() };
-                assert!(vendor.decode(&cut, now(), true).is_err(), "a cut body is no reply");
+                let cut = WireResponse {
+                    status,
+                    headers: answer.headers.clone(),
+                    body: answer.body[..length].to_vec(),
+                };
+                assert!(wire.reply(&cut, now(), true).is_err(), "a cut body is no reply");
             }
         }
     }
 }
 
 #[test]
-fn the_whole_answer_is_kept_on_demand() {
+fn the_raw_response_is_kept_on_demand() {
     let body =
         serde_json::json!({"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}], "extra": 1});
-    let answer = Answer { status: 200, headers: HeaderMap::new(), body: body.to_string().into_bytes() };
-    let reply = Vendor::OpenAi(Dialect::OpenAi).decode(&answer, now(), true).unwrap();
+    let answer = WireResponse { status: 200, headers: HeaderMap::new(), body: body.to_string().into_bytes() };
+    let reply = wire_of(Api::OpenAi, None).reply(&answer, now(), true).unwrap();
     assert_eq!(reply.raw, Some(body));
 }
 
 #[test]
-fn limits_travel_with_replies_and_errors() {
+fn replies_and_errors_carry_rate_limits() {
     let headers: HeaderMap = [("x-ratelimit-remaining-requests", "3")]
         .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
         .into_iter()
         .collect();
-    let vendor = Vendor::OpenAi(Dialect::OpenAi);
+    let wire = wire_of(Api::OpenAi, None);
     let good = r#"{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}]}"#;
     for (status, body) in [(200, good), (429, "{}"), (200, "{}")] {
-        let answer = Answer { status, headers: headers.clone(), body: body.as_bytes().to_vec() };
-        let hints = match vendor.decode(&answer, now(), false) {
+        let answer = WireResponse { status, headers: headers.clone(), body: body.as_bytes().to_vec() };
+        let hints = match wire.reply(&answer, now(), false) {
             Ok(reply) => reply.hints,
             Err(error) => error.hints,
         };
@@ -192,14 +207,15 @@ fn limits_travel_with_replies_and_errors() {
 
 #[test]
 fn errors_become_rows() {
-    let refused_key = CallError::new(ErrorKind::Auth, Retry::No, "wrong key");
+    let none = Redactor::default();
+    let refused_key = Refusal::new(ErrorKind::Auth, Retry::No, "wrong key").redacted(&none);
     assert!(ErrorInfo::from(refused_key).retryable, "a later run may have a better key");
-    let error = CallError {
+    let error = Refusal {
         status: Some(429),
-        ..CallError::new(ErrorKind::RateLimited, Retry::After(Some(Duration::from_secs(1))), "slow down")
+        ..Refusal::new(ErrorKind::RateLimited, Retry::After(Some(Duration::from_secs(1))), "slow down")
     };
     assert_eq!(
-        ErrorInfo::from(error),
+        ErrorInfo::from(error.redacted(&none)),
         ErrorInfo {
             kind: ErrorKind::RateLimited,
             message: "slow down".to_owned(),

@@ -10,15 +10,12 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::{KEY, caller, endpoint, request, target};
-use crate::model::{Endpoint, ErrorKind, Provider, Request, Secret};
+use crate::model::{Api, Endpoint, ErrorKind, Provider, Request, Secret};
 use crate::providers::{CallError, Caller, Reply, Retry};
 
 const GOOD: &str = r#"{"model":"m","choices":[{"message":{"content":"Hi"},"finish_reason":"stop"}]}"#;
 
-/// Makes a provider of an endpoint.
-type Make = fn(Endpoint) -> Provider;
-
-/// A server that reads one request, answers it and hands the request over.
+/// A server that reads one request, responds and returns the request.
 async fn server(answer: impl Into<Vec<u8>>) -> (String, JoinHandle<String>) {
     let answer = answer.into();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -32,7 +29,7 @@ async fn server(answer: impl Into<Vec<u8>>) -> (String, JoinHandle<String>) {
             assert!(count > 0, "the client closed early");
             seen.extend_from_slice(&buffer[..count]);
         }
-        // The client may have stopped reading: that is its right.
+        // The client may have stopped reading.
         let _ = socket.write_all(&answer).await;
         let _ = socket.shutdown().await;
         String::from_utf8(seen).unwrap()
@@ -62,11 +59,11 @@ async fn send(provider: Provider) -> Result<Reply, CallError> {
 }
 
 fn compatible(base: &str) -> Provider {
-    Provider::OpenAiCompatible(endpoint(base))
+    Provider::Api(endpoint(Api::OpenAiCompatible, base))
 }
 
 #[tokio::test]
-async fn a_call_goes_out_and_its_answer_comes_back() {
+async fn a_call_gets_its_answer() {
     let (base, seen) = server(http("200 OK", "x-ratelimit-remaining-requests: 9\r\n", GOOD)).await;
     let reply = send(compatible(&base)).await.unwrap();
     assert_eq!((reply.text.as_str(), reply.hints.requests.remaining), ("Hi", Some(9)));
@@ -79,38 +76,35 @@ async fn a_call_goes_out_and_its_answer_comes_back() {
 }
 
 #[tokio::test]
-async fn each_vendor_has_its_own_path_and_headers() {
+async fn each_provider_has_its_own_path_and_headers() {
+    type Case<'c> = ((Api, Option<&'c str>), &'c str, &'c str, &'c [&'c str]);
     let gemini = r#"{"candidates":[{"content":{"parts":[{"text":"Hi"}]},"finishReason":"STOP"}]}"#;
     let anthropic = r#"{"content":[{"type":"text","text":"Hi"}],"stop_reason":"end_turn"}"#;
-    let cases: [(Make, &str, &str, &[&str]); 4] = [
+    let cases: [Case; 4] = [
         (
-            |endpoint| Provider::Anthropic { endpoint, api_version: "2023-06-01".to_owned() },
+            (Api::Anthropic, Some("2023-06-01")),
             anthropic,
             "/v1/messages",
             &["x-api-key: sk-fake-0123456789", "anthropic-version: 2023-06-01"],
         ),
         (
-            Provider::Gemini,
+            (Api::Gemini, None),
             gemini,
             "/v1beta/models/m-1:generateContent",
             &["x-goog-api-key: sk-fake-0123456789"],
         ),
+        ((Api::Azure, None), GOOD, "/openai/v1/chat/completions", &["api-key: sk-fake-0123456789"]),
         (
-            |endpoint| Provider::Azure { endpoint, api_version: None },
-            GOOD,
-            "/openai/v1/chat/completions",
-            &["api-key: sk-fake-0123456789"],
-        ),
-        (
-            |endpoint| Provider::Azure { endpoint, api_version: Some("2024-10-21".to_owned()) },
+            (Api::Azure, Some("2024-10-21")),
             GOOD,
             "/openai/deployments/m-1/chat/completions?api-version=2024-10-21",
             &["api-key: sk-fake-0123456789"],
         ),
     ];
-    for (make, body, path, headers) in cases {
+    for ((api, version), body, path, headers) in cases {
         let (base, seen) = server(http("200 OK", "", body)).await;
-        assert_eq!(send(make(endpoint(&base))).await.unwrap().text, "Hi");
+        let endpoint = Endpoint { api_version: version.map(str::to_owned), ..endpoint(api, &base) };
+        assert_eq!(send(Provider::Api(endpoint)).await.unwrap().text, "Hi");
         let seen = seen.await.unwrap();
         assert!(seen.starts_with(&format!("POST {path} HTTP/1.1\r\n")), "{seen}");
         for header in headers {
@@ -144,10 +138,10 @@ async fn a_call_can_be_sent_again() {
 }
 
 #[tokio::test]
-async fn no_key_no_header() {
+async fn without_a_key_there_is_no_header() {
     for api_key in [None, Some(Secret::new(""))] {
         let (base, seen) = server(http("200 OK", "", GOOD)).await;
-        send(Provider::OpenAiCompatible(Endpoint { base_url: base, api_key })).await.unwrap();
+        send(Provider::Api(Endpoint { api_key, ..endpoint(Api::OpenAiCompatible, &base) })).await.unwrap();
         assert!(!seen.await.unwrap().contains("authorization"));
     }
 }
@@ -164,7 +158,7 @@ async fn redirects_are_not_followed() {
 }
 
 #[tokio::test]
-async fn a_repeated_key_is_redacted_and_a_missing_path_is_shown_without_query() {
+async fn an_echoed_key_is_redacted_and_a_missing_path_is_shown_without_query() {
     let body = json!({"error": {"message": format!("no {KEY} here"), "code": "404"}}).to_string();
     let (base, seen) = server(http("404 Not Found", "", &body)).await;
     let error = send(compatible(&format!("{base}/v1?token={KEY}"))).await.unwrap_err();
@@ -226,10 +220,10 @@ async fn endless_answers_are_cut_off() {
 }
 
 #[test]
-fn keys_that_no_header_can_hold_are_refused_unseen() {
+fn keys_that_do_not_fit_into_a_header_are_rejected_and_not_shown() {
     for key in ["sk-one\nsk-two", "sk-\u{7f}x", "sk-é\u{0}", "sk-\tx"] {
-        let endpoint = Endpoint { base_url: "https://host".to_owned(), api_key: Some(Secret::new(key)) };
-        let failure = Caller::new(Arc::new(target(Provider::OpenAi(endpoint)))).unwrap_err();
+        let endpoint = Endpoint { api_key: Some(Secret::new(key)), ..endpoint(Api::OpenAi, "https://host") };
+        let failure = Caller::new(Arc::new(target(Provider::Api(endpoint)))).unwrap_err();
         let text = format!("{failure}\n\nhint: {}", failure.hint_text().unwrap());
         assert!(!text.contains("sk-"), "{text}");
         assert_eq!(failure.exit(), crate::model::Exit::Config);

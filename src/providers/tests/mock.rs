@@ -1,4 +1,4 @@
-//! The mock provider, through the same caller as everybody else.
+//! The mock provider, through the same caller as all others.
 
 use std::path::Path;
 use std::time::Duration;
@@ -83,6 +83,7 @@ async fn scripts_are_played_by_attempt() {
         r#"{"id":"t#2","status":429,"error":"slow","retry_after":0.25}"#,
         r#"{"id":"t#2","status":503,"error":"down"}"#,
         r#"{"id":"t#2","response":"two words"}"#,
+        r#"{"id":"t#2","tool_calls":[{"tool":"search","input":{"q":"x"},"duration_ms":40}]}"#,
     ];
     std::fs::write(&path, lines.join("\n")).unwrap();
     let script = || settings(MockReply::Script(path.clone()));
@@ -94,6 +95,11 @@ async fn scripts_are_played_by_attempt() {
     assert_eq!((down.kind, down.retry), (ErrorKind::Server, Retry::After(None)));
     let reply = ask(script(), &question(), 3).await.unwrap();
     assert_eq!((reply.text.as_str(), reply.usage.unwrap().output), ("two words", 2));
+    assert_eq!((reply.finish_reason, reply.tool_calls.len()), (FinishReason::Stop, 0));
+    let reply = ask(script(), &question(), 4).await.unwrap();
+    assert_eq!((reply.text.as_str(), reply.finish_reason), ("", FinishReason::ToolCalls));
+    let calls = serde_json::to_value(&reply.tool_calls).unwrap();
+    assert_eq!(calls, json!([{"tool": "search", "input": {"q": "x"}, "duration_ms": 40}]));
 
     let mut stranger = question();
     stranger.id = "other".to_owned();
@@ -139,7 +145,7 @@ async fn a_rate_limit_asks_for_its_wait() {
 }
 
 #[tokio::test]
-async fn latency_is_waited() {
+async fn latency_is_simulated() {
     let latency = Duration::from_millis(30);
     let start = std::time::Instant::now();
     ask(MockSettings { latency, ..settings(MockReply::Echo) }, &question(), 1).await.unwrap();

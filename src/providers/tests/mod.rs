@@ -1,4 +1,4 @@
-//! The wires against the documented shapes of answers, and the sender against local servers.
+//! The wires against the documented formats of responses, and the sender against local servers.
 
 mod encode;
 mod fixtures;
@@ -12,15 +12,22 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::Caller;
-use crate::model::{Endpoint, Limits, Params, Provider, Request, RetryPolicy, RunnerTarget, Secret};
+use super::wire::{Wire, wire};
+use crate::model::{Api, Endpoint, Limits, Params, Provider, Request, RetryPolicy, RunnerTarget, Secret};
 
 const KEY: &str = "sk-fake-0123456789";
 
-fn endpoint(base_url: &str) -> Endpoint {
-    Endpoint { base_url: base_url.to_owned(), api_key: Some(Secret::new(KEY)) }
+pub(super) fn endpoint(api: Api, base_url: &str) -> Endpoint {
+    let (base_url, api_key) = (base_url.to_owned(), Some(Secret::new(KEY)));
+    Endpoint { api, base_url, api_version: None, api_key, ca_pem: Vec::new() }
 }
 
-fn target(provider: Provider) -> RunnerTarget {
+/// The wire of an API version.
+fn wire_of(api: Api, version: Option<&str>) -> &'static Wire {
+    wire(&Endpoint { api_version: version.map(str::to_owned), ..endpoint(api, "https://host") })
+}
+
+pub(super) fn target(provider: Provider) -> RunnerTarget {
     RunnerTarget {
         name: "gpt".to_owned(),
         provider,

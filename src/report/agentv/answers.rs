@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_what_the_cli_provider_reads() {
+    fn an_answer_has_the_format_of_the_cli_provider() {
         let usage = TokenUsage { input: 10, output: 2, cached: Some(4), reasoning: Some(1) };
         let response = Response {
             output: Some(vec![OutputMessage::assistant("Paris.\n")]),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_test_is_in_the_name_of_the_file() {
+    fn the_test_id_comes_from_the_file_name() {
         for (name, test) in [
             ("agentv-case-1-1763369000000-x1y2z3a.json", Some("case-1")),
             ("agentv-a b#2-1763369000000-.json", Some("a b#2")),

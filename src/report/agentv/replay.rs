@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_what_agentv_looks_up() {
+    fn a_line_has_agentvs_lookup_keys() {
         let suite =
             ReplaySuite { name: "demo".to_owned(), eval_path: Some("evals/demo.eval.yaml".to_owned()) };
         let line = replay_fixture(&suite, "cloud", ("t", 1), &response(Some("Paris."))).unwrap();

@@ -1,182 +1,158 @@
-//! The charts: pass rates with their intervals, and how scores, times and costs are spread. Plain SVG; colours are the style's.
+//! The charts: pass rates with their intervals, and how scores, times and costs are spread. The template draws them; `style.css` has the colors.
 
-use std::fmt::Write as _;
-
-use super::text;
-use crate::model::{Estimate, Evaluation, ScoreStatus, Trial};
+use super::one_line;
+use crate::model::{Evaluation, ScoreStatus, Trial};
+use crate::report::chart::{DotPlot, Layout, Px, Scale, Tick, number};
 use crate::report::results::Results;
-use crate::report::table::{dollars, milliseconds, thousands};
-use crate::report::text::{markup, percent};
+use crate::report::text::percent;
+use crate::util::figures::{dollars, milliseconds, thousands};
+use crate::util::truncate::truncate;
 
 const BINS: usize = 20;
 const SCORE_BINS: usize = 10;
 const MOST_TARGETS: usize = 12;
-const WIDTH: f64 = 320.0;
-const HEIGHT: f64 = 120.0;
+pub(super) const WIDTH: f64 = 320.0;
+pub(super) const HEIGHT: f64 = 120.0;
+/// The margin at both sides.
+pub(super) const MARGIN: f64 = 8.0;
+/// The y position of the foot of a bar.
+pub(super) const BASE: f64 = HEIGHT - 18.0;
+const RATES: Layout = Layout { width: WIDTH, row: [34.0, 24.0], below: 20.0, axis: 16.0, radius: 4.0 };
 
 /// All charts; those that have nothing to show say so.
-pub(super) fn render(evaluation: &Evaluation, results: &Results, baseline: Option<&Results>) -> String {
-    let values = |of: fn(&Trial) -> Option<f64>| -> (Vec<f64>, Vec<f64>) {
-        let all = |trials: &[Trial]| trials.iter().filter_map(of).collect();
-        (all(&results.trials), baseline.map(|baseline| all(&baseline.trials)).unwrap_or_default())
-    };
-    let (scores, times, costs) = (
-        values(|trial| (trial.row.status != ScoreStatus::Skipped).then_some(trial.row.score)),
-        values(|trial| trial.duration_ms.map(number)),
-        values(|trial| trial.cost_usd),
-    );
-    let by_time: fn(f64) -> String = |value| milliseconds(whole(value));
-    let mut out = String::from("<h2>Charts</h2>\n<div class=\"charts\">\n");
-    out.push_str(&pass_rates(evaluation));
-    out.push_str(&histogram("Score of a request", &scores, Some(1.0), SCORE_BINS, |value| {
-        format!("{value:.1}")
-    }));
-    out.push_str(&histogram("Time of an answer", &times, None, BINS, by_time));
-    out.push_str(&histogram("Cost of a request", &costs, None, BINS, dollars));
-    out.push_str("</div>\n");
-    if baseline.is_some() {
-        out.push_str("<p class=\"key\"><span class=\"now\"></span> these results <span class=\"before\"></span> the baseline</p>\n");
-    }
-    out
+pub(super) struct Charts {
+    /// A row per target, and the baseline's below.
+    pub(super) rates: Vec<Rate>,
+    pub(super) plot: DotPlot,
+    /// What the plot shows, in words.
+    pub(super) label: String,
+    pub(super) histograms: [Histogram; 3],
+    pub(super) is_compared: bool,
 }
 
-/// A line a target: the rate and its interval, the baseline's below.
-fn pass_rates(evaluation: &Evaluation) -> String {
-    let mut lines: Vec<(String, Estimate, bool)> = Vec::new();
-    for target in evaluation.targets.iter().take(MOST_TARGETS) {
-        lines.extend(target.figures.pass_rate.map(|rate| (target.target.clone(), rate, true)));
-    }
-    let before = evaluation.comparison.as_ref().and_then(|comparison| comparison.before.pass_rate);
-    lines.extend(before.map(|rate| ("baseline".to_owned(), rate, false)));
-    if lines.is_empty() {
-        return nothing("Pass rate");
-    }
-    let told: Vec<String> =
-        lines.iter().map(|(name, rate, _)| format!("{name} {}", percent(rate.value))).collect();
-    let step = 34.0;
-    let height = step * number(lines.len() as u64) + 20.0;
-    let mut svg = String::new();
-    let x = |share: f64| 8.0 + share * (WIDTH - 16.0);
-    for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
-        let _ = write!(
-            svg,
-            "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"4\" y2=\"{:.1}\"/><text class=\"{}\" x=\"{x:.1}\" y=\"{:.1}\">{:.0} %</text>",
-            height - 16.0,
-            if share == 0.0 {
-                "start"
-            } else if share >= 1.0 {
-                "end"
-            } else {
-                "middle"
-            },
-            height - 4.0,
-            share * 100.0,
-            x = x(share),
-        );
-    }
-    for (place, (name, rate, is_now)) in lines.iter().enumerate() {
-        let y = step * number(place as u64) + 24.0;
-        let class = if *is_now { "now" } else { "before" };
-        let [low, high] = rate.interval.unwrap_or([rate.value; 2]);
-        let _ = write!(
-            svg,
-            "<text class=\"start\" x=\"8\" y=\"{:.1}\">{}, {}</text><line class=\"{class}\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/><circle class=\"{class}\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\"/>",
-            y - 9.0,
-            text(&name.chars().take(40).collect::<String>()),
-            percent(rate.value),
-            x(low),
-            x(high),
-            x(rate.value),
-        );
-    }
-    figure("Pass rate, with its 95 % interval", &told.join(", "), height, &svg)
+/// A row of the chart of pass rates.
+pub(super) struct Rate {
+    pub(super) name: String,
+    pub(super) value: String,
+    /// A class: `now` or `before`.
+    pub(super) look: &'static str,
 }
 
-/// How often each size appears; what lies above the last edge is in the last bar.
-fn histogram(
-    title: &str,
-    (now, before): &(Vec<f64>, Vec<f64>),
-    most: Option<f64>,
-    bins: usize,
-    shown: fn(f64) -> String,
-) -> String {
-    if now.is_empty() {
-        return nothing(title);
-    }
-    let most = most.unwrap_or_else(|| edge(now));
-    let (now_bins, before_bins) = (count(now, most, bins), count(before, most, bins));
-    // The baseline may have another number of requests; what is compared is the shape.
-    let scale = |bin: u64, of: &[f64]| number(bin) / number(of.len().max(1) as u64);
-    let highest = now_bins
-        .iter()
-        .map(|bin| scale(*bin, now))
-        .chain(before_bins.iter().map(|bin| scale(*bin, before)))
-        .fold(f64::MIN_POSITIVE, f64::max);
-    let width = (WIDTH - 16.0) / number(bins as u64);
-    let base = HEIGHT - 18.0;
-    let height = |share: f64| share / highest * (base - 8.0);
-    let at = |bin: usize| 8.0 + number(bin as u64) * width;
-    let mut svg =
-        format!("<line class=\"grid\" x1=\"8\" x2=\"{:.1}\" y1=\"{base}\" y2=\"{base}\"/>", WIDTH - 8.0);
-    let mut told = Vec::new();
-    for (bin, found) in now_bins.iter().enumerate() {
-        let (low, high) = (
-            most * number(bin as u64) / number(bins as u64),
-            most * number(bin as u64 + 1) / number(bins as u64),
-        );
-        let to = if bin + 1 == bins { "or more".to_owned() } else { format!("to {}", shown(high)) };
-        let label = format!("{} {to}: {}", shown(low), thousands(*found));
-        if *found > 0 {
-            told.push(label.clone());
-            let tall = height(scale(*found, now)).max(1.0);
-            let _ = write!(
-                svg,
-                "<rect class=\"now\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{tall:.1}\"><title>{}</title></rect>",
-                at(bin) + 0.5,
-                base - tall,
-                width - 1.0,
-                markup(&label),
-            );
+/// How often each size appears; the last bar has everything above its edge.
+pub(super) struct Histogram {
+    pub(super) title: &'static str,
+    /// What it shows, in words.
+    pub(super) label: String,
+    pub(super) bars: Vec<Bar>,
+    /// The baseline's outline: the right end and the height of each bin.
+    pub(super) before: Vec<(Px, Px)>,
+    pub(super) ticks: Vec<Tick>,
+}
+
+/// A bin that has something in it.
+pub(super) struct Bar {
+    pub(super) x: Px,
+    pub(super) y: Px,
+    pub(super) width: Px,
+    pub(super) height: Px,
+    pub(super) label: String,
+}
+
+impl Charts {
+    pub(super) fn new(evaluation: &Evaluation, results: &Results, baseline: Option<&Results>) -> Self {
+        let values = |of: fn(&Trial) -> Option<f64>| -> [Vec<f64>; 2] {
+            [Some(results), baseline].map(|results| {
+                results.map_or_else(Vec::new, |all| all.trials.iter().filter_map(of).collect())
+            })
+        };
+        let scores = values(|trial| (trial.row.status != ScoreStatus::Skipped).then_some(trial.row.score));
+        let times =
+            values(|trial| trial.duration_ms.map(|time| number(usize::try_from(time).unwrap_or(usize::MAX))));
+        let costs = values(|trial| trial.cost_usd);
+
+        let targets = evaluation.targets.iter().take(MOST_TARGETS);
+        let now =
+            targets.filter_map(|target| Some((target.target.as_str(), target.figures.pass_rate?, "now")));
+        let before = evaluation.comparison.as_ref().and_then(|comparison| comparison.before.pass_rate);
+        let all: Vec<_> = now.chain(before.map(|rate| ("baseline", rate, "before"))).collect();
+        let told: Vec<String> =
+            all.iter().map(|(name, rate, _)| format!("{name} {}", percent(rate.value))).collect();
+        Self {
+            plot: DotPlot::new(RATES, all.iter().map(|(_, rate, _)| (rate.value, rate.interval))),
+            label: one_line(&told.join(", ")),
+            rates: all
+                .iter()
+                .map(|(name, rate, look)| Rate {
+                    name: one_line(&truncate(name, 40)),
+                    value: percent(rate.value),
+                    look,
+                })
+                .collect(),
+            histograms: [
+                Histogram::new("Score of a request", &scores, Some(1.0), SCORE_BINS, |value| {
+                    format!("{value:.1}")
+                }),
+                Histogram::new("Time of an answer", &times, None, BINS, |value| milliseconds(whole(value))),
+                Histogram::new("Cost of a request", &costs, None, BINS, dollars),
+            ],
+            is_compared: baseline.is_some(),
         }
     }
-    if !before.is_empty() {
-        let mut path = format!("M{:.1} {base}", at(0));
-        for (bin, found) in before_bins.iter().enumerate() {
-            let y = base - height(scale(*found, before));
-            let _ = write!(path, "V{y:.1}H{:.1}", at(bin + 1));
+}
+
+impl Histogram {
+    fn new(
+        title: &'static str,
+        [now, before]: &[Vec<f64>; 2],
+        most: Option<f64>,
+        bins: usize,
+        shown: fn(f64) -> String,
+    ) -> Self {
+        let most = most.unwrap_or_else(|| edge(now));
+        // The baseline may have another number of requests; what is compared is the shape.
+        let [now_bins, before_bins] = [now, before].map(|values| {
+            let all = number(values.len().max(1));
+            count(values, most, bins).into_iter().map(move |bin| (bin, number(bin) / all)).collect::<Vec<_>>()
+        });
+        let highest =
+            now_bins.iter().chain(&before_bins).map(|(_, share)| *share).fold(f64::MIN_POSITIVE, f64::max);
+        let width = (WIDTH - 2.0 * MARGIN) / number(bins);
+        let right = |bin: usize| MARGIN + number(bin + 1) * width;
+        let height = |share: f64| share / highest * (BASE - MARGIN);
+        let bars: Vec<Bar> = now_bins
+            .iter()
+            .enumerate()
+            .filter(|(_, (found, _))| *found > 0)
+            .map(|(bin, (found, share))| {
+                let [low, high] = [bin, bin + 1].map(|bin| shown(most * number(bin) / number(bins)));
+                let to = if bin + 1 == bins { "or more".to_owned() } else { format!("to {high}") };
+                let tall = height(*share).max(1.0);
+                Bar {
+                    x: Px(right(bin) - width + 0.5),
+                    y: Px(BASE - tall),
+                    width: Px(width - 1.0),
+                    height: Px(tall),
+                    label: format!("{low} {to}: {}", thousands(*found as u64)),
+                }
+            })
+            .collect();
+        let outline = before_bins.iter().enumerate().filter(|_| !before.is_empty());
+        let axis = Scale { from: [0.0, most], to: [MARGIN, WIDTH - MARGIN] };
+        Self {
+            title,
+            label: one_line(&bars.iter().map(|bar| bar.label.as_str()).collect::<Vec<_>>().join(", ")),
+            bars,
+            before: outline.map(|(bin, (_, share))| (Px(right(bin)), Px(BASE - height(*share)))).collect(),
+            ticks: Tick::along(axis, &[0.0, most / 2.0, most], shown),
         }
-        let _ = write!(svg, "<path class=\"before\" d=\"{path}V{base}\"/>");
     }
-    for (class, x, value) in
-        [("start", 8.0, 0.0), ("middle", WIDTH / 2.0, most / 2.0), ("end", WIDTH - 8.0, most)]
-    {
-        let _ = write!(
-            svg,
-            "<text class=\"{class}\" x=\"{x}\" y=\"{}\">{}</text>",
-            HEIGHT - 4.0,
-            markup(&shown(value))
-        );
-    }
-    figure(title, &told.join(", "), HEIGHT, &svg)
-}
-
-fn figure(title: &str, told: &str, height: f64, svg: &str) -> String {
-    format!(
-        "<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">{svg}</svg></figure>\n",
-        markup(title),
-        text(told)
-    )
-}
-
-fn nothing(title: &str) -> String {
-    format!("<figure><figcaption>{}</figcaption><p>nothing to show</p></figure>\n", markup(title))
 }
 
 /// A round number that nearly all values stay within.
 fn edge(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let most = sorted[(sorted.len() * 99).div_ceil(100).max(1) - 1];
+    let most = sorted.get((sorted.len() * 99).div_ceil(100).max(1) - 1).copied().unwrap_or_default();
     if most <= 0.0 {
         return 1.0;
     }
@@ -188,18 +164,13 @@ fn edge(values: &[f64]) -> f64 {
         .unwrap_or(10.0 * magnitude)
 }
 
-fn count(values: &[f64], most: f64, bins: usize) -> Vec<u64> {
+fn count(values: &[f64], most: f64, bins: usize) -> Vec<usize> {
     let mut counts = vec![0; bins];
     for value in values {
-        let bin = whole((value / most * number(bins as u64)).max(0.0).floor());
+        let bin = whole((value / most * number(bins)).max(0.0).floor());
         counts[usize::try_from(bin).unwrap_or(usize::MAX).min(bins - 1)] += 1;
     }
     counts
-}
-
-#[expect(clippy::cast_precision_loss, reason = "for people to look at")]
-fn number(count: u64) -> f64 {
-    count as f64
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not below 0, and saturating")]

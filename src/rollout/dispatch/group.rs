@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::rows::ClientRow;
 use crate::github::Run;
 use crate::model::{Digest, Secret};
+use crate::rollout::endpoint::Endpoint;
 use crate::rollout::ids::Ids;
 
 /// GitHub takes 65,535 characters; the rest of the inputs needs some of them.
@@ -69,15 +70,23 @@ impl Group {
         &self,
         rows: &[ClientRow],
         ids: &[Ids],
-        base_url: &str,
+        endpoint: &Endpoint,
         key: Option<&Secret>,
     ) -> BTreeMap<String, String> {
-        let (params, metadata) = match self.rows.as_slice() {
-            [only] => (rows[*only].completion_params.clone(), json!(ids[*only])),
-            many => batch(many, rows, ids, &self.name),
+        let (params, metadata, base_url) = match self.rows.as_slice() {
+            [only] => {
+                let (params, ids) = (&rows[*only].completion_params, &ids[*only]);
+                let behind = params.get("base_url").and_then(Value::as_str).filter(|url| !url.is_empty());
+                (params.clone(), json!(ids), endpoint.model_base_url(ids, behind))
+            }
+            // Many rows have no URL in common but the base; only our own worker reads them.
+            many => {
+                let (params, metadata) = batch(many, rows, ids, &self.name);
+                (params, metadata, endpoint.base())
+            }
         };
         let key = key.map(|key| key.expose().to_owned()).unwrap_or_default();
-        let values = [Value::Object(params).to_string(), metadata.to_string(), base_url.to_owned(), key];
+        let values = [Value::Object(params).to_string(), metadata.to_string(), base_url, key];
         crate::rollout::INPUTS.map(ToOwned::to_owned).into_iter().zip(values).collect()
     }
 
@@ -167,6 +176,10 @@ pub(super) fn split(open: &[usize], rows: &[ClientRow], ids: &[Ids], batch: bool
 mod tests {
     use super::*;
 
+    fn endpoint() -> Endpoint {
+        Endpoint::new("https://t.example".parse().unwrap(), None).unwrap()
+    }
+
     fn rows(count: usize, params: &Value) -> (Vec<ClientRow>, Vec<Ids>) {
         let row = |index: usize| ClientRow {
             line: Map::new(),
@@ -184,27 +197,27 @@ mod tests {
     }
 
     #[test]
-    fn what_rides_together_fits_into_the_inputs() {
+    fn a_group_fits_into_the_inputs() {
         let (rows, ids) = rows(2_500, &json!({"model": "m"}));
         let open: Vec<usize> = (0..rows.len()).collect();
         let groups = split(&open, &rows, &ids, true);
         assert_eq!(groups.concat(), open);
         assert!((3..10).contains(&groups.len()), "{}", groups.len());
         for group in groups {
-            let inputs = Group::new(group, &ids, 1, false).inputs(&rows, &ids, "https://t.example", None);
+            let inputs = Group::new(group, &ids, 1, false).inputs(&rows, &ids, &endpoint(), None);
             assert!(json!(inputs).to_string().chars().count() <= 65_535);
         }
         assert_eq!(split(&open, &rows, &ids, false).len(), rows.len());
     }
 
     #[test]
-    fn a_row_keeps_parameters_of_its_own() {
+    fn a_row_keeps_its_own_parameters() {
         let (mut rows, ids) = rows(3, &json!({"model": "m", "seed": 1}));
         rows[1].completion_params.insert("seed".into(), 2.into());
         rows[2].completion_params.shift_remove("seed");
         let groups = split(&[0, 1, 2], &rows, &ids, true);
         assert_eq!(groups, [vec![0, 1], vec![2]]);
-        let inputs = Group::new(vec![0, 1], &ids, 1, false).inputs(&rows, &ids, "u", None);
+        let inputs = Group::new(vec![0, 1], &ids, 1, false).inputs(&rows, &ids, &endpoint(), None);
         let metadata: Value = serde_json::from_str(&inputs["metadata"]).unwrap();
         assert_eq!(metadata["rows"][0].get("completion_params"), None);
         assert_eq!(metadata["rows"][1]["completion_params"]["seed"], 2);

@@ -1,8 +1,7 @@
 //! What a client writes down while rollouts run, so that another try goes on instead of beginning anew: the ids, and which run has
 //! which row. It lies beside the output and is a file of lines, each written at once.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -10,6 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Digest, Exit, Failure};
+use crate::util::durable::AppendFile;
 
 const FORMAT: u32 = 1;
 
@@ -35,7 +35,7 @@ pub(super) struct Sent {
 
 /// The journal; without a file where the output has none.
 #[derive(Debug)]
-pub(super) struct Journal(Option<File>);
+pub(super) struct Journal(Option<AppendFile>);
 
 impl Head {
     pub(super) fn new(rows_sha256: Digest, experiment_id: Option<String>) -> Self {
@@ -59,16 +59,17 @@ impl Journal {
         let Some(output) = output else { return Ok((Self(None), fresh, Vec::new())) };
         let path = path(output);
         let cannot = || format!("cannot use `{}`", path.display());
-        let mut file =
-            OpenOptions::new().create(true).append(true).read(true).open(&path).with_context(cannot)?;
-        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-            Failure::new(Exit::Busy, format!("another command writes to `{}`", output.display()))
-                .hint("wait for it, or name another `--output`")
-        })?;
-        let mut text = String::new();
-        file.read_to_string(&mut text).with_context(cannot)?;
-        let mut lines = text.lines();
-        let Some(head) = lines.next().and_then(|line| serde_json::from_str::<Head>(line).ok()) else {
+        let mut file = AppendFile::open(&path).with_context(cannot)?;
+        rustix::fs::flock(file.file_mut(), rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(
+            |_| {
+                Failure::new(Exit::Busy, format!("another command writes to `{}`", output.display()))
+                    .hint("wait for it, or name another `--output`")
+            },
+        )?;
+        let mut bytes = Vec::new();
+        file.file_mut().read_to_end(&mut bytes).with_context(cannot)?;
+        let mut lines = bytes.split(|byte| *byte == b'\n');
+        let Some(head) = lines.next().and_then(|line| serde_json::from_slice::<Head>(line).ok()) else {
             file.set_len(0).with_context(cannot)?;
             let mut journal = Self(Some(file));
             journal.write(&fresh)?;
@@ -81,12 +82,12 @@ impl Journal {
         }
         // A line that was cut off is as good as none: the run's name leads to its run.
         let mut sent: Vec<Sent> = Vec::new();
-        for line in lines.filter_map(|line| serde_json::from_str::<Sent>(line).ok()) {
+        for line in lines.filter_map(|line| serde_json::from_slice::<Sent>(line).ok()) {
             sent.retain(|known| known.name != line.name);
             sent.push(line);
         }
         let mut journal = Self(Some(file));
-        if !text.ends_with('\n') {
+        if !bytes.ends_with(b"\n") {
             journal.append(b"\n")?;
         }
         Ok((journal, head, sent))
@@ -101,9 +102,7 @@ impl Journal {
 
     fn append(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         let Some(file) = &mut self.0 else { return Ok(()) };
-        file.write_all(bytes)
-            .and_then(|()| file.sync_data())
-            .context("cannot write the journal of the rollouts")
+        file.append(bytes).and_then(|()| file.sync()).context("cannot write the journal of the rollouts")
     }
 }
 

@@ -1,17 +1,19 @@
 //! Where finished rows go: the moment they finish, and at the end in the order of the input.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
 use serde_json::Value;
 
+use crate::util::durable::{self, AppendFile};
+
 /// The rows that have ended, by their place in the input.
 #[derive(Debug)]
 pub(super) struct Output {
-    file: Option<(PathBuf, File)>,
+    file: Option<AppendFile>,
     rows: BTreeMap<usize, Value>,
 }
 
@@ -20,23 +22,28 @@ impl Output {
     pub(super) fn open(path: Option<&Path>, place: impl Fn(&str) -> Option<usize>) -> anyhow::Result<Self> {
         let Some(path) = path else { return Ok(Self { file: None, rows: BTreeMap::new() }) };
         let cannot = || format!("cannot use `{}`", path.display());
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        let bytes = match fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error).with_context(cannot),
         };
         let mut rows = BTreeMap::new();
-        for row in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        let lines = bytes.split(|byte| *byte == b'\n');
+        for row in lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok()) {
             let rollout_id = row.pointer("/execution_metadata/rollout_id").and_then(Value::as_str);
             if let Some(index) = rollout_id.and_then(&place) {
                 rows.insert(index, row);
             }
         }
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            fs::create_dir_all(parent).with_context(cannot)?;
+            durable::create_dir_all(parent).with_context(cannot)?;
         }
-        let file = OpenOptions::new().create(true).append(true).open(path).with_context(cannot)?;
-        Ok(Self { file: Some((path.to_owned(), file)), rows })
+        let mut file = AppendFile::open(path).with_context(cannot)?;
+        if !bytes.is_empty() && !bytes.ends_with(b"\n") {
+            // The rest of a row that was being written during a crash stays a line of its own.
+            file.append(b"\n").with_context(cannot)?;
+        }
+        Ok(Self { file: Some(file), rows })
     }
 
     /// The rows that are finished for good.
@@ -56,10 +63,11 @@ impl Output {
 
     /// Takes a row that has ended.
     pub(super) fn put(&mut self, index: usize, row: Value) -> anyhow::Result<()> {
-        if let Some((path, file)) = &mut self.file {
+        if let Some(file) = &mut self.file {
             let line = format!("{row}\n");
-            file.write_all(line.as_bytes())
-                .with_context(|| format!("cannot write to `{}`", path.display()))?;
+            file.append(line.as_bytes())
+                .and_then(|()| file.sync())
+                .with_context(|| format!("cannot write to `{}`", file.path().display()))?;
         }
         self.rows.insert(index, row);
         Ok(())
@@ -68,15 +76,13 @@ impl Output {
     /// Writes all rows anew, each once and in order, and gives them.
     pub(super) fn finish(self) -> anyhow::Result<Vec<Value>> {
         let rows: Vec<Value> = self.rows.into_values().collect();
-        if let Some((path, _)) = &self.file {
-            let cannot = || format!("cannot write `{}`", path.display());
-            let dir = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            let mut temporary = tempfile::NamedTempFile::new_in(dir).with_context(cannot)?;
+        if let Some(file) = &self.file {
+            let cannot = || format!("cannot write `{}`", file.path().display());
+            let mut temporary = durable::temporary_for(file.path()).with_context(cannot)?;
             for row in &rows {
                 writeln!(temporary, "{row}").with_context(cannot)?;
             }
-            temporary.as_file().sync_data().with_context(cannot)?;
-            temporary.persist(path).map_err(|error| error.error).with_context(cannot)?;
+            durable::persist(temporary, file.path()).with_context(cannot)?;
         }
         Ok(rows)
     }

@@ -83,7 +83,22 @@ fn client_row(json: Value, index: usize, params: &Map<String, Value>) -> Result<
             "nothing names a `model`: add it to `completion_params`, or say `--model NAME`".to_owned()
         );
     }
+    name_fireworks_model(&mut completion_params);
     Ok(ClientRow { line, row_id, completion_params })
+}
+
+/// Writes the model of a Fireworks account as Eval Protocol's client sends it: LiteLLM, which many endpoints use, chooses the
+/// provider by a prefix.
+fn name_fireworks_model(params: &mut Map<String, Value>) {
+    let Some(Value::String(model)) = params.get_mut("model") else { return };
+    let mut parts = model.splitn(4, '/');
+    let is_fireworks = parts.next() == Some("accounts")
+        && parts.next().is_some_and(|account| !account.is_empty())
+        && matches!(parts.next(), Some("models" | "deployments"))
+        && parts.next().is_some_and(|name| !name.is_empty());
+    if is_fireworks {
+        model.insert_str(0, "fireworks_ai/");
+    }
 }
 
 /// What became of a row.
@@ -96,13 +111,21 @@ pub(super) struct Ended {
 }
 
 impl ClientRow {
+    /// Whether the model was not offered the tools of the row.
+    pub(super) fn lacks_tools(&self, trace: &Trace) -> bool {
+        let has_tools =
+            |tools: Option<&Value>| tools.and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+        has_tools(self.line.get("tools")) && !has_tools(trace.tools.as_ref())
+    }
+
     /// The row as Eval Protocol reads it back: with the conversation, the status and the ids.
     pub(super) fn ended(&self, ids: &Ids, ended: &Ended) -> Value {
         let mut row = self.line.clone();
         if let Some(trace) = &ended.trace {
             row.insert("messages".to_owned(), trace.conversation().into());
-            if let Some(tools) = &trace.tools {
-                row.insert("tools".to_owned(), tools.clone());
+            // What the model was offered, not what the row says.
+            if trace.tools.is_some() || row.contains_key("tools") {
+                row.insert("tools".to_owned(), trace.tools.clone().unwrap_or_default());
             }
         }
         row.insert("rollout_status".to_owned(), ended.status.to_json());
@@ -128,4 +151,25 @@ fn object<'m>(map: &'m mut Map<String, Value>, name: &str) -> &'m mut Map<String
         *value = json!({});
     }
     value.as_object_mut().expect("it was made one")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_of_fireworks_accounts_get_the_prefix_of_the_official_client() {
+        let named = |model: &str| {
+            let line = json!({"completion_params": {"model": model}});
+            let row = client_row(line, 0, &Map::new()).unwrap();
+            row.completion_params["model"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(named("accounts/me/models/x"), "fireworks_ai/accounts/me/models/x");
+        assert_eq!(named("accounts/me/deployments/x/y"), "fireworks_ai/accounts/me/deployments/x/y");
+        for plain in
+            ["gpt-6-luna", "fireworks_ai/accounts/me/models/x", "accounts/me/models", "accounts//models/x"]
+        {
+            assert_eq!(named(plain), plain);
+        }
+    }
 }

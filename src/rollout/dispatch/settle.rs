@@ -6,8 +6,10 @@ use super::group::{Group, split};
 use super::rows::Ended;
 use super::watch::{LOOK_EVERY, Watch};
 use crate::github::Run;
+use crate::model::printable;
 use crate::rollout::endpoint::{Trace, Trouble};
 use crate::rollout::status::{Code, Status};
+use crate::util::clock;
 
 /// How often a row is dispatched that does not run.
 const MOST_ATTEMPTS: u32 = 3;
@@ -159,7 +161,7 @@ impl Watch<'_> {
             if Instant::now() > until {
                 break Status::new(Code::NotFound, "it is finished, but nothing was recorded of it");
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            clock::sleep(LOOK_EVERY).await;
         };
         self.end(index, status, None)
     }
@@ -188,6 +190,12 @@ impl Watch<'_> {
             group.rows.retain(|row| *row != index);
             (group.url(), group.since.elapsed())
         });
+        if trace.as_ref().is_some_and(|trace| self.rows[index].lacks_tools(trace)) {
+            (self.options.tell)(&format!(
+                "row `{}`: its worker did not offer the row's `tools` to the model",
+                printable(&self.rows[index].row_id)
+            ));
+        }
         let ended = Ended { status, trace, run_url, seconds: seconds.as_secs_f64() };
         let row = self.rows[index].ended(&self.ids[index], &ended);
         self.output.put(index, row)?;

@@ -17,6 +17,7 @@ use crate::model::{Exit, Failure};
 use crate::rollout::endpoint::{Endpoint, Trouble};
 use crate::rollout::ids::Ids;
 use crate::rollout::status::{Code, Status};
+use crate::util::clock;
 
 /// How often the endpoint is asked, while few rows are open.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -98,7 +99,7 @@ impl<'a> Watch<'a> {
             started: 0,
             last_start: None,
             next_look: now,
-            next_list: now + options.target.poll_interval.unwrap_or(LIST_EVERY),
+            next_list: now + clock::wait(options.target.poll_interval.unwrap_or(LIST_EVERY)),
             has_status: true,
             client,
             options,
@@ -153,8 +154,8 @@ impl<'a> Watch<'a> {
 
     fn wake(&self) -> Instant {
         let may_start = !self.waiting.is_empty() && self.open.len() < self.options.max_concurrency;
-        let start =
-            may_start.then(|| self.last_start.map_or_else(Instant::now, |last| last + BETWEEN_STARTS));
+        let start = may_start
+            .then(|| self.last_start.map_or_else(Instant::now, |last| last + clock::wait(BETWEEN_STARTS)));
         let next = if self.has_status { self.next_look.min(self.next_list) } else { self.next_list };
         start.map_or(next, |start| start.min(next))
     }
@@ -171,15 +172,15 @@ impl<'a> Watch<'a> {
     async fn start_runs(&mut self) -> anyhow::Result<()> {
         while self.open.len() < self.options.max_concurrency {
             let pause = self.last_start.filter(|_| self.started >= STARTS_AT_ONCE);
-            if pause.is_some_and(|last| last.elapsed() < BETWEEN_STARTS) {
+            if pause.is_some_and(|last| last.elapsed() < clock::wait(BETWEEN_STARTS)) {
                 break;
             }
             let Some(mut group) = self.waiting.pop_front() else { break };
-            (group.at, group.since) = (jiff::Timestamp::now(), Instant::now());
+            (group.at, group.since) = (self.client.now(), Instant::now());
             // Before it is sent: a run that nobody wrote down would be started twice.
             self.note(&group)?;
-            let base_url = self.options.endpoint.base();
-            let inputs = group.inputs(self.rows, &self.ids, &base_url, self.options.sent_key.as_ref());
+            let (endpoint, key) = (&self.options.endpoint, self.options.sent_key.as_ref());
+            let inputs = group.inputs(self.rows, &self.ids, endpoint, key);
             let target = &self.options.target;
             let sent = self.client.dispatch(&target.repo, &target.workflow, &self.git_ref, &inputs).await;
             self.last_start = Some(Instant::now());
@@ -240,12 +241,12 @@ impl<'a> Watch<'a> {
                     self.has_status = false;
                     break;
                 }
-                Err(trouble @ Trouble::Refused(_)) => {
-                    return Err(Failure::new(Exit::Failure, trouble.status().message)
-                        .hint(
-                            "the key comes as `EP_REMOTE_API_KEY`, `FIREWORKS_API_KEY` or `ROLLOUT_API_KEY`",
-                        )
-                        .into());
+                Err(Trouble::Refused(code, message)) => {
+                    let failure = Failure::new(Exit::Failure, message);
+                    let hint =
+                        "the key comes as `EP_REMOTE_API_KEY`, `FIREWORKS_API_KEY` or `ROLLOUT_API_KEY`";
+                    let is_key = matches!(code, Code::Unauthenticated | Code::PermissionDenied);
+                    return Err(if is_key { failure.hint(hint) } else { failure }.into());
                 }
                 Err(Trouble::Gone(message)) => {
                     tracing::debug!("{message}");
@@ -264,7 +265,7 @@ impl<'a> Watch<'a> {
         }
         let open: usize = self.open.iter().map(|group| group.rows.len()).sum();
         let pause = Duration::from_millis((1000 * open / LOOKS_PER_SECOND) as u64);
-        self.next_look = Instant::now() + LOOK_EVERY.max(pause);
+        self.next_look = Instant::now() + clock::wait(LOOK_EVERY.max(pause));
         Ok(())
     }
 
@@ -308,7 +309,7 @@ impl<'a> Watch<'a> {
             return Ok(());
         }
         let target = &self.options.target;
-        let (asked, again) = (Instant::now(), target.poll_interval.unwrap_or(LIST_EVERY));
+        let (asked, again) = (Instant::now(), clock::wait(target.poll_interval.unwrap_or(LIST_EVERY)));
         let runs = self.client.find_runs(&target.repo, &target.workflow, "rollout:", oldest).await;
         let runs = match runs {
             Ok(runs) => runs,
@@ -351,6 +352,8 @@ fn told(rows: usize) -> String {
 fn explain(refused: ApiError) -> Failure {
     let failure = refused.into_failure();
     match failure.hint_text() {
+        _ if failure.to_string().contains("'api_key'") => failure
+            .hint("this workflow requires the input `api_key`: send the key with `--send-key`, or declare `required: false`"),
         Some(_) => failure,
         None => failure
             .hint("the runner repository needs `workflows/rollout.yml` of run-evals on its default branch"),

@@ -6,19 +6,22 @@
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
-use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
+use super::body::{Caller, Held};
 use super::upstream::Answer;
 use super::{Gateway, Refused, stream};
 use crate::model::{Digest, Secret};
+use crate::rollout::fields;
 use crate::rollout::ids::Ids;
 
+/// The largest request.
+const LARGEST_REQUEST: usize = 16 << 20;
 /// How long an answer that reached nobody is kept, and how many of them.
 const KEEP_UNHEARD: Duration = Duration::from_mins(10);
 const MOST_UNHEARD: usize = 64;
@@ -39,24 +42,33 @@ pub(super) struct Unheard {
 pub(super) async fn pass_on(
     State(gateway): State<Arc<Gateway>>,
     Path(rest): Path<String>,
-    headers: HeaderMap,
-    body: Bytes,
+    request: Request,
 ) -> Result<Response, Refused> {
     let (ids, base_url) = read_path(&rest)?;
     let upstream = gateway.upstreams.choose(base_url.as_deref())?;
+    // Before the body is read: a request that cannot be served takes no memory.
+    let Ok(permit) = Arc::clone(&gateway.calls).try_acquire_owned() else {
+        return Err(Refused { retry_after: Some(1), ..Refused::new(503, "too many calls at once") });
+    };
+    let own_secret = own_secret(request.headers());
+    let caller = Caller::of(request.extensions());
+    let (body, held) = gateway.bodies.read(caller, request.into_body(), LARGEST_REQUEST).await?;
     let mut asked: Value = serde_json::from_slice(&body)
         .map_err(|error| Refused::new(400, format!("the body is not JSON: {error}")))?;
-    if !asked["messages"].is_array() {
+    drop(body);
+    let Some(call) = asked.as_object_mut().filter(|call| call.get("messages").is_some_and(Value::is_array))
+    else {
         return Err(Refused::new(400, "the body has no `messages`"));
-    }
-    upstream.check_model(&asked)?;
+    };
+    fields::check_call(call, &gateway.fields).map_err(|problem| Refused::new(400, problem))?;
+    upstream.check_models(call)?;
     let wants = Wants::take_from(&mut asked);
     // What identifies a question is what is sent on.
     let sent = serde_json::to_vec(&asked).map_err(|error| Refused::new(400, error.to_string()))?;
     let question = (ids.rollout_id.clone(), upstream.name().to_owned(), Digest::of(&sent));
     let mut outcome = match gateway.take_unheard(&question) {
         Some(outcome) => outcome,
-        None => start(&gateway, ids, base_url, asked, sent, own_secret(&headers))?,
+        None => start(&gateway, (ids, base_url), asked, sent, own_secret, (permit, held)),
     };
     let mut waiting = Waiting { gateway: &gateway, question, outcome: Some(outcome.clone()) };
     let answered = outcome.wait_for(Option::is_some).await.ok().and_then(|outcome| outcome.clone());
@@ -68,25 +80,24 @@ pub(super) async fn pass_on(
 /// Starts a call in a task of its own, which ends by itself.
 fn start(
     gateway: &Arc<Gateway>,
-    ids: Ids,
-    base_url: Option<String>,
+    (ids, base_url): (Ids, Option<String>),
     asked: Value,
     sent: Vec<u8>,
     own_secret: Option<Secret>,
-) -> Result<watch::Receiver<Option<Outcome>>, Refused> {
-    let Ok(permit) = Arc::clone(&gateway.calls).try_acquire_owned() else {
-        return Err(Refused { retry_after: Some(1), ..Refused::new(503, "too many calls at once") });
-    };
+    held: (OwnedSemaphorePermit, Held),
+) -> watch::Receiver<Option<Outcome>> {
     let (sender, receiver) = watch::channel(None);
     let gateway = Arc::clone(gateway);
     tokio::spawn(async move {
-        let _permit = permit;
+        let _held = held;
         let began = Instant::now();
         let outcome = async {
             let upstream = gateway.upstreams.choose(base_url.as_deref())?;
             let room = gateway.make_room(&ids.rollout_id, sent.len()).await;
             room.map_err(|error| Refused::of_store(&error))?;
             let answer = gateway.upstreams.call(upstream, sent).await?;
+            // An upstream may repeat its key: the caller and the trace get the same text.
+            let answer = answer.redacted(&|value| gateway.redact(value, own_secret.as_ref()));
             let trace = trace(&ids, upstream.name(), &asked, &answer, began);
             let trace = gateway.redact(trace, own_secret.as_ref());
             gateway.append(&ids.rollout_id, trace).await.map_err(|error| Refused::of_store(&error))?;
@@ -96,7 +107,7 @@ fn start(
         // Whoever waits, or will wait, reads it here.
         let _ = sender.send(Some(outcome));
     });
-    Ok(receiver)
+    receiver
 }
 
 /// The line of a call: a trace where a model answered, a note where it did not.

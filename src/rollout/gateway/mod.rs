@@ -1,9 +1,10 @@
 //! The trace gateway: chat completions pass through it and are recorded, and whoever knows a rollout's id can read how it stands.
 //!
-//! `upstream` is where calls go, `store` where traces and logs are kept, `calls` passes a call on, `reading` answers the questions of
-//! Eval Protocol's client, `stream` is for clients that want their answer in pieces. Who may ask at all is decided by the
+//! `upstream` is where calls go, `store` where traces and logs are kept, `body` reads requests, `calls` passes a call on, `reading` answers
+//! the questions of Eval Protocol's client, `stream` is for clients that want their answer in pieces. Who may ask at all is decided by the
 //! service that mounts the router.
 
+mod body;
 mod calls;
 mod reading;
 mod store;
@@ -16,31 +17,52 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
+pub use self::body::Caller;
+
+use self::body::Bodies;
 use self::calls::Unheard;
 use self::store::Store;
 use self::upstream::Upstreams;
-use crate::model::{Redactor, RunnerTarget, Secret};
+use crate::model::{RunnerTarget, Secret};
+use crate::util::redact::Redactor;
 
-/// The largest request.
-const LARGEST_REQUEST: usize = 16 << 20;
 /// How many calls are under way at once; each may hold a request and an answer.
 const MOST_CALLS: usize = 256;
 /// How often old days are looked for.
 const FORGET_EVERY: Duration = Duration::from_hours(1);
+
+/// What the operator of a gateway chooses.
+#[derive(Debug)]
+pub struct GatewayOptions {
+    /// How long traces are kept.
+    pub keep: Duration,
+    /// The targets that calls are passed on to; the first where a call names none.
+    pub upstreams: Vec<RunnerTarget>,
+    /// Fields of a call that are passed on besides those of the table.
+    pub fields: Vec<String>,
+    /// How long the body of a request may take.
+    pub body_within: Duration,
+}
+
+/// A field that an operator adds to those that are passed on.
+pub fn parse_field(name: &str) -> Result<String, String> {
+    super::fields::parse_added(name)
+}
 
 /// The gateway.
 #[derive(Debug)]
 pub struct Gateway {
     store: Store,
     upstreams: Upstreams,
-    /// What no trace may contain, and how it is taken out.
+    fields: Vec<String>,
+    bodies: Arc<Bodies>,
+    /// What no trace and no answer may contain, and how it is taken out.
     hidden: RwLock<(Vec<Secret>, Redactor)>,
     calls: Arc<Semaphore>,
     /// Answers that were paid for and reached nobody.
@@ -48,19 +70,19 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// A gateway that keeps its traces in a directory for so long, and calls these targets. No trace contains one of their
-    /// keys.
-    pub fn open(dir: &Path, keep: Duration, upstreams: Vec<RunnerTarget>) -> anyhow::Result<Arc<Self>> {
-        let upstreams = Upstreams::new(upstreams)?;
+    /// A gateway that keeps its traces in a directory. No trace and no answer contains a key of an upstream.
+    pub fn open(dir: &Path, options: GatewayOptions) -> anyhow::Result<Arc<Self>> {
+        let upstreams = Upstreams::new(options.upstreams)?;
         let secrets: Vec<Secret> = upstreams.secrets().cloned().collect();
         let redactor = Redactor::new(&secrets);
-        let store = Store::open(dir, keep)?;
+        let store = Store::open(dir, options.keep)?;
         let calls = Arc::new(Semaphore::new(MOST_CALLS));
         let hidden = RwLock::new((secrets, redactor));
-        Ok(Arc::new(Self { store, upstreams, hidden, calls, unheard: Mutex::default() }))
+        let (fields, bodies) = (options.fields, Arc::new(Bodies::new(options.body_within)));
+        Ok(Arc::new(Self { store, upstreams, fields, bodies, hidden, calls, unheard: Mutex::default() }))
     }
 
-    /// Lets no trace contain these either. What was once a secret stays one.
+    /// Lets no trace and no answer contain these either. What was once a secret stays one.
     pub fn hide(&self, secrets: Vec<Secret>) {
         let mut hidden = self.hidden.write().unwrap_or_else(PoisonError::into_inner);
         for secret in secrets {
@@ -88,7 +110,6 @@ impl Gateway {
             .route("/logs", get(reading::logs).post(reading::add_log))
             .route("/v1/status", get(reading::status))
             .route("/status", get(reading::status))
-            .layer(DefaultBodyLimit::max(LARGEST_REQUEST))
             .with_state(self)
     }
 

@@ -4,12 +4,11 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{RawQuery, State};
-use axum::http::HeaderMap;
-use bytes::Bytes;
+use axum::extract::{RawQuery, Request, State};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::body::Caller;
 use super::calls::own_secret;
 use super::{Gateway, Refused};
 use crate::rollout::ids::check;
@@ -62,10 +61,10 @@ pub(super) async fn status(State(gateway): State<Arc<Gateway>>, RawQuery(query):
 }
 
 /// `POST /logs`.
-pub(super) async fn add_log(State(gateway): State<Arc<Gateway>>, headers: HeaderMap, body: Bytes) -> Answer {
-    if body.len() > LARGEST_LOG {
-        return Err(Refused::new(413, format!("a log entry has at most {} KiB", LARGEST_LOG >> 10)));
-    }
+pub(super) async fn add_log(State(gateway): State<Arc<Gateway>>, request: Request) -> Answer {
+    let own_secret = own_secret(request.headers());
+    let caller = Caller::of(request.extensions());
+    let (body, _held) = gateway.bodies.read(caller, request.into_body(), LARGEST_LOG).await?;
     let entry: Value = serde_json::from_slice(&body)
         .map_err(|error| Refused::new(400, format!("the body is not JSON: {error}")))?;
     let tags: Vec<&str> = entry["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -91,7 +90,7 @@ pub(super) async fn add_log(State(gateway): State<Arc<Gateway>>, headers: Header
         "status": entry["status"],
         "extras": entry["extras"],
     });
-    let line = gateway.redact(line, own_secret(&headers).as_ref());
+    let line = gateway.redact(line, own_secret.as_ref());
     for rollout_id in rollouts {
         let mut line = line.clone();
         // After the redaction: it is what the line is found by.

@@ -2,7 +2,7 @@
 //! cut off by a crash is passed over. Nothing is held in memory, so that neither a restart nor a year of rollouts matters.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -15,6 +15,7 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use crate::model::{Digest, Exit, Failure};
+use crate::util::durable::{self, AppendFile};
 
 /// A rollout that has more than this is no rollout: nothing more is begun for it.
 const LARGEST_FILE: u64 = 32 << 20;
@@ -65,13 +66,13 @@ impl Store {
     /// Refuses a rollout that has no room for so many bytes, or whose file cannot be written.
     pub(super) fn make_room(&self, rollout_id: &str, bytes: u64) -> anyhow::Result<()> {
         let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (file, path) = self.open_file(rollout_id)?;
-        let length = file.metadata().with_context(|| format!("cannot read `{}`", path.display()))?.len();
+        let mut file = self.open_file(rollout_id)?;
+        let length = file.file_mut().metadata().context("cannot read the file of a rollout")?.len();
         if length + bytes > LARGEST_FILE { Err(Full.into()) } else { Ok(()) }
     }
 
     /// The file of a rollout, which is made if need be.
-    fn open_file(&self, rollout_id: &str) -> anyhow::Result<(File, PathBuf)> {
+    fn open_file(&self, rollout_id: &str) -> anyhow::Result<AppendFile> {
         let path = if let Some(path) = self.find(rollout_id)? {
             path
         } else {
@@ -79,9 +80,15 @@ impl Store {
             make_dir(&day).context("cannot make a directory for traces")?;
             day.join(file_name(rollout_id))
         };
-        let file = OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(&path);
-        let file = file.with_context(|| format!("cannot write to `{}`", path.display()))?;
-        Ok((file, path))
+        let cannot = || format!("cannot write to `{}`", path.display());
+        // For the owner alone from the first moment on.
+        let new = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path);
+        match new {
+            Ok(_) => durable::sync_dir(path.parent().unwrap_or(&self.dir)).with_context(cannot)?,
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error).with_context(cannot),
+        }
+        AppendFile::open(&path).with_context(cannot)
     }
 
     /// Adds a line to a rollout; it is on the disk when this returns. A trace was paid for, and may need more room than a
@@ -91,21 +98,23 @@ impl Store {
         text.push(b'\n');
         let most = if line["kind"] == "trace" { LARGEST_RECORDED } else { LARGEST_FILE };
         let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut file, path) = self.open_file(rollout_id)?;
+        let mut file = self.open_file(rollout_id)?;
+        let path = file.path().to_owned();
         let cannot = || format!("cannot write to `{}`", path.display());
-        let length = file.metadata().with_context(cannot)?.len();
+        let length = file.file_mut().metadata().with_context(cannot)?.len();
         if length + text.len() as u64 > most {
             return Err(Full.into());
         }
         if length > 0 {
             // What a crash cut off stays a line of its own.
             let mut last = [0];
-            file.seek(SeekFrom::End(-1)).and_then(|_| file.read_exact(&mut last)).with_context(cannot)?;
+            let end = file.file_mut();
+            end.seek(SeekFrom::End(-1)).and_then(|_| end.read_exact(&mut last)).with_context(cannot)?;
             if last != *b"\n" {
                 text.insert(0, b'\n');
             }
         }
-        file.write_all(&text).and_then(|()| file.sync_data()).with_context(cannot)
+        file.append(&text).and_then(|()| file.sync()).with_context(cannot)
     }
 
     /// The lines of a rollout that `wanted` takes, the oldest first.
@@ -149,9 +158,13 @@ impl Store {
     }
 }
 
-/// A directory that nobody else can look into: traces are what people asked.
+/// A directory that only its owner can read: traces contain prompts.
 fn make_dir(dir: &Path) -> std::io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
+    if dir.is_dir() {
+        return Ok(());
+    }
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    dir.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), durable::sync_dir)
 }
 
 /// An id is somebody else's text, and no name for a file.
@@ -165,6 +178,8 @@ fn today() -> Date {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use serde_json::json;
 
     use super::*;
@@ -176,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_is_passed_over_and_the_next_line_is_whole() {
+    fn a_truncated_line_is_skipped_and_the_next_line_is_complete() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path(), KEEP).unwrap();
         store.append("../a", &line("../a", 1)).unwrap();
@@ -191,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn old_days_are_forgotten_and_nothing_else_is() {
+    fn only_old_days_are_deleted() {
         let dir = tempfile::tempdir().unwrap();
         let day = |days: i64| (today() - jiff::Span::new().days(days)).to_string();
         for name in [day(31), day(30), day(1), "notes".to_owned()] {

@@ -4,15 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use reqwest::Url;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Refused;
-use crate::model::{Endpoint, Exit, Failure, Provider, RunnerTarget, Secret, printable};
+use crate::model::{Api, Endpoint, Exit, Failure, RunnerTarget, Secret, printable};
+use crate::rollout::fields;
+use crate::util::ca::trusting;
 
 /// The largest answer that is passed on.
 const LARGEST_ANSWER: usize = 16 << 20;
@@ -38,13 +40,14 @@ pub(super) struct Upstream {
     base: Url,
     url: Url,
     key: Option<Secret>,
+    /// Trusts the CA of this target alone besides the system's.
+    client: reqwest::Client,
 }
 
-/// All of them, and how they are reached.
+/// All of them.
 #[derive(Debug)]
 pub(super) struct Upstreams {
     all: Vec<Upstream>,
-    client: reqwest::Client,
 }
 
 /// What came back.
@@ -55,6 +58,25 @@ pub(super) struct Answer {
     pub(super) body: Bytes,
 }
 
+impl Answer {
+    /// The answer without secrets. JSON is read and written anew, so that neither escapes nor repeated keys hide a text.
+    pub(super) fn redacted(self, redact: &impl Fn(Value) -> Value) -> Self {
+        let text = |bytes: &[u8]| match redact(String::from_utf8_lossy(bytes).into()) {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        let body = match serde_json::from_slice::<Value>(&self.body) {
+            Ok(json) => redact(json).to_string(),
+            Err(_) => text(&self.body),
+        };
+        let header = |(name, value): (&HeaderName, &HeaderValue)| {
+            Some((name.clone(), HeaderValue::from_str(&text(value.as_bytes())).ok()?))
+        };
+        let headers = self.headers.iter().filter_map(header).collect();
+        Self { headers, body: body.into(), ..self }
+    }
+}
+
 impl Upstreams {
     /// The targets that may be called; the first is where calls go that name none.
     pub(super) fn new(targets: Vec<RunnerTarget>) -> Result<Self, Failure> {
@@ -62,20 +84,11 @@ impl Upstreams {
             return Err(Failure::config("the trace gateway has no upstream")
                 .hint("name a target with `--trace-upstream`"));
         }
-        let client = reqwest::Client::builder()
-            .user_agent(USER_AGENT)
-            // A redirect would take the key to a host that nobody allowed.
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT_TIMEOUT)
-            .build()
-            .map_err(|error| {
-                Failure::new(Exit::Failure, format!("cannot set up the HTTP client: {error}"))
-            })?;
         let all = targets.into_iter().map(Upstream::new).collect::<Result<_, _>>()?;
-        Ok(Self { all, client })
+        Ok(Self { all })
     }
 
-    /// The keys, which no trace may contain.
+    /// The keys, which no trace and no answer may contain.
     pub(super) fn secrets(&self) -> impl Iterator<Item = &Secret> {
         self.all.iter().filter_map(|upstream| upstream.key.as_ref())
     }
@@ -108,7 +121,7 @@ impl Upstreams {
             tracing::warn!("upstream `{}`: {}", upstream.target.name, error.without_url());
             Refused::new(what.0, format!("the upstream `{}` {}", upstream.target.name, what.1))
         };
-        let mut request = self
+        let mut request = upstream
             .client
             .post(upstream.url.clone())
             .timeout(upstream.target.timeout)
@@ -146,21 +159,27 @@ impl Upstreams {
 
 impl Upstream {
     fn new(target: RunnerTarget) -> Result<Self, Failure> {
-        let endpoint: &Endpoint = match &target.provider {
-            Provider::OpenAi(endpoint) | Provider::OpenAiCompatible(endpoint) => endpoint,
-            _ => {
-                let message = format!("target `{}` cannot be an upstream of the trace gateway", target.name);
-                let hint =
-                    "what is passed on are chat completions: `provider: openai` or `openai-compatible`";
-                return Err(Failure::config(message).hint(hint));
-            }
+        let chat = |endpoint: &&Endpoint| matches!(endpoint.api, Api::OpenAi | Api::OpenAiCompatible);
+        let Some(endpoint) = target.provider.endpoint().filter(chat) else {
+            let message = format!("target `{}` cannot be an upstream of the trace gateway", target.name);
+            let hint = "what is passed on are chat completions: `provider: openai` or `openai-compatible`";
+            return Err(Failure::config(message).hint(hint));
         };
         let base = Url::parse(endpoint.base_url.trim()).map_err(|error| {
             Failure::config(format!("target `{}`: `base_url` is not a URL: {error}", target.name))
         })?;
         let url = crate::providers::chat_completions_url(&target.provider)?;
         let key = endpoint.api_key.clone().filter(|key| !key.expose().is_empty());
-        Ok(Self { base, url, key, target: Arc::new(target) })
+        let client = trusting(reqwest::Client::builder(), &endpoint.ca_pem)?
+            .user_agent(USER_AGENT)
+            // A redirect would take the key to a host that nobody allowed.
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .build()
+            .map_err(|error| {
+                Failure::new(Exit::Failure, format!("cannot set up the HTTP client: {error}"))
+            })?;
+        Ok(Self { base, url, key, client, target: Arc::new(target) })
     }
 
     /// Its name.
@@ -168,13 +187,15 @@ impl Upstream {
         &self.target.name
     }
 
-    /// Refuses a model that the owner does not allow, as the target's `model` or among its `allow_models`: key and bill are theirs.
-    pub(super) fn check_model(&self, body: &Value) -> Result<(), Refused> {
-        let asked = body["model"].as_str().unwrap_or_default();
-        if !self.target.allows_model(asked) {
-            let message =
-                format!("the upstream `{}` does not allow the model `{}`", self.name(), printable(asked));
-            return Err(Refused::new(403, message));
+    /// Refuses models that the owner does not allow, as the target's `model` or among its `allow_models`: key and bill are theirs.
+    pub(super) fn check_models(&self, call: &Map<String, Value>) -> Result<(), Refused> {
+        let model = call.get("model").and_then(Value::as_str).unwrap_or_default();
+        for asked in std::iter::once(model).chain(fields::further_models(call)) {
+            if !self.target.allows_model(asked) {
+                let message =
+                    format!("the upstream `{}` does not allow the model `{}`", self.name(), printable(asked));
+                return Err(Refused::new(403, message));
+            }
         }
         Ok(())
     }

@@ -1,11 +1,10 @@
-//! A token bucket: so many units a second, at most one second's worth at once.
+//! A token bucket that holds one second's worth.
 
 use std::time::{Duration, Instant};
 
-/// A debt is at most this many seconds' worth, whatever was taken.
+/// Limit of the debt, in seconds.
 const MOST_DEBT_SECONDS: f64 = 60.0;
 
-/// Holds what may still be taken.
 #[derive(Debug)]
 pub(super) struct Bucket {
     per_second: f64,
@@ -15,19 +14,18 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// A full bucket.
     pub(super) fn new(per_second: f64, now: Instant) -> Self {
         let capacity = per_second.max(1.0);
         Self { per_second, capacity, level: capacity, at: now }
     }
 
-    /// When so much may be taken. More than the bucket ever holds may be taken when it is full.
+    /// When this amount may be taken. More than the capacity may be taken when the bucket is full.
     pub(super) fn ready(&self, now: Instant, amount: f64) -> Instant {
         let missing = amount.min(self.capacity) - self.level_at(now);
         if missing <= 0.0 { now } else { now + Duration::from_secs_f64(missing / self.per_second) }
     }
 
-    /// Takes so much, even if that leaves a debt; a negative amount gives back.
+    /// Takes this amount, even if that leaves a debt; a negative amount is returned.
     pub(super) fn take(&mut self, now: Instant, amount: f64) {
         let most_debt = -MOST_DEBT_SECONDS * self.per_second;
         self.level = (self.level_at(now) - amount).clamp(most_debt, self.capacity);
@@ -59,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_capacity_is_not_waited_for_ever() {
+    fn more_than_the_capacity_is_not_awaited_forever() {
         let now = Instant::now();
         let mut bucket = Bucket::new(10.0, now);
         assert_eq!(bucket.ready(now, 1000.0), now);

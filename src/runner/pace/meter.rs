@@ -1,11 +1,11 @@
-//! Counts of started and refused calls over the latest seconds, by the time they started.
+//! Counts calls that started in the last seconds, and how many were rate limited.
 
 use std::time::{Duration, Instant};
 
 const SLOT: Duration = Duration::from_millis(50);
 const SLOTS: usize = 220;
 
-/// A ring of short slots.
+/// A ring of time slots.
 #[derive(Debug)]
 pub(super) struct Meter {
     origin: Instant,
@@ -20,15 +20,13 @@ struct Slot {
 }
 
 impl Meter {
-    /// How far back the meter remembers.
+    /// How far back the meter counts.
     pub(super) const SPAN: Duration = Duration::from_secs(10);
 
-    /// An empty meter.
     pub(super) fn new(now: Instant) -> Self {
         Self { origin: now, slots: vec![Slot::default(); SLOTS].into() }
     }
 
-    /// A call started.
     pub(super) fn started(&mut self, now: Instant) {
         let number = self.number(now);
         let slot = &mut self.slots[index(number)];
@@ -38,7 +36,7 @@ impl Meter {
         slot.started += 1;
     }
 
-    /// A call that started then was refused.
+    /// Counts a rate-limited call that started at this time.
     pub(super) fn refused(&mut self, started: Instant) {
         let number = self.number(started);
         let slot = &mut self.slots[index(number)];
@@ -47,8 +45,8 @@ impl Meter {
         }
     }
 
-    /// How many of the calls that started since then were accepted, and how many refused. One that has no answer yet
-    /// counts as accepted, because refusals come fast and answers slowly.
+    /// Accepted and rate-limited calls that started since then. A call in flight counts as accepted,
+    /// because rejections arrive fast and responses slowly.
     pub(super) fn counts(&self, since: Instant, now: Instant) -> (f64, f64) {
         let range = self.number(since)..=self.number(now);
         let slots = self.slots.iter().filter(|slot| range.contains(&slot.number));
@@ -57,10 +55,10 @@ impl Meter {
         (f64::from(started.saturating_sub(refused)), f64::from(refused))
     }
 
-    /// The same, a second.
+    /// Like [`Self::counts`], per second.
     pub(super) fn rates(&self, since: Instant, now: Instant) -> (f64, f64) {
         let (accepted, refused) = self.counts(since, now);
-        // A slot counts whole, so the time it covers does too.
+        // A slot counts in full, so its whole duration counts too.
         let first = SLOT.as_secs_f64() * as_f64(self.number(since));
         let covered = now.saturating_duration_since(self.origin).as_secs_f64() - first;
         let covered = covered.max(SLOT.as_secs_f64());

@@ -1,9 +1,11 @@
-//! When the next call may start. Pure: the caller brings the time, so that every rule is tested without a clock.
+//! Decides when the next call may start. Pure: the caller passes the time, so every rule is tested without
+//! a clock.
 //!
-//! Three things hold a call back: the concurrency window, which grows from a slow start and halves on overload; the
-//! limits that `targets.yaml` names; and a rate that is learned from refusals. A vendor that accepts 20 calls a second
-//! and says so nowhere is found by the share of refused calls, then called at just above the rate it accepts. Random
-//! refusals do not slow the run: the rate follows what was accepted at best, and looks upwards now and then.
+//! Three limits apply: the concurrency window, which grows in a slow start and halves on overload; the
+//! limits in `targets.yaml`; and a rate learned from rate-limit responses. For a provider with an
+//! unannounced limit, the share of 429 responses reveals it, and the rate settles just above what the
+//! provider accepts. Random 429 responses do not slow the run: the rate follows the best accepted rate and
+//! probes upwards now and then.
 
 mod bucket;
 mod meter;
@@ -16,67 +18,67 @@ use self::bucket::Bucket;
 use self::meter::Meter;
 use crate::model::Limits;
 
-/// Calls in flight at the start, and by how much an answer widens the window: it triples with every round of answers.
+/// Initial window, and its growth per response: it triples with every round.
 const FIRST_WINDOW: f64 = 32.0;
 const WIDEN: f64 = 2.0;
-/// The share of refusals among the calls of the latest second that means "stop and think", and how many it takes.
+/// Share and number of rate-limited calls in the last second that trigger a pause.
 const OVERLOAD_SHARE: f64 = 0.5;
 const OVERLOAD_REFUSALS: f64 = 10.0;
-/// The window halves when this many of the latest 20 answers were broken.
+/// The window halves if this many of the last 20 calls failed.
 const BROKEN_OF_20: u32 = 12;
-/// The share of refusals in a second that means that the vendor has a limit below the present rate.
+/// Share of rate-limited calls in a second that means the rate is above the provider's limit.
 const LIMITED_SHARE: f64 = 0.25;
-/// Fewer outcomes in a second than this say nothing about a share.
+/// With fewer outcomes in a second, the share is not meaningful.
 const LIMITED_OUTCOMES: u32 = 50;
-/// The learned rate is this much above what was accepted, so that the whole of it is used.
+/// The learned rate is this factor above the accepted rate, to use all of it.
 const ABOVE: f64 = 1.02;
-/// Where lowering the rate does not help, refusals do not come from the rate: it goes up again, to this much above the
-/// best of so many latest seconds.
+/// If lowering the rate does not help, it is not the cause. The rate returns to this factor above the best
+/// of the last seconds.
 const BEST_OF: usize = 4;
 const RECOVER: f64 = 1.12;
-/// A refusal in the last seconds of a run prolongs it by the whole wait that the vendor asks for, so these are careful.
+/// A 429 in the last seconds of a run extends it by the whole `Retry-After`, so the rate is lower there.
 const LAST_SECONDS: f64 = 1.5;
 const CAREFUL: f64 = 0.92;
-/// How much a learned rate grows after a second without refusals, and the least it may be.
+/// Growth of a learned rate after a second without 429, and its minimum.
 const GROWTH: f64 = 0.05;
 const MOST_GROWTH: f64 = 0.1;
 const SLOWEST: f64 = 0.05;
-/// The pause after an overload where the vendor names none.
+/// Pause after an overload without `Retry-After`.
 const DEFAULT_PAUSE: Duration = Duration::from_secs(1);
-/// After so many seconds a learned rate that the run stays far below is forgotten.
+/// A learned rate is dropped after this many seconds far below it.
 const IDLE_AFTER: u32 = 10;
-/// How many calls of a pause look whether the vendor accepts again already.
+/// Probe calls during a pause.
 const PROBES_IN_A_PAUSE: u32 = 4;
-/// The calls a second with which a vendor that accepts early is approached, by how much they grow, and how often.
+/// Rate, growth and interval of the ramp after a probe was accepted early.
 const RAMP_FROM: f64 = 8.0;
 const RAMP: f64 = 1.5;
 const RAMP_STEP: Duration = Duration::from_millis(250);
-/// Paced starts that were late may catch up this much at once.
+/// Late starts may catch up by this much at once.
 const CATCH_UP: Duration = Duration::from_millis(20);
 
-/// The gate in front of a target.
+/// The rate control of one target.
 #[derive(Debug)]
 pub(super) struct Pace {
     in_flight: u32,
     most_in_flight: f64,
     window: f64,
-    /// Below it the window grows by `WIDEN` an answer, above by one a round.
+    /// Below it, the window grows by `WIDEN` per response; above, by one per round.
     slow_start_below: f64,
     requests: Option<Bucket>,
     tokens: Option<Bucket>,
     not_before: Option<Instant>,
-    /// The latest 20 outcomes; a broken one is a 1.
+    /// The last 20 outcomes as bits; 1 is a failure.
     broken: u32,
     meter: Meter,
-    /// Since when the meter's counts speak of the present conditions.
+    /// Start of the period that the meter's counts apply to.
     epoch: Instant,
     rate: Option<Rate>,
     pause: Option<Pause>,
     next_review: Instant,
 }
 
-/// Nothing starts until it ends, but for a few probes: a vendor that counts calls in a window refuses them, one that
-/// only wants them evenly spread accepts, and the pause is over.
+/// A pause with a few probe calls. A provider that counts calls per window rejects them. One that only
+/// wants them spread accepts them, which ends the pause.
 #[derive(Debug)]
 struct Pause {
     since: Instant,
@@ -89,42 +91,40 @@ struct Pause {
 struct Rate {
     per_second: f64,
     next: Instant,
-    /// What was accepted in each of the latest seconds.
+    /// Accepted calls in each of the last seconds.
     accepted: [f64; BEST_OF],
     seconds: u32,
-    /// The share that was refused in the latest second, and whether the rate was lowered for it.
+    /// Rate-limited share of the last second, and whether the rate was lowered for it.
     share: f64,
     lowered: bool,
-    /// How much the rate grows after a second without refusals; it doubles with each.
+    /// Growth after a second without 429; doubles each time.
     step: f64,
-    /// When the rate grows next, until the first refusal.
+    /// Next step of the ramp, until the first 429.
     ramp: Option<Instant>,
 }
 
 /// Whether a call may start.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Gate {
-    /// Now.
     Open,
-    /// Not before this moment.
     At(Instant),
     /// When a call ends.
     Full,
 }
 
-/// How a call ended, as far as the pace is concerned.
+/// Outcome of a call, for the pace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The vendor worked on it: an answer, or a refusal of the request itself.
+    /// The provider processed it: a response, or a rejection of the request itself.
     Accepted,
-    /// Too many calls, with the wait it asked for.
+    /// Rate limited, with its `Retry-After`.
     Refused(Option<Duration>),
-    /// The vendor or the way to it broke.
+    /// The provider or the connection failed.
     Broken,
 }
 
 impl Pace {
-    /// A gate for these limits, divided by the number of runners that share them.
+    /// A pace for these limits, divided by the number of runners that share them.
     pub(super) fn new(limits: Limits, sharers: u32, now: Instant) -> Self {
         let most_in_flight = f64::from(limits.max_concurrency.get());
         let bucket = |per_minute: std::num::NonZeroU32| {
@@ -147,7 +147,7 @@ impl Pace {
         }
     }
 
-    /// Whether a call of about so many tokens may start.
+    /// Whether a call with this many estimated tokens may start.
     pub(super) fn gate(&mut self, now: Instant, tokens: u64) -> Gate {
         self.review(now);
         if f64::from(self.in_flight) >= self.window.floor().max(1.0) {
@@ -166,7 +166,7 @@ impl Pace {
         }
     }
 
-    /// A call of about so many tokens starts, and so many more are to come.
+    /// Counts the start of a call; `to_come` is the number of calls after it.
     pub(super) fn started(&mut self, now: Instant, tokens: u64, to_come: u64) {
         self.in_flight += 1;
         self.meter.started(now);
@@ -187,7 +187,7 @@ impl Pace {
         }
     }
 
-    /// A call that started then has ended; `tokens` is how many more than estimated it took.
+    /// Counts the end of a call; `tokens` is the actual minus the estimated number.
     pub(super) fn ended(&mut self, now: Instant, started: Instant, outcome: Outcome, tokens: i64) {
         self.in_flight = self.in_flight.saturating_sub(1);
         if let Some(bucket) = &mut self.tokens {
@@ -216,12 +216,12 @@ impl Pace {
         }
     }
 
-    /// The vendor's headers say that nothing is left until then.
+    /// The provider's headers announce that the limit is exhausted until then.
     pub(super) fn exhausted_until(&mut self, ready: Instant) {
         self.not_before = Some(self.not_before.map_or(ready, |known| known.max(ready)));
     }
 
-    /// The learned rate, for people to read; 0 where there is none.
+    /// The learned rate for progress messages; 0 if there is none.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "for people to read")]
     pub(super) fn learned_per_minute(&self) -> usize {
         self.rate.as_ref().map_or(0, |rate| (rate.per_second * 60.0).round() as usize)
@@ -263,13 +263,13 @@ impl Pace {
         self.next_review = now + Duration::from_secs(1);
     }
 
-    /// What was accepted a second since the present conditions began.
+    /// Accepted calls per second in the current period.
     fn accepted_rate(&self, now: Instant) -> f64 {
         let since = self.epoch.max(now.checked_sub(Meter::SPAN).unwrap_or(self.epoch));
         self.meter.rates(since, now).0
     }
 
-    /// Once a second, or when a pause ends: learns the rate from what was accepted.
+    /// Updates the learned rate once a second and at the end of a pause.
     fn review(&mut self, now: Instant) {
         if let Some(pause) = &self.pause {
             if now >= pause.until {
@@ -331,7 +331,7 @@ impl Rate {
         self.accepted[0] = accepted;
         self.seconds += 1;
         if refused == 0.0 {
-            // Only a rate that was used up says that more would be accepted.
+            // Raise the rate only if it was used up.
             if accepted >= (0.8 * self.per_second).floor() {
                 self.per_second *= 1.0 + self.step;
                 self.step = (self.step * 2.0).min(MOST_GROWTH);
@@ -342,14 +342,14 @@ impl Rate {
         let share = refused / (accepted + refused);
         let best = self.accepted.iter().copied().fold(SLOWEST, f64::max);
         let in_vain = self.lowered && share >= 0.8 * self.share;
-        // A second with a few unlucky calls says little, so the rate never falls by more than half.
+        // One bad second says little, so the rate at most halves.
         let next = if in_vain { best * RECOVER } else { accepted * ABOVE }.max(self.per_second / 2.0);
         self.lowered = next < 0.97 * self.per_second;
         self.share = share;
         self.per_second = next;
     }
 
-    /// The run is far from this rate: something else holds it back, and the rate need not be known.
+    /// Whether something else keeps the run far below this rate.
     fn is_idle(&self, accepted: f64) -> bool {
         let settled = self.seconds >= IDLE_AFTER || self.ramp.is_some();
         settled && self.per_second > 4.0 * accepted.max(RAMP_FROM)

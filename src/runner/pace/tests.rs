@@ -1,22 +1,22 @@
-//! The pace against simulated vendors, in simulated time.
+//! The pace against simulated providers, in simulated time.
 
 use std::collections::{BinaryHeap, VecDeque};
 use std::num::NonZeroU32;
 
 use super::*;
 
-/// How the simulated vendor limits.
+/// How the simulated provider limits.
 #[derive(Clone, Copy)]
 enum Vendor {
-    /// At most so many accepted in any second.
+    /// At most this many accepted in any second.
     Sliding(u32),
-    /// At most so many accepted in each second of its clock.
+    /// At most this many accepted in each calendar second.
     Fixed(u32),
-    /// So many a second, so many at once.
+    /// This many per second, with this burst.
     Bucket(u32, u32),
-    /// At most so many at once.
+    /// At most this many at once.
     InFlight(u32),
-    /// So many of a hundred refused, whatever the rate.
+    /// This percentage is rejected, whatever the rate.
     Random(u32),
 }
 
@@ -68,7 +68,7 @@ struct Result {
     refused_per_answer: f64,
 }
 
-/// Runs `calls` calls of 50 ms; a refusal comes after `refusal_ms` and asks for a second.
+/// Runs `calls` calls of 50 ms; a rejection takes `refusal_ms` and asks for a second.
 fn simulate(vendor: Vendor, calls: u32, concurrency: u32, refusal_ms: u64) -> Result {
     let limits = Limits {
         max_concurrency: NonZeroU32::new(concurrency).unwrap(),
@@ -143,15 +143,15 @@ fn simulate(vendor: Vendor, calls: u32, concurrency: u32, refusal_ms: u64) -> Re
 }
 
 #[test]
-fn an_unlimited_vendor_is_called_at_full_speed() {
+fn an_unlimited_provider_is_called_at_full_speed() {
     let result = simulate(Vendor::Random(0), 20_000, 256, 0);
     let ideal = 20_000.0 * 0.05 / 256.0;
     assert!(result.seconds < 1.05 * ideal, "{} s of {ideal}", result.seconds);
 }
 
 #[test]
-fn a_limit_that_nobody_told_is_learned() {
-    // A refusal that takes as long as an answer is noticed when the next round is on its way already.
+fn an_unannounced_rate_limit_is_discovered() {
+    // A rejection that takes as long as an answer is noticed when the next round is already in flight.
     for (refusal_ms, most_refused) in [(0, 0.22), (50, 0.35)] {
         for (calls, limit) in [(400, 20), (4000, 200), (12_000, 600)] {
             for (name, vendor) in [
@@ -171,14 +171,14 @@ fn a_limit_that_nobody_told_is_learned() {
 }
 
 #[test]
-fn random_refusals_do_not_slow_the_run() {
+fn random_rejections_do_not_slow_the_run() {
     let result = simulate(Vendor::Random(10), 60_000, 64, 0);
     let ideal = 60_000.0 * 0.05 / 64.0 / 0.9;
     assert!(result.seconds < 1.15 * ideal, "{} s of {ideal}", result.seconds);
 }
 
 #[test]
-fn a_vendor_that_takes_few_at_once_is_not_hammered() {
+fn a_provider_with_low_concurrency_is_not_hammered() {
     let result = simulate(Vendor::InFlight(8), 2_000, 64, 0);
     let floor = 2_000.0 * 0.05 / 8.0;
     assert!(result.seconds < 1.4 * floor, "{} s of {floor}", result.seconds);
@@ -203,12 +203,12 @@ fn configured_limits_hold() {
             started += 1;
         }
     }
-    // 600 a minute for two runners: 5 a second each, and a second's worth at once.
+    // 600 per minute for two runners: 5 per second each, and one second's worth at once.
     assert!((50..=56).contains(&started), "{started}");
 }
 
 #[test]
-fn tokens_that_were_not_foreseen_are_paid_back() {
+fn underestimated_tokens_are_paid_back() {
     let limits = Limits {
         max_concurrency: NonZeroU32::new(64).unwrap(),
         requests_per_minute: None,

@@ -1,8 +1,8 @@
-//! Checkpoints: what has arrived is kept elsewhere while the calls go on, because the machine may be gone the next moment.
+//! Checkpoints: saves rows during the calls, because the machine may disappear at any moment.
 //!
-//! Rows go to the results branch, one push at a time; to artifacts where the run has too many legs for that, where the
-//! dispatcher asks for it, or where the branch is refused for good; and into a file of the workspace where nothing else
-//! takes them. A checkpoint that fails is no loss: its rows go with the next.
+//! Rows are pushed to the results branch. They go to artifacts if the workflow run has too many shards for
+//! that, if the dispatcher asks for it, or if the branch rejects them permanently. If nothing accepts them,
+//! they go to a file in the workspace. After a failed checkpoint, the next one includes its rows.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,46 +11,52 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::artifacts::{Label, MOST_CHECKPOINTS, upload};
+use super::artifacts::{MOST_CHECKPOINTS, upload};
 use super::{Level, Notify, blocking};
 use crate::exchange::{LocalExchange, Publication, PublishError};
 use crate::git::Remote;
 use crate::github::ResultsService;
-use crate::model::{BatchId, Exit, Failure, ResultsManifest, printable};
+use crate::model::{BatchId, Exit, Failure, printable};
+use crate::protocol::ResultsManifest;
+use crate::protocol::names::RowsArtifact;
+use crate::util::backoff::jitter;
+use crate::util::clock;
 
+/// Jitter of the interval, so that the shards do not push at once.
+const JITTER: f64 = 0.2;
 const SHORTEST_INTERVAL: Duration = Duration::from_mins(1);
-/// All legs together push at most five times a minute, which is what GitHub asks for.
-const INTERVAL_PER_LEG: Duration = Duration::from_secs(12);
-/// How often rows are uploaded as artifacts, of which each leg has its own.
+/// All shards together push at most five times a minute, as GitHub recommends.
+const INTERVAL_PER_SHARD: Duration = Duration::from_secs(12);
+/// Interval of artifact uploads; each shard has its own artifacts.
 const ARTIFACT_INTERVAL: Duration = Duration::from_secs(90);
-/// After so many artifacts each interval is longer than the one before, so that their number never runs out.
+/// After this many artifacts, each interval is longer than the last, so that their number stays below the
+/// limit.
 const PLENTY_OF_ARTIFACTS: u32 = 300;
 const STRETCH: f64 = 1.05;
-/// How long one checkpoint is tried while the calls go on.
+/// Time limit of a checkpoint during the calls.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long the branch is claimed for before the first call.
+/// Time limit for claiming the branch before the first call.
 const CLAIM_PATIENCE: Duration = Duration::from_mins(1);
-/// Between two tries to upload the last rows.
+/// Delay between attempts to upload the final rows.
 const UPLOAD_WAIT: Duration = Duration::from_secs(5);
-/// Where rows are left in the workspace.
+/// Folder in the workspace for rows.
 const FOLDER: &str = "run-evals-results";
 
-/// Where the rows of a leg are.
+/// Where the rows of a shard are saved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kept {
-    /// On the results branch.
+pub enum SavedRows {
     Branch,
-    /// In artifacts of the run, the last ones at least.
+    /// At least the last ones are in artifacts.
     Artifacts,
-    /// Nothing took the last ones: they are in this file of the workspace.
+    /// Nothing else accepted the last ones: they are in this file in the workspace.
     File(PathBuf),
     /// The last ones could not even be written to a file.
     Nowhere,
 }
 
-/// What all checkpoints of a leg share.
+/// State shared by all checkpoints of a shard.
 #[derive(Debug)]
 pub(super) struct Store {
     pub(super) exchange: Arc<LocalExchange>,
@@ -61,77 +67,62 @@ pub(super) struct Store {
     pub(super) workspace: Option<PathBuf>,
 }
 
-/// Keeps the rows of a leg.
+/// The checkpoints of a shard.
 pub(super) struct Checkpoints {
     store: Arc<Store>,
     /// Whether rows go to the results branch.
     branch: bool,
-    label: Label,
-    /// How much of the journal is kept elsewhere.
+    label: RowsArtifact,
+    /// Length of the journal that is saved elsewhere.
     published: u64,
-    rhythm: Rhythm,
+    shards: usize,
     next: Instant,
-    running: Option<Pin<Box<dyn Future<Output = Tried>>>>,
+    running: Option<Pin<Box<dyn Future<Output = CheckpointResult>>>>,
     notify: Notify,
 }
 
-/// How often rows are kept.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Rhythm {
-    /// As it fits a run of so many legs.
-    Legs(usize),
-    /// As was asked for.
-    Every(Duration),
-}
-
-impl Rhythm {
-    /// The time to the next checkpoint, on the branch or as one more artifact after so many.
-    fn interval(self, branch: bool, artifacts: u32) -> Duration {
-        match self {
-            Self::Every(every) => every,
-            Self::Legs(legs) if branch => {
-                SHORTEST_INTERVAL.max(INTERVAL_PER_LEG * u32::try_from(legs).unwrap_or(u32::MAX))
-            }
-            Self::Legs(_) => {
-                let beyond = i32::try_from(artifacts.saturating_sub(PLENTY_OF_ARTIFACTS)).unwrap_or(i32::MAX);
-                ARTIFACT_INTERVAL.mul_f64(STRETCH.powi(beyond.min(200)))
-            }
-        }
+/// Time to the next checkpoint: to the branch with this many shards, or as another artifact after this
+/// many.
+fn interval(shards: usize, branch: bool, artifacts: u32) -> Duration {
+    if branch {
+        return SHORTEST_INTERVAL.max(INTERVAL_PER_SHARD * u32::try_from(shards).unwrap_or(u32::MAX));
     }
+    let beyond = i32::try_from(artifacts.saturating_sub(PLENTY_OF_ARTIFACTS)).unwrap_or(i32::MAX);
+    ARTIFACT_INTERVAL.mul_f64(STRETCH.powi(beyond.min(200)))
 }
 
-/// What became of one checkpoint.
-struct Tried {
-    label: Label,
-    /// How much of the journal is kept now.
-    result: Result<u64, Trouble>,
+/// Result of one checkpoint.
+struct CheckpointResult {
+    label: RowsArtifact,
+    /// Length of the journal that is saved.
+    result: Result<u64, CheckpointError>,
 }
 
-enum Trouble {
-    /// The branch does not take these rows, today or tomorrow.
+enum CheckpointError {
+    /// The branch rejects these rows permanently.
     Refused(String),
-    /// Another time it may work.
+    /// A retry may succeed.
     Passing(anyhow::Error),
 }
 
 impl Checkpoints {
-    /// For a leg whose journal is kept elsewhere up to `published`.
+    /// For a shard whose journal is saved up to `published`.
     pub(super) fn new(
         store: Store,
         branch: bool,
         attempt: u32,
         published: u64,
-        rhythm: Rhythm,
+        shards: usize,
         notify: &Notify,
     ) -> Self {
-        let label = Label { shard: store.shard, attempt, sequence: 0 };
-        let next = Instant::now() + jittered(rhythm.interval(branch, 0));
+        let label = RowsArtifact { shard: store.shard, attempt, sequence: 0 };
+        let next = Instant::now() + clock::wait(jitter(interval(shards, branch, 0), JITTER));
         let notify = Arc::clone(notify);
-        Self { store: Arc::new(store), branch, label, published, rhythm, next, running: None, notify }
+        Self { store: Arc::new(store), branch, label, published, shards, next, running: None, notify }
     }
 
-    /// Before the first call: makes the results branch, or finds out that it cannot be made. What is refused here has cost
-    /// nothing yet.
+    /// Creates the results branch before the first call, or learns that it is rejected, which then has cost
+    /// nothing.
     pub(super) async fn claim(&mut self) -> anyhow::Result<()> {
         if self.branch {
             let store = Arc::clone(&self.store);
@@ -164,7 +155,7 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Keeps rows now and then, for ever. May be dropped at any time: a checkpoint that runs is ended by `last`.
+    /// Saves rows periodically, forever. May be dropped at any time: `last` completes a running checkpoint.
     pub(super) async fn keep(&mut self) -> std::convert::Infallible {
         loop {
             if let Some(running) = &mut self.running {
@@ -173,8 +164,8 @@ impl Checkpoints {
                 self.take(ended);
             }
             sleep_until(self.next).await;
-            let interval = self.rhythm.interval(self.branch, self.label.sequence);
-            self.next = Instant::now() + jittered(interval);
+            let interval = interval(self.shards, self.branch, self.label.sequence);
+            self.next = Instant::now() + clock::wait(jitter(interval, JITTER));
             let nowhere = !self.branch && self.store.service.is_none();
             if !nowhere && self.label.sequence < MOST_CHECKPOINTS {
                 self.running = Some(Box::pin(self.attempt(PATIENCE, None)));
@@ -182,8 +173,8 @@ impl Checkpoints {
         }
     }
 
-    /// Keeps the last rows, with the manifest where the branch takes it; patiently, until some time.
-    pub(super) async fn last(&mut self, manifest: Option<ResultsManifest>, until: Instant) -> Kept {
+    /// Saves the final rows, with the manifest if the branch accepts it. Retries until `until`.
+    pub(super) async fn last(&mut self, manifest: Option<ResultsManifest>, until: Instant) -> SavedRows {
         if let Some(mut running) = self.running.take() {
             match timeout_at(until, &mut running).await {
                 Ok(ended) => _ = self.take(ended),
@@ -194,7 +185,7 @@ impl Checkpoints {
             let patience = until.saturating_duration_since(Instant::now());
             let attempt = self.attempt(patience, manifest);
             match timeout_at(until, attempt).await.map(|ended| self.take(ended)) {
-                Ok(true) => return Kept::Branch,
+                Ok(true) => return SavedRows::Branch,
                 Ok(false) => {}
                 Err(_) => return self.leave_in_workspace().await,
             }
@@ -202,18 +193,18 @@ impl Checkpoints {
         while self.store.service.is_some() {
             let attempt = self.upload();
             match timeout_at(until, attempt).await.map(|ended| self.take(ended)) {
-                Ok(true) => return Kept::Artifacts,
-                Ok(false) if Instant::now() + UPLOAD_WAIT < until => sleep(UPLOAD_WAIT).await,
+                Ok(true) => return SavedRows::Artifacts,
+                Ok(false) if Instant::now() + UPLOAD_WAIT < until => clock::sleep(UPLOAD_WAIT).await,
                 _ => break,
             }
         }
         self.leave_in_workspace().await
     }
 
-    /// Writes what is kept nowhere into a file of the workspace.
-    pub(super) async fn leave_in_workspace(&self) -> Kept {
+    /// Writes unsaved rows to a file in the workspace.
+    pub(super) async fn leave_in_workspace(&self) -> SavedRows {
         let (store, from) = (Arc::clone(&self.store), self.published);
-        let name = Label { sequence: self.label.sequence + 1, ..self.label }.name(&store.batch_id);
+        let name = RowsArtifact { sequence: self.label.sequence + 1, ..self.label }.name(&store.batch_id);
         let written = blocking(move || {
             let folder = store.workspace.as_ref().context("`GITHUB_WORKSPACE` is not set")?.join(FOLDER);
             fs::create_dir_all(&folder)?;
@@ -234,12 +225,12 @@ impl Checkpoints {
                     path.display()
                 );
                 (self.notify)(Level::Error, &text);
-                Kept::File(path)
+                SavedRows::File(path)
             }
             Err(error) => {
                 let text = format!("the last rows of shard {} are lost: {error:#}", self.store.shard);
                 (self.notify)(Level::Error, &text);
-                Kept::Nowhere
+                SavedRows::Nowhere
             }
         }
     }
@@ -248,37 +239,37 @@ impl Checkpoints {
         &self,
         patience: Duration,
         manifest: Option<ResultsManifest>,
-    ) -> impl Future<Output = Tried> + use<> {
+    ) -> impl Future<Output = CheckpointResult> + use<> {
         let (store, from, label, branch) = (Arc::clone(&self.store), self.published, self.label, self.branch);
         async move {
             if branch {
-                Tried { label, result: store.push(from, manifest, patience).await }
+                CheckpointResult { label, result: store.push(from, manifest, patience).await }
             } else {
                 store.upload(from, label).await
             }
         }
     }
 
-    fn upload(&self) -> impl Future<Output = Tried> + use<> {
+    fn upload(&self) -> impl Future<Output = CheckpointResult> + use<> {
         let (store, from, label) = (Arc::clone(&self.store), self.published, self.label);
         async move { store.upload(from, label).await }
     }
 
-    /// Notes how a checkpoint ended; whether the rows are kept.
-    fn take(&mut self, ended: Tried) -> bool {
-        let Tried { label, result } = ended;
+    /// Records the result of a checkpoint. Returns whether the rows are saved.
+    fn take(&mut self, ended: CheckpointResult) -> bool {
+        let CheckpointResult { label, result } = ended;
         self.label = label;
         match result {
             Ok(length) => {
                 self.published = length;
                 return true;
             }
-            Err(Trouble::Refused(words)) => {
+            Err(CheckpointError::Refused(words)) => {
                 self.refuse(&words);
-                // What waits has waited long enough.
+                // Do not wait any longer.
                 self.next = Instant::now();
             }
-            Err(Trouble::Passing(error)) => {
+            Err(CheckpointError::Passing(error)) => {
                 let text = format!("a checkpoint failed; its rows are kept with the next: {error:#}");
                 (self.notify)(Level::Warning, &text);
             }
@@ -300,13 +291,13 @@ impl Checkpoints {
 }
 
 impl Store {
-    /// Publishes what the journal has from here on; tells how much is published then.
+    /// Publishes the journal from this offset. Returns the published length.
     async fn push(
         self: &Arc<Self>,
         from: u64,
         manifest: Option<ResultsManifest>,
         patience: Duration,
-    ) -> Result<u64, Trouble> {
+    ) -> Result<u64, CheckpointError> {
         let store = Arc::clone(self);
         let pushed = tokio::task::spawn_blocking(move || {
             let rows = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
@@ -321,24 +312,26 @@ impl Store {
         });
         match pushed.await {
             Ok(Ok(length)) => Ok(length),
-            Ok(Err(PublishError::Refused(words))) => Err(Trouble::Refused(words)),
+            Ok(Err(PublishError::Refused(words))) => Err(CheckpointError::Refused(words)),
             Ok(Err(PublishError::Other(error))) => match error.downcast_ref::<Failure>() {
-                // Another batch has the branch, or another branch its name.
-                Some(failure) if failure.exit() == Exit::Config => Err(Trouble::Refused(failure.to_string())),
-                _ => Err(Trouble::Passing(error)),
+                // Another batch owns the branch, or another branch blocks its name.
+                Some(failure) if failure.exit() == Exit::Config => {
+                    Err(CheckpointError::Refused(failure.to_string()))
+                }
+                _ => Err(CheckpointError::Passing(error)),
             },
-            Err(error) => Err(Trouble::Passing(error.into())),
+            Err(error) => Err(CheckpointError::Passing(error.into())),
         }
     }
 
-    /// Uploads what the journal has from here on.
-    async fn upload(self: &Arc<Self>, from: u64, label: Label) -> Tried {
+    /// Uploads the journal from this offset.
+    async fn upload(self: &Arc<Self>, from: u64, label: RowsArtifact) -> CheckpointResult {
         let mut label = label;
-        let result = self.try_upload(from, &mut label).await.map_err(Trouble::Passing);
-        Tried { label, result }
+        let result = self.try_upload(from, &mut label).await.map_err(CheckpointError::Passing);
+        CheckpointResult { label, result }
     }
 
-    async fn try_upload(self: &Arc<Self>, from: u64, label: &mut Label) -> anyhow::Result<u64> {
+    async fn try_upload(self: &Arc<Self>, from: u64, label: &mut RowsArtifact) -> anyhow::Result<u64> {
         let store = Arc::clone(self);
         let (rows, length) = blocking(move || {
             let rows = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
@@ -354,12 +347,7 @@ impl Store {
     }
 }
 
-/// So that the legs of a run do not push all at once.
-fn jittered(every: Duration) -> Duration {
-    every.mul_f64(0.8 + 0.4 * fastrand::f64())
-}
-
-/// What the other side says, each line on its own.
+/// The server's message, line by line.
 fn lines(words: &str) -> String {
     words.lines().map(printable).collect::<Vec<_>>().join("\n")
 }
@@ -369,24 +357,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn legs_share_the_pushes() {
-        let seconds = |legs| Rhythm::Legs(legs).interval(true, 0).as_secs();
+    fn shards_share_the_pushes() {
+        let seconds = |shards| interval(shards, true, 0).as_secs();
         assert_eq!([1, 5, 6, 16].map(seconds), [60, 60, 72, 192]);
-        for _ in 0..100 {
-            let jittered = jittered(Duration::from_mins(1)).as_secs_f64();
-            assert!((48.0..=72.0).contains(&jittered), "{jittered}");
-        }
     }
 
     #[test]
-    fn artifacts_come_often_and_never_run_out() {
-        let interval = |artifacts| Rhythm::Legs(256).interval(false, artifacts);
+    fn artifacts_are_frequent_and_never_exceed_the_limit() {
+        let interval = |artifacts| interval(256, false, artifacts);
         assert_eq!((interval(0).as_secs(), interval(PLENTY_OF_ARTIFACTS).as_secs()), (90, 90));
         let six_hours: Duration = (0..240).map(interval).sum();
         assert_eq!(six_hours, Duration::from_hours(6));
-        // A job on a machine of one's own may take five days.
+        // A job on a self-hosted machine may take five days.
         let until_none_is_left: Duration = (0..MOST_CHECKPOINTS).map(interval).sum();
         assert!(until_none_is_left > Duration::from_hours(5 * 24), "{until_none_is_left:?}");
-        assert_eq!(Rhythm::Every(Duration::from_secs(1)).interval(false, 400), Duration::from_secs(1));
     }
 }

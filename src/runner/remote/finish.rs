@@ -1,4 +1,4 @@
-//! The last job of a run with many legs: their artifacts become one commit on the results branch.
+//! The final job of a workflow run with many shards: commits their artifacts to the results branch.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -6,30 +6,35 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::leg::open_exchange;
 use super::settlement::survey;
-use super::{FETCH_PATIENCE, Home, Host, Level, Notify, blocking, earlier, handover};
-use crate::archive;
-use crate::exchange::{Asked, LocalExchange, Publication, PublishError, strangers_warning};
-use crate::model::{Exit, Failure, RemoteResults, ResultsManifest};
+use super::shard_job::open_exchange;
+use super::{FETCH_PATIENCE, Host, Level, Notify, RunnerConfig, blocking, handover, previous_rows};
+use crate::exchange::{LocalExchange, Publication, PublishError, RowFilter, Strangers};
+use crate::model::{Exit, Failure, RemoteResults};
+use crate::protocol::ResultsManifest;
+use crate::util::WorkDir;
 
-/// How long the push is tried.
+/// Time limit of the push.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// What the run came to.
+/// Result of the workflow run.
 #[derive(Debug)]
-pub struct Finished {
-    /// What the whole batch came to; `not_run` counts requests without a row.
+pub struct FinishReport {
+    /// Manifest of the whole batch; `not_run` counts requests without a row.
     pub manifest: ResultsManifest,
     /// The exchange with the batch and all rows.
     pub exchange: Arc<LocalExchange>,
-    /// It lies in here, and goes with it.
-    _temporary: tempfile::TempDir,
+    /// Holds the exchange; removed on drop.
+    _temporary: WorkDir,
 }
 
-/// Gathers what the legs of this run left as artifacts into one commit on the results branch, the manifest with it.
-pub async fn finish(host: &Host, home: &Home, notify: &Notify) -> anyhow::Result<Option<Finished>> {
-    home.check_senders(host)?;
+/// Commits the shards' artifacts of this workflow run to the results branch, with the manifest.
+pub async fn finish(
+    host: &Host,
+    config: &RunnerConfig,
+    notify: &Notify,
+) -> anyhow::Result<Option<FinishReport>> {
+    config.check_senders(host)?;
     if host.inputs.results == RemoteResults::Artifact {
         notify(Level::Note, "the results are artifacts, as was asked; there is nothing to gather");
         return Ok(None);
@@ -46,22 +51,19 @@ pub async fn finish(host: &Host, home: &Home, notify: &Notify) -> anyhow::Result
     handover::receive(host, &exchange, dir, notify).await?;
     let mut runs = host.inputs.runner_options.resume_from.clone();
     runs.push(host.run_id);
-    let files = earlier::gather(host, &runs, None, dir, notify).await?;
+    let files = previous_rows::gather(host, &runs, None, dir, notify).await?;
 
     let (store, digest, run_url) = (Arc::clone(&exchange), host.inputs.batch_sha256, host.run_url());
     let batch_dir = dir.join("unpacked");
-    let archive_path = dir.join("batch-again.tar.gz");
     let manifest = blocking(move || {
-        store.get_batch(&id, &archive_path)?;
-        let limits = archive::Limits::default();
-        let batch = archive::unpack(&archive_path, &id, Some(digest), &limits, &batch_dir)?;
+        let (batch, _) = store.unpack_batch(&id, Some(digest), &batch_dir)?;
         store.claim_journal(&id, digest)?;
-        let asked = Asked::read(&batch_dir, &batch)?;
-        let mut strangers = 0;
+        let filter = RowFilter::read(&batch_dir, &batch, digest)?;
+        let mut strangers = Strangers::default();
         for (shard, rows) in &files {
-            strangers += keep_answers(&asked, *shard, rows)?;
+            strangers += keep_answers(&filter, *shard, rows)?;
         }
-        if let Some(warning) = strangers_warning(&id, strangers) {
+        if let Some(warning) = strangers.warning(&id) {
             tracing::warn!("{warning}");
         }
         let further = files.values().map(std::path::PathBuf::as_path);
@@ -81,14 +83,14 @@ pub async fn finish(host: &Host, home: &Home, notify: &Notify) -> anyhow::Result
         }
     })
     .await?;
-    Ok(Some(Finished { manifest, exchange, _temporary: temporary }))
+    Ok(Some(FinishReport { manifest, exchange, _temporary: temporary }))
 }
 
-/// Takes everything out of a file of rows that answers no request of a shard; tells how many rows that were.
-fn keep_answers(asked: &Asked, shard: u32, rows: &Path) -> anyhow::Result<u64> {
+/// Removes rows from a file that belong to no request of the shard. Returns them.
+fn keep_answers(filter: &RowFilter, shard: u32, rows: &Path) -> anyhow::Result<Strangers> {
     let kept = rows.with_extension("kept");
     let mut out = BufWriter::new(File::create(&kept)?);
-    let strangers = asked.each_answer(rows, Some(shard), |_, line| {
+    let strangers = filter.each_answer(rows, Some(shard), |_, line| {
         out.write_all(line)?;
         Ok(out.write_all(b"\n")?)
     })?;

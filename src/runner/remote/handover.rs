@@ -1,4 +1,4 @@
-//! The batch, from wherever the dispatcher left it into the exchange of this run.
+//! Receives the batch into the exchange of this workflow job.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,34 +7,31 @@ use anyhow::Context as _;
 use base64::Engine as _;
 
 use super::{FETCH_PATIENCE, Host, Notify, blocking};
-use crate::archive;
 use crate::exchange::LocalExchange;
 use crate::github::ApiError;
-use crate::model::{Digest, DispatchInputs, Exit, Failure, HandOver, printable};
+use crate::model::{Digest, Exit, Failure, printable};
+use crate::protocol::names::{BATCH_FILE, handover_branch};
+use crate::protocol::{DispatchInputs, Handover, archive};
+use crate::util::zip::unzip_one;
 
-/// The one file in a hand-over artifact.
-const ARCHIVE: &str = "batch.tar.gz";
-/// The folder of the branches that batches are handed over on.
-const HANDOVER_FOLDER: &str = "eval-batch";
-
-/// Puts the batch into the exchange; one that is not what the dispatcher said is refused.
+/// Puts the batch into the exchange; rejects one that does not match the dispatch.
 pub(super) async fn receive(
     host: &Host,
     exchange: &Arc<LocalExchange>,
     dir: &Path,
     notify: &Notify,
 ) -> anyhow::Result<()> {
-    let DispatchInputs { batch_id, prompts_artifact, batch_sha256, .. } = &host.inputs;
+    let DispatchInputs { batch_id, handover, batch_sha256, .. } = &host.inputs;
     let (id, digest) = (batch_id.clone(), *batch_sha256);
-    let archive = dir.join(ARCHIVE);
-    match prompts_artifact {
-        HandOver::Inline(base64) => {
+    let archive = dir.join(BATCH_FILE);
+    match handover {
+        Handover::Inline(base64) => {
             let bytes = base64::engine::general_purpose::STANDARD.decode(base64).map_err(|error| {
                 Failure::config(format!("the batch in the dispatch is no base64: {error}"))
             })?;
             std::fs::write(&archive, bytes).context("cannot write the batch")?;
         }
-        HandOver::Artifact { repo, run_id, name } => {
+        Handover::Artifact { repo, run_id, name } => {
             let client = host.client(notify)?;
             let listed = client.artifacts(repo, *run_id).await.map_err(ApiError::into_failure)?;
             let named = listed.into_iter().filter(|artifact| artifact.name == *name);
@@ -46,10 +43,10 @@ pub(super) async fn receive(
             let download = client.download_artifact(repo, &artifact, &zip);
             download.await.map_err(ApiError::into_failure)?;
             let (most, to) = (archive::Limits::default().archive_bytes, archive.clone());
-            blocking(move || archive::unzip_one(&zip, ARCHIVE, most, &to)).await?;
+            blocking(move || unzip_one(&zip, BATCH_FILE, most, &to)).await?;
         }
-        HandOver::Branch { repo, branch } => {
-            let expected = format!("{HANDOVER_FOLDER}/{id}");
+        Handover::Branch { repo, branch } => {
+            let expected = handover_branch(&id);
             if *branch != expected {
                 let message = format!(
                     "the batch `{id}` is handed over on the branch `{}`, and only `{expected}` is read",
@@ -69,7 +66,7 @@ pub(super) async fn receive(
                     .hint("the batch was collected or deleted meanwhile; dispatch it again")
                     .into());
             }
-            // Its digest is checked when it is unpacked.
+            // Unpacking checks its digest.
             return Ok(());
         }
     }

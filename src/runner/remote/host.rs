@@ -1,40 +1,48 @@
-//! What the machine says of the workflow run: its environment, and the event that started it.
+//! The workflow run: the environment of the step and the event that started it.
 
 use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use anyhow::Context as _;
 use serde_json::Value;
 
 use crate::git::Remote;
 use crate::github::{Auth, Client, ClientOptions, ResultsService};
-use crate::model::{DispatchInputs, Exit, Failure, Secret, is_repository, printable};
+use crate::model::{Exit, Failure, Secret, printable};
+use crate::protocol::DispatchInputs;
+use crate::protocol::names::is_repository;
+use crate::util::WorkDir;
+use crate::util::ca::CaBundle;
 
-/// GitHub's own limit for the inputs is far below.
+/// GitHub's own limit for inputs is far lower.
 const LONGEST_EVENT: u64 = 16 << 20;
 
-/// The workflow run that this process is a leg of.
+/// The workflow run that this process belongs to.
 #[derive(Clone)]
 pub struct Host {
-    /// What the dispatcher asked for.
     pub inputs: DispatchInputs,
     /// The runner repository, `owner/name`.
     pub repo: String,
-    /// The workflow run.
     pub run_id: u64,
-    /// Which attempt of it, from 1.
+    /// File name of its workflow, if known.
+    pub workflow: Option<String>,
+    /// Attempt, from 1.
     pub attempt: u32,
-    /// Who dispatched it, and who started this attempt of it.
+    /// The users who dispatched it and started this attempt.
     pub senders: Vec<String>,
-    /// Where results are left that nothing else takes.
+    /// Directory for results that nothing else accepts.
     pub workspace: Option<PathBuf>,
     server_url: String,
     api_url: String,
     token: Option<Secret>,
     temp: PathBuf,
-    /// The service that takes artifacts, in a container action.
+    /// The artifact service, in a container action.
     artifacts: Option<ResultsService>,
+    /// Private CAs that are trusted besides the system's.
+    ca: Option<Arc<CaBundle>>,
 }
 
 impl fmt::Debug for Host {
@@ -44,7 +52,7 @@ impl fmt::Debug for Host {
 }
 
 impl Host {
-    /// Reads the environment of an Actions step and the event file that it names.
+    /// Reads the environment of an Actions step and its event file.
     pub fn from_env(get: impl Fn(&str) -> Option<String>) -> Result<Self, Failure> {
         let get = |name: &str| get(name).filter(|value| !value.trim().is_empty());
         let needed = |name: &str| {
@@ -73,7 +81,7 @@ impl Host {
                 .map_err(|_| Failure::config(format!("`{name}` is no number: `{}`", printable(&text))))
         };
         let sender = event.pointer("/sender/login").and_then(Value::as_str).map(ToOwned::to_owned);
-        // A run that somebody else starts again is paid for again.
+        // A re-run by another user costs money again.
         let mut senders: Vec<String> = sender.into_iter().chain(get("GITHUB_TRIGGERING_ACTOR")).collect();
         senders.dedup();
         let attempt = number("GITHUB_RUN_ATTEMPT", get("GITHUB_RUN_ATTEMPT").unwrap_or_else(|| "1".into()))?;
@@ -85,6 +93,7 @@ impl Host {
             inputs,
             repo,
             run_id: number("GITHUB_RUN_ID", needed("GITHUB_RUN_ID")?)?,
+            workflow: get("GITHUB_WORKFLOW_REF").as_deref().and_then(workflow_file).map(ToOwned::to_owned),
             attempt: u32::try_from(attempt).unwrap_or(u32::MAX),
             senders,
             workspace: get("GITHUB_WORKSPACE").map(PathBuf::from),
@@ -94,33 +103,45 @@ impl Host {
             temp: get("RUNNER_TEMP").map_or_else(std::env::temp_dir, PathBuf::from),
             artifacts: match ResultsService::from_env(get) {
                 Some(Ok(service)) => Some(service),
-                // Not on this host: results go to the branch.
+                // Not available on this server: results go to the branch.
                 Some(Err(error)) => {
                     tracing::debug!("no artifacts: {error}");
                     None
                 }
                 None => None,
             },
+            ca: None,
         })
     }
 
-    /// The page of the workflow run.
+    /// The same, which trusts private CAs besides the system's: for git, for the API and for models.
+    pub fn trusting(self, ca_pem: Vec<u8>, system: Option<&Path>) -> anyhow::Result<Self> {
+        let bundle = CaBundle::write(ca_pem, system, &self.temp).context("cannot write the certificates")?;
+        Ok(Self { ca: Some(Arc::new(bundle)), ..self })
+    }
+
+    /// The certificates of private CAs in PEM format.
+    pub(super) fn ca_pem(&self) -> &[u8] {
+        self.ca.as_ref().map_or(&[], |ca| ca.pem())
+    }
+
     pub fn run_url(&self) -> String {
         format!("{}/{}/actions/runs/{}", self.server_url, self.repo, self.run_id)
     }
 
-    /// A directory for this run alone.
-    pub(super) fn temporary(&self) -> anyhow::Result<tempfile::TempDir> {
-        let made = tempfile::Builder::new().prefix("run-evals-").tempdir_in(&self.temp);
+    /// A directory for this process.
+    pub(super) fn temporary(&self) -> anyhow::Result<WorkDir> {
+        let made = WorkDir::within(&self.temp);
         made.map_err(|error| {
             let message = format!("cannot make a directory in `{}`: {error}", self.temp.display());
             Failure::new(Exit::Failure, message).into()
         })
     }
 
-    /// A repository of this server, for git.
+    /// A repository on this server, for git.
     pub(super) fn remote(&self, repo: &str) -> Remote {
         Remote::new(&format!("{}/{repo}.git", self.server_url), self.token.clone())
+            .with_ca_file(self.ca.as_ref().map(|ca| ca.file()))
     }
 
     /// The runner repository, for git.
@@ -128,24 +149,29 @@ impl Host {
         self.remote(&self.repo)
     }
 
-    /// The service that takes artifacts, where there is one.
     pub(super) fn artifacts(&self) -> Option<&ResultsService> {
         self.artifacts.as_ref()
     }
 
-    /// A client of the REST API.
     pub(super) fn client(&self, notify: &super::Notify) -> anyhow::Result<Client> {
         let token = self.token.clone().ok_or_else(|| {
             Failure::new(Exit::Failure, "there is no token to read artifacts with")
                 .hint("the action's input `token` is `${{ github.token }}` unless the step says otherwise")
         })?;
-        let notify = std::sync::Arc::clone(notify);
+        let notify = Arc::clone(notify);
         Client::new(ClientOptions {
             api_url: self.api_url.clone(),
             auth: Auth::Token(token),
-            notify: Some(std::sync::Arc::new(move |text: &str| notify(super::Level::Note, text))),
+            notify: Some(Arc::new(move |text: &str| notify(super::Level::Note, text))),
+            ca_pem: self.ca_pem().to_vec(),
         })
     }
+}
+
+/// The file name in `owner/repo/.github/workflows/file.yml@ref`.
+fn workflow_file(reference: &str) -> Option<&str> {
+    let (_, rest) = reference.split_once("/.github/workflows/")?;
+    rest.split('@').next().filter(|file| !file.is_empty())
 }
 
 fn read_event(path: &str) -> Result<Value, Failure> {
@@ -198,17 +224,25 @@ mod tests {
     }
 
     #[test]
-    fn a_step_on_github_says_everything() {
+    fn a_github_step_has_all_variables() {
         let host = host(&[("INPUT_TOKEN", "ghs_secret")]).unwrap();
         assert_eq!(host.run_url(), "https://ghe.example/o/r/actions/runs/42");
         assert_eq!(host.own_remote().url(), "https://ghe.example/o/r.git");
         assert_eq!((host.attempt, host.senders.join(" ")), (1, "octocat hubot".to_owned()));
         assert!(host.artifacts().is_none());
+        assert_eq!(host.workflow, None);
         assert!(!format!("{host:?}").contains("ghs_secret"));
     }
 
     #[test]
-    fn what_is_no_dispatch_is_refused() {
+    fn the_workflow_is_identified_by_its_file() {
+        let file = |reference| host(&[("GITHUB_WORKFLOW_REF", reference)]).unwrap().workflow;
+        assert_eq!(file("o/r/.github/workflows/evals.yml@refs/heads/a/b").as_deref(), Some("evals.yml"));
+        assert_eq!((file("o/r"), file("o/r/.github/workflows/@x")), (None, None));
+    }
+
+    #[test]
+    fn other_events_are_rejected() {
         let problem = |change: (&str, &str)| host(&[change]).unwrap_err().to_string();
         insta::assert_snapshot!(problem(("GITHUB_EVENT_NAME", "pull_request")), @"the run was started by `pull_request`, not by a dispatch");
         insta::assert_snapshot!(problem(("GITHUB_REPOSITORY", "../x")), @"`GITHUB_REPOSITORY` is no repository: `../x`");

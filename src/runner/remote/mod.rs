@@ -1,52 +1,55 @@
-//! The runner as a leg of a workflow run on GitHub.
+//! The runner as a workflow job on GitHub.
 //!
-//! `host` is what the machine says of the run, `home` what the runner repository's default branch says of targets and limits.
-//! `leg` gets the batch (`handover`) and what earlier runs left (`earlier`) into an exchange of its own, runs one shard,
-//! and keeps what arrives while it runs (`checkpoint`): on the results branch, or in `artifacts`. `finish` gathers the
-//! artifacts of many legs into one commit, and `settlement` tells what a whole batch came to.
+//! - `host`, `runner_config`: the workflow run, and targets and policy from the default branch
+//! - `shard_job`: runs one shard
+//! - `handover`, `siblings`, `previous_rows`: gets the batch, waits for other workflow runs of it, and
+//!   takes over their rows
+//! - `checkpoint`, `artifacts`: save rows while the shard runs
+//! - `finish`, `settlement`: commit the artifacts of many shards, and sum up the batch
 
 mod artifacts;
 mod checkpoint;
-mod earlier;
 mod finish;
 mod handover;
-mod home;
 mod host;
-mod leg;
+mod previous_rows;
+mod runner_config;
 mod settlement;
+mod shard_job;
+mod siblings;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 
-pub use self::checkpoint::Kept;
-pub use self::finish::{Finished, finish};
-pub use self::home::{Home, fetch_policy};
+pub use self::checkpoint::SavedRows;
+pub use self::finish::finish;
 pub use self::host::Host;
-pub use self::leg::{LegOptions, LegReport, run_leg};
+pub use self::runner_config::{RunnerConfig, fetch_policy};
+pub use self::shard_job::{ShardJobOptions, ShardJobReport, run_shard_job};
 
-/// Above this many legs the results branch would be pushed to too often.
-const MOST_PUSHING_LEGS: usize = 16;
+/// With more shards, pushes to the results branch would be too frequent.
+const MOST_PUSHING_SHARDS: usize = 16;
 
-/// How long a fetch that fails for a passing reason is tried.
+/// Time limit for retries of a fetch.
 const FETCH_PATIENCE: Duration = Duration::from_mins(2);
 
-/// How much a message matters.
+/// Severity of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// Something is lost or needs a person.
+    /// Something is lost or needs attention.
     Error,
-    /// It goes on, but not as was asked.
+    /// The run continues, but not as requested.
     Warning,
-    /// Helps to follow what happens.
+    /// Information.
     Note,
 }
 
-/// Hears what the user should know while a leg runs.
+/// Receives messages for the user while a shard runs.
 pub type Notify = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
-/// Blocking work, away from the thread that makes calls and hears signals.
+/// Runs blocking work off the thread that makes calls and handles signals.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
 ) -> anyhow::Result<T> {

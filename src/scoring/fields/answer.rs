@@ -41,11 +41,6 @@ impl Answer {
         let outcome = text.map_or(Outcome::Failed, |text| Outcome::Text { text, truncated });
         Self { outcome, tokens: response.token_usage }
     }
-
-    /// An answer that is only its words.
-    pub fn text(text: impl Into<String>) -> Self {
-        Self { outcome: Outcome::Text { text: text.into(), truncated: false }, tokens: None }
-    }
 }
 
 /// The answer as a tree of fields; nothing where it is not of the skill's format.
@@ -79,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fence_around_the_whole_is_no_part_of_the_answer() {
+    fn a_fence_around_the_whole_answer_is_removed() {
         for (text, inner) in [
             ("```json\n{\"a\": 1}\n```", "{\"a\": 1}"),
             ("\u{feff}\n```\n[]\n```\n", "[]"),

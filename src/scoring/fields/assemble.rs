@@ -9,12 +9,13 @@ use super::answer::{self, Answer, Outcome};
 use super::compare::{self, Counts};
 use super::markdown;
 use super::matcher::Matcher;
-use crate::config::{Expected, ModelSettings, OutputFormat, SchemaCheck, Skill, SkillCase};
+use crate::config::{Expected, ModelSettings, OutputFormat, Skill, SkillCase};
 use crate::model::{
     Calls, CaseCounts, CaseFigures, CommitSha, Entry, FieldRules, Ratio, Replicates, Reproducibility,
     SchemaFit, TokenSums, folded,
 };
 use crate::scoring::stats::cluster_interval;
+use crate::util::schema_check::SchemaCheck;
 
 /// Which rules of scoring are followed; another number wherever the same answers would come to other figures.
 pub const SCORER_VERSION: u32 = 1;
@@ -63,20 +64,6 @@ impl Scorer {
             Expected::Json(value) => value.clone(),
             Expected::Markdown(text) => markdown::tree(text, &Matcher::new(&self.rules)),
         }
-    }
-}
-
-/// Counts the fields of one answer.
-pub fn score_case(skill: &Skill, case: &SkillCase, answer: &Answer) -> Counts {
-    let scorer = Scorer::new(skill);
-    let rules = Matcher::new(&scorer.rules);
-    let expected = scorer.expected(case);
-    match &answer.outcome {
-        Outcome::Text { text, .. } => match answer::parse(text, scorer.format, &rules) {
-            Some(found) => compare::count(&expected, &found, &rules, &folded(&case.message)),
-            None => compare::count_unanswered(&expected, &rules),
-        },
-        Outcome::Failed => compare::count_unanswered(&expected, &rules),
     }
 }
 

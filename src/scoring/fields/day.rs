@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_in_many_forms() {
+    fn days_are_read_in_many_formats() {
         for text in [
             "2026-01-31",
             "2026/1/31",
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_two_days_or_is_none_is_no_day() {
+    fn ambiguous_and_invalid_days_are_not_days() {
         for text in [
             "01/02/2026",
             "1-2-2026",

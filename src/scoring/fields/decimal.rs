@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn one_number_has_one_form() {
+    fn a_number_has_one_canonical_form() {
         for (json, written) in [
             ("1234.5", "1,234.50"),
             ("0.0", "0"),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_mean_something_else_is_no_number() {
+    fn ambiguous_text_is_not_a_number() {
         for odd in [
             "", "-", "007", "1.", ".5", "1,23", "1234,567", "0,123", ",123", "1,,234", "1.234,50", "1 234",
             "1e3", "1_000", "0x10", "NaN", "inf", "٣", "--1", "1.2.3", "12a",

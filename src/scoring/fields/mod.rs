@@ -18,6 +18,5 @@ mod reading;
 #[cfg(test)]
 mod tests;
 
-pub use self::answer::{Answer, Outcome};
-pub use self::assemble::{Answers, SCORER_VERSION, Subject, entry, score_case};
-pub use self::compare::Counts;
+pub use self::answer::Answer;
+pub use self::assemble::{Answers, Subject, entry};

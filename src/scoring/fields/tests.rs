@@ -1,4 +1,4 @@
-//! The rules of `docs/scoring.md`, run; and what holds for any answer.
+//! The rules of `docs/scoring.md`, executed; and properties of any answer.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,9 +7,10 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::answer::Outcome;
 use super::*;
 use crate::config::{Document, ModelSettings, Skill};
-use crate::model::{CommitSha, Entry, Ratio, Replicates};
+use crate::model::{Accuracy, CommitSha, Entry, Ratio, Replicates};
 
 const DOC: &str = include_str!("../../../docs/scoring.md");
 
@@ -40,11 +41,21 @@ fn skill_of(format: &str, rules: &Value, cases: &[(&str, &str)], input: &str) ->
 
 fn counts(rules: &Value, expected: &Value, answer: &str) -> [u64; 5] {
     let skill = skill("json_object", rules, &expected.to_string(), "input");
-    as_list(&score_case(&skill, &skill.cases[0], &Answer::text(answer)))
+    as_list(&score_case(&skill, answer))
 }
 
-fn as_list(counts: &Counts) -> [u64; 5] {
-    [counts.correct, counts.incorrect, counts.missing, counts.hallucinated, counts.correct_absent]
+/// The counts of one answer to a skill with one case.
+fn score_case(skill: &Skill, answer: &str) -> Accuracy {
+    let answers = BTreeMap::from([((skill.cases[0].id.clone(), 1), text_answer(answer))]);
+    entry_of(skill, 1, &answers).accuracy
+}
+
+fn text_answer(text: impl Into<String>) -> Answer {
+    Answer { outcome: Outcome::Text { text: text.into(), truncated: false }, tokens: None }
+}
+
+fn as_list(counts: &Accuracy) -> [u64; 5] {
+    [counts.n_correct, counts.n_incorrect, counts.n_missing, counts.n_hallucinated, counts.n_correct_absent]
 }
 
 fn entry_of(skill: &Skill, replicates: u32, answers: &Answers) -> Entry {
@@ -69,7 +80,7 @@ fn entry_of(skill: &Skill, replicates: u32, answers: &Answers) -> Entry {
     entry(&subject, answers)
 }
 
-/// The blocks of the document that begin with `# example`.
+/// The code blocks of the document that begin with `# example`.
 fn examples() -> Vec<Value> {
     DOC.split("```yaml\n# example\n")
         .skip(1)
@@ -84,7 +95,7 @@ fn examples() -> Vec<Value> {
 }
 
 #[test]
-fn the_examples_of_the_document_come_out_as_they_say() {
+fn the_examples_of_the_docs_are_correct() {
     let examples = examples();
     assert!(examples.len() >= 11, "the test no longer sees the examples: {}", examples.len());
     let mut repeated = 0;
@@ -99,7 +110,7 @@ fn the_examples_of_the_document_come_out_as_they_say() {
             None => vec![example["answer"].clone()],
         };
         let answers: Answers =
-            (1..).zip(&list).map(|(n, answer)| (("one".to_owned(), n), Answer::text(text(answer)))).collect();
+            (1..).zip(&list).map(|(n, answer)| (("one".to_owned(), n), text_answer(text(answer)))).collect();
         let entry = entry_of(&skill, u32::try_from(list.len()).unwrap(), &answers);
         let of = &entry.accuracy;
         let found = json!({
@@ -122,7 +133,7 @@ fn the_examples_of_the_document_come_out_as_they_say() {
 }
 
 #[test]
-fn the_table_of_values_in_the_document_holds_both_ways() {
+fn the_table_of_values_in_the_docs_is_symmetric() {
     let mut rows = 0;
     for line in DOC.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = line.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
@@ -140,9 +151,9 @@ fn the_table_of_values_in_the_document_holds_both_ways() {
     assert!(rows >= 30, "the test no longer sees the rows: {rows}");
 }
 
-/// Worked out by hand: rules, expected, answer, and correct, incorrect, missing, hallucinated, correctly absent.
+/// Calculated by hand: rules, expected, answer, and correct, incorrect, missing, hallucinated, correctly absent.
 #[test]
-fn cases_worked_out_by_hand() {
+fn cases_calculated_by_hand() {
     let none = json!({});
     let table: &[(&Value, Value, Value, [u64; 5])] = &[
         (&none, json!({}), json!({}), [0, 0, 0, 0, 1]),
@@ -230,7 +241,7 @@ fn cases_worked_out_by_hand() {
             json!({"a": "-110", "b": 1.0001}),
             [1, 1, 0, 0, 0],
         ),
-        // Large numbers: one too many is one too many; small ones: binary fractions do no harm.
+        // Large numbers: off by one is wrong; small ones: binary fractions do no harm.
         (
             &json!({"tolerance": {"a": 1, "b": 1, "c": 0, "d": 0.05, "e": "1%"}}),
             json!({"a": 3_000_000_000_u64, "b": 3_000_000_000_u64, "c": 123_456_789_012_u64, "d": 0.8, "e": 700}),
@@ -279,7 +290,7 @@ fn calls_tokens_and_replicates_are_summed_up() {
     let whole = Answer { outcome: Outcome::Text { text: "{\"v\": 1}".to_owned(), truncated: true }, tokens };
     let answers: Answers = [
         (("a".to_owned(), 1), whole),
-        (("a".to_owned(), 2), Answer::text("{\"v\": 1}\n")),
+        (("a".to_owned(), 2), text_answer("{\"v\": 1}\n")),
         (("b".to_owned(), 1), cut),
     ]
     .into();
@@ -366,9 +377,9 @@ fn a_million_leaves_cost_little() {
     }
     answer.push_str("]}");
     let skill = skill("json_object", &rules, &expected.to_string(), "input");
-    // Were the work not in proportion to the leaves, nobody would see the end of this test.
-    let found = score_case(&skill, &skill.cases[0], &Answer::text(answer));
-    assert_eq!((found.correct, found.missing, found.hallucinated), (2, 1, 999_998));
+    // If the work were not linear in the leaves, this test would not end.
+    let found = score_case(&skill, &answer);
+    assert_eq!((found.n_correct, found.n_missing, found.n_hallucinated), (2, 1, 999_998));
 }
 
 fn leaf() -> impl Strategy<Value = Value> {
@@ -419,7 +430,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_expected_answer_itself_is_wholly_right(value in tree(), rules in rules()) {
+    fn the_expected_answer_itself_is_fully_correct(value in tree(), rules in rules()) {
         let rules = as_rules(&rules);
         let found = compare::count(&value, &value, &matcher::Matcher::new(&rules), "");
         prop_assert_eq!((found.incorrect, found.missing, found.hallucinated), (0, 0, 0), "{:?}", found);
@@ -457,7 +468,7 @@ proptest! {
     }
 
     #[test]
-    fn values_mean_the_same_both_ways_and_as_themselves(a in leaf(), b in leaf()) {
+    fn value_equality_is_symmetric_and_reflexive(a in leaf(), b in leaf()) {
         for (_, kind) in crate::model::FieldType::WORDS {
             for kind in [None, Some(kind)] {
                 prop_assert!(reading::same(&a, &a, kind));
@@ -479,7 +490,7 @@ proptest! {
     }
 
     #[test]
-    fn an_interval_has_its_share_in_it(clusters in proptest::collection::vec((0_u64..9, 0_u64..9), 0..8), seed in any::<u64>()) {
+    fn an_interval_contains_its_share(clusters in proptest::collection::vec((0_u64..9, 0_u64..9), 0..8), seed in any::<u64>()) {
         let clusters: Vec<(u64, u64)> = clusters.into_iter().map(|(a, b)| (a.min(b), b)).collect();
         let sum = clusters.iter().fold((0, 0), |sum, cluster| (sum.0 + cluster.0, sum.1 + cluster.1));
         let interval = crate::scoring::stats::cluster_interval(&clusters, seed);

@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn clusters_are_drawn_whole() {
-        // Equal clusters tell nothing of how far off the share may be; unequal ones do.
+        // Equal clusters say nothing about the error of the share; unequal ones do.
         assert_eq!(cluster_interval(&[(8, 10), (8, 10), (8, 10)], 1), Some([Ratio::of(8, 10).unwrap(); 2]));
         let [low, high] = cluster_interval(&[(0, 10), (10, 10)], 1).unwrap();
         assert_eq!((low.ten_thousandths(), high.ten_thousandths()), (0, 10_000));

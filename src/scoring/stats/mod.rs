@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_have_six_digits() {
+    fn numbers_have_six_digits() {
         assert_eq!(rounded(1.0 / 3.0).to_string(), "0.333333");
         assert_eq!(rounded(-1e-9).to_string(), "0");
     }

@@ -101,13 +101,13 @@ mod tests {
 
     #[test]
     fn mcnemar_by_hand() {
-        // 5 worse, 1 better: (6 + 1) / 64 at least so many worse; all but (0 and 0 better) at least one better.
+        // 5 worse, 1 better: (6 + 1) / 64 for at least 5 worse; all but (0 and 0 better) for at least one better.
         let few = mcnemar(5, 1);
         assert!((few.worse - 7.0 / 64.0).abs() < 1e-12 && (few.better - 63.0 / 64.0).abs() < 1e-12);
         assert_eq!((mcnemar(0, 0).worse, mcnemar(0, 0).better), (1.0, 1.0));
-        // 10 of 10: 1 of 1024, of which the middle p takes half.
+        // 10 of 10: 1 of 1024, of which the mid-p takes half.
         assert!((mcnemar(10, 0).worse - 0.5 / 1024.0).abs() < 1e-12);
-        // The middle p of both directions leaves exactly what is equal on both sides.
+        // The mid-p values of both directions add up to 1.
         let many = mcnemar(60, 40);
         assert!((many.worse + many.better - 1.0).abs() < 1e-9);
         assert!((many.worse - 0.0230).abs() < 1e-3, "{}", many.worse);
@@ -117,11 +117,11 @@ mod tests {
     }
 
     #[test]
-    fn flipped_signs_are_mcnemar_where_all_differences_are_equal() {
+    fn sign_flips_match_mcnemar_for_equal_differences() {
         let mut differences = vec![-1.0; 60];
         differences.extend([1.0; 40]);
         let drawn = sign_flip(&differences, 0.05, 1).worse;
-        // Exact: the middle p takes half of what is equal.
+        // Exact: the mid-p takes half of the ties.
         assert!((drawn - 0.0284).abs() < 0.008, "{drawn}");
         assert!((sign_flip(&[-1.0, -0.5, -0.2], 0.05, 1).worse - 1.0 / 8.0).abs() < 1e-12);
         assert!((sign_flip(&[0.0; 50], 0.05, 1).worse - 1.0).abs() < 1e-12);

@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chances_by_counting_all_draws() {
+    fn probabilities_match_counting_all_draws() {
         for (n, c, k) in [(5, 2, 2), (5, 0, 3), (5, 5, 3), (6, 3, 1), (4, 1, 4), (7, 4, 3)] {
             let (mut draws, mut any, mut all) = (0.0, 0.0, 0.0);
             for mask in 0_u64..1 << n {

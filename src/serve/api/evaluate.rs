@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use crate::model::{Replicates, ShaPrefix, SkillName, printable};
+use crate::serve::evaluation::Order;
 use crate::serve::jobs::NoPlace;
-use crate::serve::work::Order;
 use crate::serve::{App, Refusal, log, read_body, worker};
 
 /// An order has three short fields.
@@ -34,7 +34,7 @@ pub(in crate::serve) async fn evaluate(
     }
     let body = read_body(body, LARGEST_BODY).await?;
     let order = order(&body)?;
-    let Some(work) = &app.work else {
+    let Some(evaluator) = &app.evaluator else {
         return Err(Refusal::NotFound(
             "this service evaluates nothing: it has no library of skills".to_owned(),
         ));
@@ -45,7 +45,7 @@ pub(in crate::serve) async fn evaluate(
         NoPlace::Closed => Refusal::Unavailable("the service is about to stop".to_owned()),
     })?;
     let (reply, answer) = oneshot::channel();
-    worker::begin(&app, work, order, now, taken, reply);
+    worker::begin(&app, evaluator, order, now, taken, reply);
     match tokio::time::timeout(GIT_WITHIN, answer).await {
         Ok(Ok(job_id)) => Ok((StatusCode::ACCEPTED, Json(json!({"job_id": job_id?}))).into_response()),
         Ok(Err(_)) => Err(Refusal::Internal),
@@ -76,15 +76,11 @@ fn order(body: &[u8]) -> Result<Order, Refusal> {
     }
     let skill: Option<SkillName> = text(&fields, "skill_name", &mut problems);
     let git_sha: Option<ShaPrefix> = text(&fields, "git_sha", &mut problems);
-    let replicates = match fields.get("replicates") {
-        None | Some(Value::Null) => Some(Replicates::default()),
-        // A number with a point or an exponent is none that can be counted to.
-        Some(number) => number.as_u64().and_then(|n| u32::try_from(n).ok()).and_then(|n| n.try_into().ok()),
-    };
+    let replicates = replicates(fields.get("replicates"));
     if replicates.is_none() {
         problems.push("`replicates`: a whole number from 1 to 100".to_owned());
     }
-    if skill.is_none() && matches!(fields.get("skill_name"), None | Some(Value::Null)) {
+    if skill.is_none() && fields.get("skill_name").is_none_or(|name| name.is_null() || name == "") {
         problems.push("`skill_name` is missing".to_owned());
     }
     match (skill, replicates) {
@@ -96,12 +92,25 @@ fn order(body: &[u8]) -> Result<Order, Refusal> {
     }
 }
 
+/// A whole number, or the text of one: a shell step sends `"10"`, and `""` for an input that nobody filled in.
+fn replicates(value: Option<&Value>) -> Option<Replicates> {
+    let count = match value {
+        None | Some(Value::Null) => return Some(Replicates::default()),
+        Some(Value::String(text)) if text.is_empty() => return Some(Replicates::default()),
+        Some(Value::String(text)) if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),
+        Some(number) => number.as_u64().and_then(|count| u32::try_from(count).ok()),
+    };
+    count.and_then(|count: u32| count.try_into().ok())
+}
+
+/// The text of a field; an empty one is none.
 fn text<T: std::str::FromStr>(fields: &Map<String, Value>, key: &str, problems: &mut Vec<String>) -> Option<T>
 where
     T::Err: std::fmt::Display,
 {
     match fields.get(key) {
         None | Some(Value::Null) => None,
+        Some(Value::String(text)) if text.is_empty() => None,
         Some(Value::String(text)) => {
             text.parse().map_err(|error| problems.push(format!("`{key}`: {error}"))).ok()
         }
@@ -122,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_has_defaults() {
+    fn a_request_has_defaults() {
         let read = order(br#"{"skill_name": "rfp-extraction"}"#).unwrap();
         assert_eq!((read.skill.as_str(), read.replicates.get(), read.git_sha), ("rfp-extraction", 10, None));
         let read = order(br#"{"skill_name": "a", "replicates": null, "git_sha": "ABCDEF0"}"#).unwrap();
@@ -132,8 +141,17 @@ mod tests {
         );
     }
 
+    /// A step that builds JSON of its inputs has nothing but strings.
     #[test]
-    fn what_is_wrong_is_told() {
+    fn strings_of_a_shell_step_are_accepted() {
+        let read = order(br#"{"skill_name": "a", "replicates": "7", "git_sha": ""}"#).unwrap();
+        assert_eq!((read.replicates.get(), read.git_sha), (7, None));
+        let read = order(br#"{"skill_name": "a", "replicates": ""}"#).unwrap();
+        assert_eq!(read.replicates.get(), 10);
+    }
+
+    #[test]
+    fn mistakes_are_reported() {
         let bodies = [
             "nonsense",
             "[]",
@@ -147,7 +165,10 @@ mod tests {
             r#"{"skill_name": "a", "replicates": 1000000000}"#,
             r#"{"skill_name": "a", "replicates": 1e400}"#,
             r#"{"skill_name": "a", "replicates": 10.0}"#,
-            r#"{"skill_name": "a", "replicates": "10"}"#,
+            r#"{"skill_name": "a", "replicates": "10.0"}"#,
+            r#"{"skill_name": "a", "replicates": "101"}"#,
+            r#"{"skill_name": "a", "replicates": " 10"}"#,
+            r#"{"skill_name": ""}"#,
             r#"{"skill_name": "a", "skil": 1}"#,
             r#"{"skill_name": "/", "replicates": [], "git_sha": {}, "\u0007": 1}"#,
         ];
@@ -177,8 +198,14 @@ mod tests {
           400 the body is no JSON: number out of range at line 1 column 39
         {"skill_name": "a", "replicates": 10.0}
           422 `replicates`: a whole number from 1 to 100
-        {"skill_name": "a", "replicates": "10"}
+        {"skill_name": "a", "replicates": "10.0"}
           422 `replicates`: a whole number from 1 to 100
+        {"skill_name": "a", "replicates": "101"}
+          422 `replicates`: a whole number from 1 to 100
+        {"skill_name": "a", "replicates": " 10"}
+          422 `replicates`: a whole number from 1 to 100
+        {"skill_name": ""}
+          422 `skill_name` is missing
         {"skill_name": "a", "skil": 1}
           422 unknown key `skil`; legal are `skill_name`, `replicates`, `git_sha`
         {"skill_name": "/", "replicates": [], "git_sha": {}, "\u0007": 1}

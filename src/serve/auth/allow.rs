@@ -1,34 +1,34 @@
-//! Who may connect at all: networks in a file, one a line.
+//! Who may connect at all: networks in a file, one a line, and those that GitHub publishes.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
+use ipnet::IpNet;
+
+use super::GithubNetworks;
 use crate::model::{Failure, printable};
 
-/// The networks that may connect; without a file, everybody may.
+/// The networks that may connect; without a file and without GitHub's list, everybody may.
 #[derive(Debug, Default)]
 pub struct AllowList {
     path: Option<PathBuf>,
-    networks: RwLock<Vec<Network>>,
-}
-
-/// An address and how many of its bits count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Network {
-    address: IpAddr,
-    bits: u8,
+    networks: RwLock<Vec<IpNet>>,
+    github: Option<Arc<GithubNetworks>>,
 }
 
 impl AllowList {
     /// Reads the file.
-    pub fn load(path: Option<PathBuf>) -> Result<Self, Failure> {
+    pub fn load(path: Option<PathBuf>, github: Option<Arc<GithubNetworks>>) -> Result<Self, Failure> {
         let networks = RwLock::new(path.as_deref().map(read).transpose()?.unwrap_or_default());
-        Ok(Self { path, networks })
+        Ok(Self { path, networks, github })
     }
 
-    /// Reads it again; if that fails, what it said stays.
+    /// Reads it again, and refreshes GitHub's list; if that fails, what was valid stays so.
     pub fn reload(&self) -> Result<(), Failure> {
+        if let Some(github) = &self.github {
+            github.refresh_soon();
+        }
         if let Some(path) = &self.path {
             *self.networks.write().unwrap_or_else(PoisonError::into_inner) = read(path)?;
         }
@@ -37,57 +37,43 @@ impl AllowList {
 
     /// Whether this address may connect.
     pub fn contains(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
         let networks = self.networks.read().unwrap_or_else(PoisonError::into_inner);
-        self.path.is_none() || networks.iter().any(|network| network.contains(address.to_canonical()))
+        self.is_open()
+            || networks.iter().any(|network| network.contains(&address))
+            || self.github.as_ref().is_some_and(|github| github.contains(address))
     }
 
-    /// How many networks there are, if there is a file.
+    /// How many networks there are, if connections are limited to some.
     pub fn count(&self) -> Option<usize> {
         let networks = self.networks.read().unwrap_or_else(PoisonError::into_inner);
-        self.path.is_some().then(|| networks.len())
+        let of_github = self.github.as_ref().map_or(0, |github| github.count());
+        (!self.is_open()).then(|| networks.len() + of_github)
+    }
+
+    /// Whether nobody has limited who may connect. A list that is empty admits nobody.
+    fn is_open(&self) -> bool {
+        self.path.is_none() && self.github.is_none()
     }
 }
 
-impl Network {
-    fn parse(text: &str) -> Result<Self, String> {
-        let (address, bits) =
-            text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
-        let address: IpAddr = address.parse().map_err(|_| "no address".to_owned())?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = match bits {
-            None => most,
-            Some(bits) => {
-                bits.parse().ok().filter(|bits| *bits <= most).ok_or(format!("0 to {most} bits"))?
-            }
-        };
-        let network = Self { address, bits };
-        // `10.1.2.3/8` is more likely a slip than a wish.
-        if network.masked(address) == number(address) {
-            Ok(network)
-        } else {
-            Err(format!("the address has more than {bits} bits"))
-        }
-    }
-
-    fn contains(&self, address: IpAddr) -> bool {
-        address.is_ipv4() == self.address.is_ipv4() && self.masked(address) == number(self.address)
-    }
-
-    fn masked(&self, address: IpAddr) -> u128 {
-        let mask = u128::MAX.checked_shl(128 - u32::from(self.bits)).unwrap_or(0);
-        number(address) & mask
+/// A network as people write it; a single address is a network of its own.
+pub(super) fn network(text: &str) -> Result<IpNet, String> {
+    let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+    let single = IpNet::from(address.parse::<IpAddr>().map_err(|_| "no address".to_owned())?);
+    let most = single.max_prefix_len();
+    let Some(bits) = bits else { return Ok(single) };
+    let bits = bits.parse().map_err(|_| format!("0 to {most} bits"))?;
+    let network = IpNet::new(single.addr(), bits).map_err(|_| format!("0 to {most} bits"))?;
+    // `10.1.2.3/8` is more likely a slip than a wish.
+    if network == network.trunc() {
+        Ok(network)
+    } else {
+        Err(format!("the address has more than {bits} bits"))
     }
 }
 
-/// The address as the highest bits of a number.
-fn number(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => u128::from(address.to_bits()) << 96,
-        IpAddr::V6(address) => address.to_bits(),
-    }
-}
-
-fn read(path: &Path) -> Result<Vec<Network>, Failure> {
+fn read(path: &Path) -> Result<Vec<IpNet>, Failure> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::config(format!("cannot read the list of networks `{shown}`: {error}")))?;
@@ -97,11 +83,11 @@ fn read(path: &Path) -> Result<Vec<Network>, Failure> {
         if line.is_empty() {
             continue;
         }
-        let network = Network::parse(line).map_err(|reason| {
+        let found = network(line).map_err(|reason| {
             let text = format!("{shown}:{}: no network: `{}` ({reason})", index + 1, printable(line));
             Failure::config(text).hint("one network a line, for example `10.20.0.0/16` or `2001:db8::/32`")
         })?;
-        networks.push(network);
+        networks.push(found);
     }
     if networks.is_empty() {
         return Err(Failure::config(format!("no network in `{shown}`: nobody could connect"))
@@ -115,7 +101,7 @@ mod tests {
     use super::*;
 
     fn allows(network: &str, address: &str) -> bool {
-        Network::parse(network).unwrap().contains(address.parse().unwrap())
+        super::network(network).unwrap().contains(&address.parse::<IpAddr>().unwrap())
     }
 
     #[test]
@@ -131,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_are_refused() {
+    fn typos_are_rejected() {
         for (text, reason) in [
             ("10.1.2.3/8", "the address has more than 8 bits"),
             ("10.0.0.0/33", "0 to 32 bits"),
@@ -139,7 +125,7 @@ mod tests {
             ("::/129", "0 to 128 bits"),
             ("10.0.0.0/", "0 to 32 bits"),
         ] {
-            assert_eq!(Network::parse(text).unwrap_err(), reason, "{text}");
+            assert_eq!(network(text).unwrap_err(), reason, "{text}");
         }
     }
 }

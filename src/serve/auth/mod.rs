@@ -1,12 +1,14 @@
 //! Who may ask: a token, compared in constant time; failures are slowed down and written down.
 
 mod allow;
-mod slow;
+mod github_networks;
+mod throttle;
 mod tokens;
 
 pub use allow::AllowList;
-pub use slow::SlowDown;
-pub use tokens::{TOKENS_VARIABLE, TokenSource, Tokens};
+pub use github_networks::GithubNetworks;
+pub use throttle::Throttle;
+pub use tokens::{TOKEN_VARIABLES, TokenSource, Tokens, token_variable};
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,8 +19,8 @@ use axum::response::{IntoResponse as _, Response};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-use super::answer::Refusal;
 use super::app::App;
+use super::error::Refusal;
 use super::{Peer, log};
 
 /// The layer before everything that needs a token: `from_fn_with_state(app, auth::require)`.

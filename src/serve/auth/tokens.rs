@@ -8,14 +8,24 @@ use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq as _};
 
 use crate::model::{Failure, Secret};
+use crate::util::process_env::ProcessEnv;
 
-/// The variable with tokens, if no file is named.
-pub const TOKENS_VARIABLE: &str = "RUN_EVALS_SERVE_TOKEN";
+/// The variables with tokens, if no file is named; the first that is set counts.
+pub const TOKEN_VARIABLES: [&str; 2] = ["RUN_EVALS_SERVE_TOKEN", "MINDROUTER_EVAL_WEBHOOK_TOKEN"];
 /// Fewer characters could be guessed.
 const SHORTEST: usize = 32;
 /// More than these are no rotation any more, but a list that nobody looks after.
 const MOST: usize = 8;
 const HOW: &str = "make one with `openssl rand -hex 32`";
+
+/// The variable of the process that has the token of the service; an empty one is what a missing secret looks like in a workflow.
+pub fn token_variable(env: &ProcessEnv) -> Option<(&'static str, Secret)> {
+    let set = |name: &'static str| {
+        let value = env.get(name).filter(|value| !value.trim().is_empty())?;
+        Some((name, Secret::new(value)))
+    };
+    TOKEN_VARIABLES.into_iter().find_map(set)
+}
 
 /// Where tokens come from.
 #[derive(Debug, Clone)]
@@ -24,8 +34,8 @@ pub struct TokenSource {
     pub option: &'static str,
     /// Files with one token a line; lines that start with `#` are comments.
     pub files: Vec<PathBuf>,
-    /// The variable's value: tokens with white space between them. Only asked if there is no file.
-    pub variable: Option<Secret>,
+    /// A variable and its value: tokens with white space between them. Only read if there is no file.
+    pub variable: Option<(&'static str, Secret)>,
     /// Whether there may be none at all, because others open what is served.
     pub may_be_none: bool,
 }
@@ -103,14 +113,15 @@ fn read(source: &TokenSource) -> Result<Vec<Secret>, Failure> {
         }
     }
     if source.files.is_empty() {
-        let place = format!("the variable `{TOKENS_VARIABLE}`");
-        let Some(value) = &source.variable else {
+        let Some((variable, value)) = &source.variable else {
             if source.may_be_none {
                 return Ok(all);
             }
-            let how = format!("name a file with `--auth-token-file`, or set `{TOKENS_VARIABLE}`; {HOW}");
+            let variable = TOKEN_VARIABLES[0];
+            let how = format!("name a file with `--auth-token-file`, or set `{variable}`; {HOW}");
             return Err(Failure::config("no token that callers could show").hint(how));
         };
+        let place = format!("the variable `{variable}`");
         add(&mut all, value.expose().split_ascii_whitespace(), &place)?;
         if all.is_empty() {
             return Err(Failure::config(format!("no token in {place}")).hint(HOW));

@@ -7,8 +7,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::evaluate::{Order, Pinned};
 use crate::model::{BatchId, CommitSha};
+use crate::skills::evaluate::{Order, Pinned, Progress};
+
+/// How a name has the second.
+const SECOND: &str = "%Y%m%dt%H%M%Sz";
 
 /// The name of a job: the second in which it was taken, and something random. Later names sort later.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -21,8 +24,15 @@ impl JobId {
 
     /// A new one.
     pub(in crate::serve) fn new(now: Timestamp) -> Self {
-        let second = now.strftime("%Y%m%dt%H%M%Sz");
+        let second = now.strftime(SECOND);
         Self(format!("{}{second}-{:08x}", Self::PREFIX, fastrand::u32(..)))
+    }
+
+    /// The second in which it was taken, if the name says so.
+    pub(super) fn second(&self) -> Option<Timestamp> {
+        let second = self.0.strip_prefix(Self::PREFIX)?.split('-').next()?;
+        let second = jiff::civil::DateTime::strptime(SECOND, second).ok()?;
+        second.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
     }
 
     /// The name as text.
@@ -111,15 +121,6 @@ pub enum JobState {
         /// How far it was.
         progress: Option<Progress>,
     },
-}
-
-/// How many calls of how many are done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Progress {
-    /// Calls that are done.
-    pub done: u64,
-    /// All.
-    pub total: u64,
 }
 
 impl JobState {

@@ -1,14 +1,13 @@
 //! The journal: a line for each step of a job, the last one counts.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
 
 use super::job::{Job, JobId};
+use crate::util::durable::{self, AppendFile};
 
 const NAME: &str = "jobs.jsonl";
 
@@ -16,13 +15,13 @@ const NAME: &str = "jobs.jsonl";
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
-    file: File,
+    file: AppendFile,
     lines: usize,
 }
 
 impl Journal {
-    /// Reads what there is. A line that was cut off by a crash is left out; a file with any other line that cannot be
-    /// read is kept aside.
+    /// Reads what there is. The rest of a line that was being written during a crash is left out. A file with any other
+    /// line that cannot be read is copied aside; the lines that can be read count.
     pub(super) fn open(state: &Path) -> anyhow::Result<(Self, BTreeMap<JobId, Job>)> {
         let path = state.join(NAME);
         let cannot = || format!("cannot read the journal of jobs `{}`", path.display());
@@ -48,19 +47,19 @@ impl Journal {
         if unread > 0 {
             let aside =
                 state.join(format!("jobs.unread-{}.jsonl", Timestamp::now().strftime("%Y%m%dt%H%M%Sz")));
-            std::fs::copy(&path, &aside).with_context(|| format!("cannot write `{}`", aside.display()))?;
+            durable::write(&aside, &bytes).with_context(|| format!("cannot write `{}`", aside.display()))?;
         }
-        let file = File::options().append(true).create(true).open(&path).with_context(cannot)?;
+        let file = AppendFile::open(&path).with_context(cannot)?;
         Ok((Self { path, file, lines }, jobs))
     }
 
-    /// Writes a step, and sees it to the disk: the whole line, or nothing of it.
+    /// Appends a step. When this returns, the line is durable; after an error there is nothing of it.
     pub(super) fn append(&mut self, job: &Job) -> anyhow::Result<()> {
         let mut line = serde_json::to_vec(job)?;
         line.push(b'\n');
         let cannot = || format!("cannot write the journal of jobs `{}`", self.path.display());
-        let length = self.file.metadata().with_context(cannot)?.len();
-        let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
+        let length = self.file.file_mut().metadata().with_context(cannot)?.len();
+        let written = self.file.append(&line).and_then(|()| self.file.sync());
         if written.is_err() {
             // Half a line would take the next one with it.
             self.file.set_len(length).with_context(cannot)?;
@@ -83,11 +82,8 @@ impl Journal {
             serde_json::to_writer(&mut bytes, job)?;
             bytes.push(b'\n');
         }
-        let fresh = self.path.with_extension("new");
-        let mut file = File::create(&fresh).with_context(cannot)?;
-        file.write_all(&bytes).and_then(|()| file.sync_all()).with_context(cannot)?;
-        std::fs::rename(&fresh, &self.path).with_context(cannot)?;
-        self.file = File::options().append(true).open(&self.path).with_context(cannot)?;
+        durable::write(&self.path, &bytes).with_context(cannot)?;
+        self.file = AppendFile::open(&self.path).with_context(cannot)?;
         self.lines = jobs.len();
         Ok(())
     }

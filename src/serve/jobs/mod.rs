@@ -6,7 +6,7 @@ mod journal;
 mod slot;
 mod store;
 
-pub use job::{Job, JobId, JobState, Progress};
+pub use job::{Job, JobId, JobState};
 pub use slot::Current;
 pub(super) use slot::{NoPlace, Slot, Taken};
 pub use store::Store;

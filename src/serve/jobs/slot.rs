@@ -10,10 +10,10 @@ use crate::model::SkillName;
 
 /// Where one job at a time has its place.
 #[derive(Debug, Clone, Default)]
-pub(in crate::serve) struct Slot(Arc<watch::Sender<Place>>);
+pub(in crate::serve) struct Slot(Arc<watch::Sender<JobPlace>>);
 
 #[derive(Debug, Default)]
-struct Place {
+struct JobPlace {
     current: Option<Current>,
     closed: bool,
 }

@@ -7,12 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use tokio::sync::watch;
 
-use super::job::{Job, JobId, JobState, Progress};
+use super::job::{Job, JobId, JobState};
 use super::journal::Journal;
-use crate::evaluate::Order;
 use crate::model::{Exit, Failure};
+use crate::skills::evaluate::{self, Kept, Order, Progress};
+use crate::util::durable;
 
 /// A journal with more lines than this many times its jobs is written anew.
 const LINES_A_JOB: usize = 8;
@@ -21,9 +21,10 @@ const LINES_A_JOB: usize = 8;
 #[derive(Debug)]
 pub struct Store {
     inner: Mutex<Inner>,
-    changes: watch::Sender<u64>,
+    /// The jobs that had not ended when the state was left.
+    found_open: Vec<JobId>,
     /// Held as long as the store: two services with one state would undo each other's work.
-    _lock: File,
+    lock_file: File,
 }
 
 #[derive(Debug)]
@@ -37,7 +38,7 @@ impl Store {
     /// Opens the state. Jobs that were open when it was left are interrupted.
     pub fn open(state: &Path, keep: usize) -> anyhow::Result<Self> {
         let shown = state.display();
-        std::fs::create_dir_all(state).with_context(|| format!("cannot make the directory `{shown}`"))?;
+        durable::create_dir_all(state).with_context(|| format!("cannot make the directory `{shown}`"))?;
         let lock = File::create(state.join("lock")).with_context(|| format!("cannot write in `{shown}`"))?;
         if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(Failure::new(Exit::Busy, format!("another service uses `{shown}`"))
@@ -46,13 +47,33 @@ impl Store {
         }
         let (journal, mut jobs) = Journal::open(state)?;
         let now = Timestamp::now();
+        let mut found_open = Vec::new();
+        let known: BTreeSet<JobId> = jobs.values().map(|job| job.batch().clone()).collect();
+        for lost in evaluate::kept(state) {
+            let Ok(id) = lost.id.parse::<JobId>() else { continue };
+            if !known.contains(&id) && !jobs.contains_key(&id) {
+                tracing::warn!(
+                    job = %id,
+                    "the journal of jobs has lost this job; its answers are kept, and used when the same evaluation is ordered again"
+                );
+                let job = found(id.clone(), lost, now);
+                found_open.extend(matches!(job.state, JobState::Interrupted { .. }).then(|| id.clone()));
+                jobs.insert(id, job);
+            }
+        }
         for job in jobs.values_mut().filter(|job| job.state.is_open()) {
             interrupt(job, now);
+            found_open.push(job.job_id.clone());
         }
         let mut inner = Inner { jobs, journal, keep };
         inner.forget_old();
         inner.journal.rewrite(&inner.jobs)?;
-        Ok(Self { inner: Mutex::new(inner), changes: watch::Sender::new(0), _lock: lock })
+        Ok(Self { inner: Mutex::new(inner), found_open, lock_file: lock })
+    }
+
+    /// The jobs that a crash interrupted before this start.
+    pub(in crate::serve) fn found_open(&self) -> Vec<Job> {
+        self.found_open.iter().filter_map(|id| self.get(id)).collect()
     }
 
     /// One job.
@@ -71,11 +92,6 @@ impl Store {
         (inner.jobs.values().rev().skip(first).take(count).cloned().collect(), inner.jobs.len())
     }
 
-    /// Hears of every change: the number only says that there was one.
-    pub fn subscribe(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
-    }
-
     /// Takes a job in; it is on the disk when this returns.
     pub(in crate::serve) fn add(&self, job: Job) -> anyhow::Result<()> {
         let mut inner = self.lock();
@@ -83,7 +99,6 @@ impl Store {
         inner.jobs.insert(job.job_id.clone(), job);
         inner.forget_old();
         drop(inner);
-        self.changed();
         Ok(())
     }
 
@@ -96,7 +111,6 @@ impl Store {
         let job = job.clone();
         inner.write(&job);
         drop(inner);
-        self.changed();
     }
 
     /// Notes how far a job is; that is not worth a line in the journal.
@@ -107,19 +121,18 @@ impl Store {
         if *now != progress {
             *now = progress;
             drop(inner);
-            self.changed();
         }
     }
 
-    /// Marks a job as interrupted, with what it has come to.
-    pub(in crate::serve) fn interrupt(&self, id: &JobId) {
+    /// Marks a job as interrupted, with what it has come to; nothing if it has ended.
+    pub(in crate::serve) fn interrupt(&self, id: &JobId) -> Option<Job> {
         let mut inner = self.lock();
-        let Some(job) = inner.jobs.get_mut(id).filter(|job| job.state.is_open()) else { return };
+        let job = inner.jobs.get_mut(id).filter(|job| job.state.is_open())?;
         interrupt(job, Timestamp::now());
         let job = job.clone();
         inner.write(&job);
         drop(inner);
-        self.changed();
+        Some(job)
     }
 
     /// The jobs that were interrupted since then, the oldest first; none whose calls a later job has made its own.
@@ -161,10 +174,6 @@ impl Store {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn changed(&self) {
-        self.changes.send_modify(|count| *count = count.wrapping_add(1));
-    }
 }
 
 impl Inner {
@@ -191,6 +200,17 @@ impl Inner {
     }
 }
 
+/// A job that the journal has lost. One that had its entries may have been published: it is not resumed by itself.
+fn found(id: JobId, evaluation: Kept, now: Timestamp) -> Job {
+    let started_at = id.second().unwrap_or(Timestamp::UNIX_EPOCH);
+    let state = if evaluation.has_entries {
+        JobState::Failed { reason: "what became of it was lost; what was answered is kept".to_owned() }
+    } else {
+        JobState::Interrupted { progress: None }
+    };
+    Job { finished_at: Some(now), state, ..Job::new(id, evaluation.order, started_at) }
+}
+
 fn interrupt(job: &mut Job, now: Timestamp) {
     let progress = match &job.state {
         JobState::Running { progress } => Some(*progress),
@@ -198,6 +218,13 @@ fn interrupt(job: &mut Job, now: Timestamp) {
     };
     job.state = JobState::Interrupted { progress };
     job.finished_at = Some(now);
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // A child process that is just being started would hold the lock until it has closed its copy of the file.
+        let _ = self.lock_file.unlock();
+    }
 }
 
 #[cfg(test)]
@@ -216,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_interrupts_what_was_open_and_a_torn_line_harms_nothing() {
+    fn a_crash_interrupts_open_jobs_and_a_torn_line_is_harmless() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path(), 100).unwrap();
         for number in 1..=3 {
@@ -240,8 +267,58 @@ mod tests {
         assert!(text.ends_with('\n'));
     }
 
+    /// A disk may extend a file and lose its new content.
     #[test]
-    fn a_line_that_cannot_be_read_is_kept_aside() {
+    fn a_zero_filled_end_is_harmless() {
+        let dir = tempfile::tempdir().unwrap();
+        Store::open(dir.path(), 100).unwrap().add(job(1)).unwrap();
+        let path = dir.path().join("jobs.jsonl");
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes.extend_from_slice(&[0; 300]);
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(words(&Store::open(dir.path(), 100).unwrap()), ["interrupted"]);
+        assert!(std::fs::read_to_string(&path).unwrap().ends_with("}\n"));
+    }
+
+    #[test]
+    fn after_any_power_cut_every_accepted_job_is_known_and_the_next_is_accepted() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = durable::crash::Recording::start(dir.path());
+        let state = dir.path().join("state");
+        let store = Store::open(&state, 100).unwrap();
+        for number in 1..=2 {
+            store.add(job(number)).unwrap();
+            disk.mark(&format!("job {number}"));
+        }
+        store.set(&job(1).job_id, JobState::Failed { reason: "no".to_owned() });
+        disk.mark("failed");
+        store.set(&job(2).job_id, JobState::Running { progress: Progress { done: 1, total: 9 } });
+        drop(store);
+        // Every start rewrites the journal.
+        drop(Store::open(&state, 100).unwrap());
+        disk.mark("started again");
+        let crashes = disk.crashes();
+        assert!(crashes.len() > 20, "{}", crashes.len());
+        for crash in crashes {
+            let at = tempfile::tempdir().unwrap();
+            crash.restore(at.path());
+            let state = at.path().join("state");
+            let store = Store::open(&state, 100).unwrap();
+            for number in 1..=2 {
+                let known = store.get(&job(number).job_id);
+                assert!(known.is_some() || !crash.after(&format!("job {number}")), "{crash:?}");
+                assert!(known.is_none_or(|job| !job.state.is_open()), "{crash:?}");
+            }
+            let first = store.get(&job(1).job_id).map(|job| job.state.word());
+            assert!(first == Some("failed") || !crash.after("failed"), "{crash:?}: {first:?}");
+            store.add(job(3)).unwrap();
+            drop(store);
+            assert!(Store::open(&state, 100).unwrap().get(&job(3).job_id).is_some(), "{crash:?}");
+        }
+    }
+
+    #[test]
+    fn an_unreadable_line_is_set_aside() {
         let dir = tempfile::tempdir().unwrap();
         Store::open(dir.path(), 100).unwrap().add(job(1)).unwrap();
         let path = dir.path().join("jobs.jsonl");
@@ -254,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_first_and_none_that_goes_on() {
+    fn the_oldest_finished_jobs_are_deleted_first() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path(), 2).unwrap();
         for number in 1..=4 {
@@ -268,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_has_one_service() {
+    fn a_state_directory_has_one_service() {
         let dir = tempfile::tempdir().unwrap();
         let _store = Store::open(dir.path(), 2).unwrap();
         let error = Store::open(dir.path(), 2).unwrap_err().to_string();

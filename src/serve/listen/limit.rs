@@ -13,6 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
+use crate::util::caller::counted_as;
+
 /// Whoever reads nothing of its answer for so long is let go.
 const WRITE_WITHIN: Duration = Duration::from_mins(1);
 
@@ -90,7 +92,7 @@ where
     type Future = Pin<Box<dyn Future<Output = io::Result<(Self::Stream, Self::Service)>> + Send>>;
 
     fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
-        let place = stream.peer_addr().map(|peer| self.connections.take(peer.ip().to_canonical()));
+        let place = stream.peer_addr().map(|peer| self.connections.take(counted_as(peer.ip())));
         let _ = stream.set_nodelay(true);
         let accepted = self.inner.accept(stream, service);
         Box::pin(async move {
@@ -171,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_address_leaves_room_for_others_and_gives_back_its_own() {
+    fn one_address_leaves_room_for_others_and_releases_its_own() {
         let connections = Arc::new(Connections::new(4, 3));
         let (one, other): (IpAddr, IpAddr) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
         let held: Vec<_> = (0..3).map(|_| connections.take(one).unwrap()).collect();

@@ -11,6 +11,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::model::Failure;
+use crate::util::clock;
 
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -49,7 +50,7 @@ impl Tls {
     /// Looks at the files for ever, and reads them when they have changed.
     pub(in crate::serve) async fn follow(self: Arc<Self>) {
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
+            clock::sleep(LOOK_EVERY).await;
             let now = stamp(&self.files);
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             if *seen != now {

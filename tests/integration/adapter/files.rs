@@ -1,12 +1,12 @@
-//! Files that a prompt names travel with it, and nothing else of this machine does.
+//! Files named in a prompt are sent with it; no other local file is.
 
 use std::path::Path;
 
 use super::stage::Calls;
-use crate::remote::stage::REPO;
+use crate::support::stage::REPO;
 
 #[test]
-fn a_file_reaches_the_model_and_its_path_stays_here() {
+fn a_file_reaches_the_model_without_its_local_path() {
     let calls = Calls::new();
     let workspace = &calls.stage.workspace;
     workspace.write("evals/notes.md", "Rosebud was a sledge.");
@@ -15,7 +15,7 @@ fn a_file_reaches_the_model_and_its_path_stays_here() {
     let mention = |path: &Path| format!("<file: path=\"{}\">", path.display());
     let prompt = format!("{}\n\nWhat was it? {}", mention(&notes), mention(&secret));
     let more = ["--workers", "1", "--files", notes.to_str().unwrap()];
-    // The model echoes what it is asked.
+    // The model echoes its prompt.
     let answer = calls.call("c0", &prompt, 0, &more).answer();
     assert!(answer.contains("notes.md") && answer.contains("Rosebud was a sledge."), "{answer}");
     assert!(answer.contains("<file: path=\"secret.txt\">"), "what AgentV does not list is text: {answer}");
@@ -27,12 +27,12 @@ fn a_file_reaches_the_model_and_its_path_stays_here() {
 }
 
 #[test]
-fn a_file_outside_of_the_evaluation_is_refused_unless_its_directory_is_named() {
+fn a_file_outside_the_evaluation_is_refused_unless_its_directory_is_allowed() {
     let calls = Calls::new();
-    let elsewhere = tempfile::tempdir().unwrap();
+    let elsewhere = crate::support::temporary();
     let notes = elsewhere.path().join("notes.md");
     std::fs::write(&notes, "Rosebud was a sledge.").unwrap();
-    // A link does not help.
+    // A symlink does not bypass the check.
     let link = calls.stage.workspace.path("link.md");
     std::os::unix::fs::symlink(&notes, &link).unwrap();
     let refused = [&notes, &link].map(|path| {
@@ -50,9 +50,9 @@ fn a_file_outside_of_the_evaluation_is_refused_unless_its_directory_is_named() {
 }
 
 #[test]
-fn turns_of_a_conversation_are_turns() {
+fn conversation_turns_are_sent_as_separate_messages() {
     let calls = Calls::new();
     let prompt = "@[System]:\nBe brief.\n\n@[User]:\nOne?\n\n@[Assistant]:\n1\n\n@[User]:\nTwo?";
-    // The model echoes the last message of the user.
+    // The model echoes the last user message.
     assert_eq!(calls.call("c0", prompt, 0, &["--workers", "1"]).answer(), "Two?");
 }

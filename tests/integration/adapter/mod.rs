@@ -1,8 +1,8 @@
-//! `adapter`: many calls, few runs, and nothing lost, mixed up or paid for twice.
+//! `adapter`: many calls, few runs, and no answer lost, mixed up or paid for twice.
 
+mod batching;
 mod contract;
 mod files;
-mod joining;
 mod killed;
+mod messages;
 pub(crate) mod stage;
-mod telling;

@@ -1,11 +1,12 @@
-//! AgentV as the adapter sees it: one process a call, all with the same parent.
+//! AgentV as the adapter sees it: one process per call, all with the same parent.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::remote::stage::Stage;
+use crate::support::stage::Stage;
+use crate::support::until;
 
 /// A runner repository, a model, and calls to it.
 pub(crate) struct Calls {
@@ -18,7 +19,7 @@ pub(crate) struct Call {
     output: PathBuf,
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) code: Option<i32>,
@@ -61,7 +62,7 @@ impl Calls {
         Call { child, output }
     }
 
-    /// Starts a call whose parent is another one than this test: `xargs` is no shell.
+    /// Starts a call from a parent other than this test. `xargs` is not a shell.
     pub(crate) fn start_elsewhere(&self, id: &str, message: &str, more: &[&str]) -> Call {
         let (command, output) = self.command(id, message, more);
         let mut xargs = Command::new("xargs");
@@ -72,7 +73,7 @@ impl Calls {
         Call { child, output }
     }
 
-    /// Starts calls `c0`, `c1`, … with the prompts `message 0`, `message 1`, …, from this one on.
+    /// Starts calls with consecutive ids (`c0`, `c1`, …) and prompts (`message 0`, `message 1`, …).
     pub(crate) fn start_from(&self, first: usize, count: usize, more: &[&str]) -> Vec<Call> {
         let start = |n: usize| self.start(&format!("c{n}"), &format!("message {n}"), 0, more);
         (first..first + count).map(start).collect()
@@ -83,7 +84,7 @@ impl Calls {
         self.start(id, message, attempt, more).wait()
     }
 
-    /// The files in a folder of the meeting point, such as `waiting`.
+    /// The files in a folder of the run directory, such as `waiting`.
     pub(crate) fn files(&self, folder: &str) -> Vec<PathBuf> {
         let runtime = self.stage.workspace.path("runtime");
         let entries = walkdir::WalkDir::new(runtime).into_iter().filter_map(Result::ok);
@@ -91,9 +92,9 @@ impl Calls {
         entries.map(walkdir::DirEntry::into_path).filter(is_in).collect()
     }
 
-    /// Waits until so many files lie there.
+    /// Waits until the folder has this many files.
     pub(crate) fn until(&self, folder: &str, count: usize) {
-        Stage::until(&format!("{count} in `{folder}`"), || self.files(folder).len() == count);
+        until(&format!("{count} in `{folder}`"), || self.files(folder).len() == count);
     }
 }
 
@@ -115,7 +116,7 @@ impl Call {
     }
 }
 
-/// Waits for calls that have the prompts `message <first>`, …: each has its own answer.
+/// Waits for calls with the prompts `message <first>`, … and checks that each got its own answer.
 pub(crate) fn all_answered(first: usize, calls: Vec<Call>) {
     for (n, call) in (first..).zip(calls) {
         assert_eq!(call.wait().answer(), format!("message {n}"));
@@ -123,14 +124,14 @@ pub(crate) fn all_answered(first: usize, calls: Vec<Call>) {
 }
 
 impl Done {
-    /// The answer of a call that went well.
+    /// The answer of a successful call.
     pub(crate) fn answer(self) -> String {
         assert_eq!(self.code, Some(0), "{}", self.stderr);
         assert_eq!(self.stderr, "");
         self.output.unwrap()["output"][0]["content"].as_str().unwrap().to_owned()
     }
 
-    /// What a call says that did not; the output file says the same.
+    /// The error of a failed call; the output file has the same text.
     pub(crate) fn failure(self) -> String {
         let line = self.stderr.strip_suffix('\n').unwrap().to_owned();
         assert!(!line.contains('\n'), "one line: {line}");

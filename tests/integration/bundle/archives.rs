@@ -1,4 +1,4 @@
-//! Bundles as one file, and bundles in the place of suites.
+//! Bundles as one file, and bundles used as suites.
 
 use std::io::Write as _;
 
@@ -13,7 +13,7 @@ const SUITE: (&str, &str) = (
 );
 
 #[test]
-fn archives_are_the_same_everywhere_and_hold_everything() {
+fn archives_are_reproducible_and_complete() {
     let workspace = workspace();
     let suite = check_out(&workspace, "symlinks", "repo");
     for out in ["a", "other/b"] {
@@ -22,14 +22,14 @@ fn archives_are_the_same_everywhere_and_hold_everything() {
     }
     let bytes = |name: &str| std::fs::read(workspace.path(name)).unwrap();
     assert_eq!(bytes("a.tar.gz"), bytes("other/b.tar.gz"));
-    // An archive is a bundle too.
+    // An archive is also a bundle.
     workspace.run(&["bundle", "a.tar.gz", "-q", "-o", "c", "--archive"]).expect(0);
     assert_eq!(contents(&workspace.path("a")), contents(&workspace.path("c")));
     assert_eq!(bytes("a.tar.gz"), bytes("c.tar.gz"));
 }
 
 #[test]
-fn long_names_travel() {
+fn long_names_are_archived() {
     let long = format!("{}/{}", "d".repeat(120), "f".repeat(120));
     let text = "workspace: {template: ./t}\ntests:\n  - {id: one, criteria: c, input: hello}\n";
     let workspace = repository(&[ECHO, ("suite.eval.yaml", text), (&format!("t/{long}"), "x")]);
@@ -38,7 +38,7 @@ fn long_names_travel() {
 }
 
 #[test]
-fn bundles_are_suites() {
+fn bundles_can_be_used_as_suites() {
     let workspace = repository(&[MOCK, SUITE, ("notes.md", "words of the notes")]);
     workspace.run(&["bundle", "repo/suite.eval.yaml", "-q", "-o", "out", "--archive"]).expect(0);
     std::fs::remove_dir_all(workspace.path("repo")).unwrap();
@@ -61,14 +61,14 @@ fn bundles_are_suites() {
 }
 
 #[test]
-fn archives_of_strangers_are_checked() {
+fn untrusted_archives_are_checked() {
     let workspace = repository(&[MOCK, SUITE, ("notes.md", "x")]);
     workspace.run(&["bundle", "repo/suite.eval.yaml", "-q", "-o", "out"]).expect(0);
     let forge = |name: &str, add: &dyn Fn(&mut tar::Builder<Vec<u8>>)| {
         let mut tar = tar::Builder::new(Vec::new());
         tar.append_dir_all(".", workspace.path("empty")).ok();
         for file in ["manifest.json", "eval.yaml", "targets.yaml", "data/notes.md"] {
-            tar.append_path_with_name(workspace.path("out").join(file), file).unwrap();
+            tar.append_path_with_name(workspace.path("out").join(file), format!("suite/{file}")).unwrap();
         }
         add(&mut tar);
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -80,7 +80,7 @@ fn archives_of_strangers_are_checked() {
     };
     let entry = |tar: &mut tar::Builder<Vec<u8>>, name: &str, kind: tar::EntryType, link: Option<&str>| {
         let mut header = tar::Header::new_gnu();
-        // Written by hand: the library refuses such names.
+        // Written by hand: the library rejects such names.
         header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
         if let Some(link) = link {
             header.as_old_mut().linkname[..link.len()].copy_from_slice(link.as_bytes());
@@ -92,12 +92,14 @@ fn archives_of_strangers_are_checked() {
         tar.append(&header, &[][..]).unwrap();
     };
     let cases = [
-        ("../escaped", tar::EntryType::Regular, None),
+        ("suite/../escaped", tar::EntryType::Regular, None),
+        ("escaped", tar::EntryType::Regular, None),
+        ("suites/escaped", tar::EntryType::Regular, None),
         ("/tmp/escaped", tar::EntryType::Regular, None),
-        ("data/link", tar::EntryType::Symlink, Some("../../escaped")),
-        ("data/link", tar::EntryType::Symlink, Some("/etc/passwd")),
-        ("data/hard", tar::EntryType::Link, Some("eval.yaml")),
-        ("data/extra", tar::EntryType::Regular, None),
+        ("suite/data/link", tar::EntryType::Symlink, Some("../../escaped")),
+        ("suite/data/link", tar::EntryType::Symlink, Some("/etc/passwd")),
+        ("suite/data/hard", tar::EntryType::Link, Some("eval.yaml")),
+        ("suite/data/extra", tar::EntryType::Regular, None),
     ];
     let told: String = cases
         .iter()
@@ -109,12 +111,14 @@ fn archives_of_strangers_are_checked() {
         })
         .collect();
     assert_snapshot!(told, @r"
-    error: `forged.tar.gz` is no bundle: `../escaped` is no path in it
-    error: `forged.tar.gz` is no bundle: `/tmp/escaped` is no path in it
-    error: `forged.tar.gz` is no bundle: the link `data/link` leads out of it
-    error: `forged.tar.gz` is no bundle: the link `data/link` leads out of it
-    error: `forged.tar.gz` is no bundle: `data/hard` is neither a file nor a link
-    error: `forged.tar.gz` is not what its manifest says:   `data/extra` is not in the manifest
+    error: `forged.tar.gz` is not a bundle: `../escaped` is not a valid path in a bundle
+    error: `forged.tar.gz` is not a bundle: `escaped` is not in `suite/`
+    error: `forged.tar.gz` is not a bundle: `suites/escaped` is not in `suite/`
+    error: `forged.tar.gz` is not a bundle: `/tmp/escaped` is not in `suite/`
+    error: `forged.tar.gz` is not a bundle: `data/link` is not in the manifest
+    error: `forged.tar.gz` is not a bundle: `data/link` is not in the manifest
+    error: `forged.tar.gz` is not a bundle: `data/hard` is not in the manifest
+    error: `forged.tar.gz` is not a bundle: `data/extra` is not in the manifest
     ");
     std::fs::write(workspace.path("broken.tar.gz"), "no archive").unwrap();
     workspace.run(&["bundle", "verify", "broken.tar.gz"]).expect(3);

@@ -1,26 +1,26 @@
-//! The suites of `fixtures/bundle`, each bundled in several ways that must not make a difference.
+//! The suites of `fixtures/bundle`, each bundled in several ways that must give the same bytes.
 
 use std::path::{Component, Path};
 
-use run_evals::config::Document;
+use run_evals::testing::Document;
 use serde_json::Value;
 
 use super::{check_out, contents, fixtures, manifest, workspace};
 
 #[test]
-fn there_are_suites_enough() {
+fn the_corpus_has_enough_suites() {
     assert!(fixtures().len() >= 40, "{}", fixtures().len());
 }
 
 #[test]
-fn the_same_bytes_for_every_place_time_and_user() {
+fn bundles_have_the_same_bytes_in_every_directory_at_every_time_for_every_user() {
     for fixture in fixtures() {
         let workspace = workspace();
         let first = check_out(&workspace, &fixture, "one/repo");
         let second = check_out(&workspace, &fixture, "another/place/of/it");
         let bundle = |suite: &Path, out: &str, more: &[(&str, &str)]| {
             let mut command = workspace.command(&["bundle", suite.to_str().unwrap(), "-q", "-o", out]);
-            // AgentV is started in the repository, and a few references begin there.
+            // AgentV starts in the repository, and some references are relative to it.
             command.current_dir(repository_of(suite)).envs(more.iter().copied());
             let output = command.output().unwrap();
             assert!(output.status.success(), "{fixture}: {}", String::from_utf8_lossy(&output.stderr));
@@ -33,7 +33,7 @@ fn the_same_bytes_for_every_place_time_and_user() {
             &[("USER", "somebody"), ("TZ", "Asia/Tokyo"), ("LANG", "de_DE.UTF-8")],
         );
         assert_eq!(contents(&a), contents(&b), "{fixture}: another place");
-        // A second time to the same place, which is in the repository.
+        // Bundle again to the same directory, which is in the repository.
         let inside = repository_of(&first).join("dist/bundle");
         bundle(&first, inside.to_str().unwrap(), &[]);
         bundle(&first, inside.to_str().unwrap(), &[]);
@@ -47,7 +47,7 @@ fn the_same_bytes_for_every_place_time_and_user() {
     }
 }
 
-/// No path of a bundle leads out of it, and none begins at the root of a machine.
+/// No path of a bundle leaves the bundle, and none is absolute.
 fn check_paths(dir: &Path, fixture: &str) {
     for (path, (mode, content)) in contents(dir) {
         assert!(

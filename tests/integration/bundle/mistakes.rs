@@ -1,4 +1,4 @@
-//! What cannot be bundled is told with its file, its line and the way out.
+//! Suites that cannot be bundled: the error has file, line and hint.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::process::Command;
@@ -8,7 +8,7 @@ use insta::assert_snapshot;
 use super::{ECHO, commit, repository};
 use crate::support::{Output, Workspace};
 
-/// Bundles `suite.eval.yaml` of the repository; nothing may be left behind by one that fails.
+/// Bundles `suite.eval.yaml` of the repository; a failure must leave nothing behind.
 fn refused(workspace: &Workspace) -> String {
     let output = bundle(workspace, &[]).expect(3);
     let left: Vec<_> = std::fs::read_dir(workspace.path("repo/out"))
@@ -47,7 +47,7 @@ fn missing_files() {
      11 | workspace: {template: ./gone}
         |                       ^^^^^^
 
-    error: no such file: `gone.md`
+    error: attachment not found: `gone.md`
       --> suite.eval.yaml:5:19
        |
      5 |     input_files: [gone.md]
@@ -55,13 +55,13 @@ fn missing_files() {
 
     hint: looked in `.`
 
-    error: no such assertion template: `nowhere`
+    error: no template `nowhere`
        --> suite.eval.yaml:10:18
         |
      10 |       - include: nowhere
         |                  ^^^^^^^
 
-    hint: a name is looked for as `.agentv/templates/NAME.yaml`, from the suite's directory up
+    hint: a bare name means `.agentv/templates/NAME.yaml`, a path with `./` or `/` a file; looked in `.`
 
     error: no such script: `./gone.sh`
       --> suite.eval.yaml:7:47
@@ -71,7 +71,7 @@ fn missing_files() {
 
     hint: the command is run in `.`
 
-    error: no such file: `gone/prompt.md`
+    error: prompt not found: `gone/prompt.md`
       --> suite.eval.yaml:8:45
        |
      8 |       - {type: llm-grader, name: y, prompt: file://gone/prompt.md}
@@ -115,7 +115,7 @@ fn files_outside_the_repository() {
 }
 
 #[test]
-fn includes_in_a_circle() {
+fn an_include_cycle() {
     let text = suite("    assertions: [{include: a}]\n");
     let workspace = repository(&[
         ECHO,
@@ -124,14 +124,46 @@ fn includes_in_a_circle() {
         (".agentv/templates/b.yaml", "assertions:\n  - include: a\n"),
     ]);
     assert_snapshot!(refused(&workspace), @r"
-    error: the includes go in a circle: a.yaml → b.yaml → a.yaml
+    error: `include` goes in a circle: .agentv/templates/a.yaml → .agentv/templates/b.yaml → .agentv/templates/a.yaml
       --> .agentv/templates/b.yaml:2:14
        |
      2 |   - include: a
        |              ^
 
-    hint: leave one of them out
+    hint: one of these files must not include the next
     ");
+}
+
+#[test]
+fn eval_reports_the_same_mistakes() {
+    let list = |assertions: &str| suite(&format!("    assertions: [{assertions}]\n"));
+    for text in [
+        "- id: a\n".to_owned(),
+        "name: empty\n".to_owned(),
+        "tests: 7\n".to_owned(),
+        "tests: gone.yaml\n".to_owned(),
+        "tests: cases/*.yaml\n".to_owned(),
+        "tests: [file://none/*.yaml, file://targets.txt, file://targets.yaml]\n".to_owned(),
+        "tests: torn.jsonl\n".to_owned(),
+        "prompts: [x]\ntests: []\n".to_owned(),
+        suite("    input_files: [gone.md]\n"),
+        list("{type: llm-grader, name: y, prompt: file://gone.md}"),
+        list("{include: nowhere}"),
+        list("{include: circle}"),
+        list("{include: ./targets.yaml}"),
+    ] {
+        let workspace = repository(&[
+            ECHO,
+            ("suite.eval.yaml", &text),
+            ("targets.txt", ""),
+            ("torn.jsonl", "{\"id\": \"a\", \"input\": \"hi\", \"criteria\": \"x\"}\n{\"id\": \n"),
+            (".agentv/templates/circle.yaml", "assertions: [{include: circle}]\n"),
+        ]);
+        let mut eval = workspace.command(&["eval", "suite.eval.yaml"]);
+        let eval = eval.current_dir(workspace.path("repo")).output().unwrap();
+        assert_eq!(eval.status.code(), Some(3), "{text}");
+        assert_eq!(String::from_utf8(eval.stderr).unwrap(), refused(&workspace), "{text}");
+    }
 }
 
 #[test]
@@ -200,7 +232,7 @@ fn files_that_cannot_be_read() {
     let is_root = std::fs::File::open(&locked).is_ok();
     let binary = workspace.path("run-evals");
     std::fs::copy(env!("CARGO_BIN_EXE_run-evals"), &binary).unwrap();
-    // The administrator reads everything, so somebody else tries.
+    // Root can read everything, so another user tries.
     let mut command = if is_root { Command::new("setpriv") } else { Command::new(&binary) };
     if is_root {
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&binary);
@@ -235,13 +267,13 @@ fn suites_of_version_5() {
     }
     let workspace = repository(&[ECHO, ("suite.eval.yaml", "prompts: [x]\ntests: []\n")]);
     assert_snapshot!(refused(&workspace), @r"
-    error: this suite is written for AgentV 5 (`prompts`), which cannot be bundled yet
+    error: this suite is written for AgentV 5 (`prompts`), and only version 4 is read
       --> suite.eval.yaml:1:1
        |
      1 | prompts: [x]
        | ^^^^^^^
 
-    hint: bundle it with `agentv eval bundle`, or write it as AgentV 4 reads it
+    hint: write `input`, `tests` and `assertions` as AgentV 4 reads them, or run and bundle it with `agentv`
     ");
     let workspace = repository(&[
         ECHO,
@@ -271,7 +303,7 @@ fn suites_of_version_5() {
 }
 
 #[test]
-fn programs_are_no_suites() {
+fn programs_are_not_suites() {
     let workspace = repository(&[("suite.eval.ts", "export default {}"), ("evals.json", "{}")]);
     for suite in ["suite.eval.ts", "evals.json"] {
         let output = workspace
@@ -283,14 +315,14 @@ fn programs_are_no_suites() {
     }
     let told = workspace.run(&["bundle", "repo/suite.eval.ts", "-o", "out"]).expect(3).stderr;
     assert_snapshot!(told, @r"
-    error: cannot bundle `repo/suite.eval.ts`: a TypeScript suite is a program: what it needs cannot be told
+    error: cannot load the suite `repo/suite.eval.ts`: a TypeScript suite is a program, which only AgentV runs
 
     hint: write the suite as `.yaml`, `.yml` or `.jsonl`
     ");
 }
 
 #[test]
-fn targets_that_lead_nowhere() {
+fn unresolvable_targets() {
     let targets = "targets:\n  - {name: default, use_target: gone}\n  - {name: a, use_target: b}\n  - {name: b, use_target: a}\n  - {name: c, provider: openai, api_key: sk-literal-0123456789}\n";
     let text = suite("execution: {targets: [default, a, c]}\n");
     let workspace = repository(&[("targets.yaml", targets), ("suite.eval.yaml", &text)]);
@@ -359,7 +391,7 @@ fn changed_files_are_listed() {
 }
 
 #[test]
-fn the_check_tells_what_would_not_travel() {
+fn check_lists_what_would_be_left_out() {
     let text = suite(
         "    assertions:\n      - {type: llm-grader, name: j, prompt: prompts/judge.md, target: grader}\nworkspace: ./template/\n",
     );

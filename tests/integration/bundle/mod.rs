@@ -1,9 +1,14 @@
-//! `bundle`: the same bytes everywhere, nothing from outside, and every mistake told.
+//! `bundle`: the same bytes everywhere, nothing from outside, and every mistake reported.
 
 mod archives;
 mod corpus;
+mod credentials;
+mod dependencies;
+mod extras;
+mod hostile;
 mod mistakes;
 mod properties;
+mod provenance;
 mod variables;
 mod writing;
 
@@ -31,7 +36,7 @@ pub(super) fn fixtures() -> Vec<String> {
     names
 }
 
-/// A directory to work in, with the variables of the fixtures.
+/// A working directory, with the variables of the fixtures.
 pub(super) fn workspace() -> Workspace {
     VARIABLES.into_iter().fold(Workspace::new(), |workspace, (name, value)| workspace.env(name, value))
 }
@@ -48,7 +53,7 @@ pub(super) fn check_out(workspace: &Workspace, fixture: &str, to: &str) -> PathB
     files.find(|path| is_suite(path)).unwrap()
 }
 
-/// Makes a directory a repository with one commit, the same for everybody.
+/// Turns a directory into a repository with one commit, always the same.
 pub(super) fn commit(workspace: &Workspace, dir: &str) {
     let who = ["-c", "user.name=A", "-c", "user.email=a@example.com"];
     for words in [&["init", "-q"][..], &["add", "-A"], &["commit", "-q", "--allow-empty", "-m", "all"]] {
@@ -65,7 +70,7 @@ pub(super) fn copy_tree(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap().success());
 }
 
-/// Everything in a directory: its mode and content, or what a link says.
+/// Everything in a directory: mode and content, or the target of a link.
 pub(super) fn contents(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut found = BTreeMap::new();
     for entry in walkdir::WalkDir::new(dir).min_depth(1) {
@@ -88,14 +93,14 @@ pub(super) fn manifest(dir: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap()
 }
 
-/// What stays behind: what, and why.
+/// The entries that are left out, and why.
 pub(super) fn left_behind(dir: &Path) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let left = manifest(dir)["left_behind"].as_array().unwrap().clone();
     left.iter().map(|one| (text(&one["what"]), text(&one["why"]))).collect()
 }
 
-/// A repository with these files, and a suite `suite.eval.yaml`.
+/// A repository with these files, among them the suite `suite.eval.yaml`.
 pub(super) fn repository(files: &[(&str, &str)]) -> Workspace {
     let workspace = Workspace::new();
     for (name, text) in files {

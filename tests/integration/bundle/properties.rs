@@ -1,4 +1,4 @@
-//! Whatever a suite says, nothing leads out of its bundle and no secret gets into it.
+//! Whatever a suite contains, no path leaves its bundle and no secret gets into it.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::{ECHO, contents, repository};
 
 const SECRET: &str = "sk-live-0123456789abcdefghijklmnop";
 
-/// Paths as people write them, and as they should not.
+/// Paths that are legal, and paths that are not.
 fn paths() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         4 => Just("docs"), 4 => Just("a.md"), 2 => Just(".."), 1 => Just("."), 1 => Just("deep"), 1 => Just("link"),
@@ -23,7 +23,7 @@ proptest! {
     #![proptest_config(Config { cases: 96, failure_persistence: None, ..Config::default() })]
 
     #[test]
-    fn nothing_leads_out_and_no_secret_gets_in(
+    fn no_path_leaves_the_bundle_and_no_secret_gets_in(
         file in paths(), template in paths(), script in paths(), cwd in paths(), capture in any::<bool>(),
     ) {
         let suite = format!(

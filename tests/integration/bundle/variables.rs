@@ -1,4 +1,4 @@
-//! Environment variables: references stay, values come along only when asked for, secrets never by accident.
+//! Environment variables: references stay references, values are captured only on request, secrets never by accident.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -95,6 +95,8 @@ fn references_stay_references() {
     $schema: agentv-targets-v2.2
     targets:
       - name: default
+        use_target: gpt
+      - name: gpt
         provider: openai
         model: "${{ MODEL }}"
         base_url: "https://${{ HOST }}/v1"
@@ -107,7 +109,7 @@ fn references_stay_references() {
 }
 
 #[test]
-fn values_are_captured_but_for_secrets() {
+fn values_are_captured_except_secrets() {
     let workspace = desk();
     let manifest = bundle(&workspace, &["--capture-env"]);
     assert_snapshot!(workspace.read("out/eval.yaml"), @r#"
@@ -126,6 +128,8 @@ fn values_are_captured_but_for_secrets() {
     $schema: agentv-targets-v2.2
     targets:
       - name: default
+        use_target: gpt
+      - name: gpt
         provider: openai
         model: gpt-from-env-file
         base_url: "https://api.example.com/v1"
@@ -153,7 +157,7 @@ fn values_are_captured_but_for_secrets() {
 }
 
 #[test]
-fn names_pick_values_even_of_secrets() {
+fn named_variables_are_captured_even_if_secret() {
     let workspace = desk();
     bundle(&workspace, &["--capture-env=RUN_TOKEN,COUNT"]);
     assert!(
@@ -162,7 +166,7 @@ fn names_pick_values_even_of_secrets() {
 }
 
 #[test]
-fn a_secret_in_a_file_is_refused() {
+fn a_secret_in_a_file_is_rejected() {
     let workspace = repository(&[
         super::ECHO,
         ("suite.eval.yaml", "input_files: [notes.md]\ntests:\n  - {id: one, criteria: c, input: hello}\n"),
@@ -186,7 +190,7 @@ fn a_secret_in_a_file_is_refused() {
 }
 
 #[test]
-fn a_target_that_a_variable_chooses_later_travels_with_all() {
+fn a_target_chosen_by_a_variable_bundles_all_targets() {
     let targets = "targets:\n  - {name: default, use_target: '${{ LATER }}'}\n  - {name: a, provider: mock}\n  - {name: b, provider: mock}\n";
     let workspace = repository(&[
         ("targets.yaml", targets),

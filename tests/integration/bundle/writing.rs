@@ -1,4 +1,4 @@
-//! The directory of a bundle: whole or not there, never another's, and what lies in it.
+//! Writing the bundle directory: complete or absent, never over another directory, and what it contains.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -9,13 +9,14 @@ use super::{ECHO, check_out, commit, contents, left_behind, manifest, repository
 const SUITE: (&str, &str) = ("suite.eval.yaml", "tests:\n  - {id: one, criteria: c, input: hello}\n");
 
 #[test]
-fn what_it_prints() {
+fn the_output_of_bundle() {
     let workspace = repository(&[ECHO, SUITE]).env("SOURCE_DATE_EPOCH", "1700000000");
     let output = workspace.run(&["bundle", "repo/suite.eval.yaml", "-o", "out"]).expect(0);
     let digest = sha256(&workspace.path("out/manifest.json"));
     assert_snapshot!(output.stdout.replace(&digest, "[DIGEST]"), @r"
     bundle   out
     sha256   [DIGEST]
+    agentv   unknown
     tests    1
     targets  default
     files    3
@@ -29,12 +30,12 @@ fn what_it_prints() {
 }
 
 #[test]
-fn another_directory_is_never_overwritten() {
+fn a_foreign_directory_is_never_overwritten() {
     let workspace = repository(&[ECHO, SUITE]);
     workspace.write("mine/work.txt", "mine");
     let output = workspace.run(&["bundle", "repo/suite.eval.yaml", "-o", "mine", "--force"]).expect(2);
     assert_snapshot!(output.stderr.replace(workspace.root().to_str().unwrap(), "[ROOT]"), @r"
-    error: `[ROOT]/mine` exists and is no bundle
+    error: `[ROOT]/mine` exists and is not a bundle
 
     hint: name a new directory with `-o`
     ");
@@ -43,7 +44,7 @@ fn another_directory_is_never_overwritten() {
     workspace.run(&["bundle", "repo/suite.eval.yaml", "-o", "empty"]).expect(0);
     workspace.write("repo/suite.eval.yaml", "tests:\n  - {id: two, criteria: c, input: hello}\n");
     let before = contents(&workspace.path("empty"));
-    let output = workspace.run(&["bundle", "repo/suite.eval.yaml", "-o", "empty"]).expect(2);
+    let output = workspace.run(&["bundle", "repo/suite.eval.yaml", "-q", "-o", "empty"]).expect(2);
     assert_snapshot!(output.stderr.replace(workspace.root().to_str().unwrap(), "[ROOT]"), @r"
     error: `[ROOT]/empty` is another bundle
 
@@ -58,7 +59,7 @@ fn another_directory_is_never_overwritten() {
 }
 
 #[test]
-fn modes_links_and_bytes_stay() {
+fn modes_links_and_bytes_are_preserved() {
     let workspace = workspace();
     let suite = check_out(&workspace, "symlinks", "repo");
     workspace.run(&["bundle", suite.to_str().unwrap(), "-q", "-o", "out"]).expect(0);
@@ -85,7 +86,7 @@ fn modes_links_and_bytes_stay() {
 }
 
 #[test]
-fn what_stays_behind_is_named() {
+fn files_left_out_are_named() {
     let workspace = repository(&[
         ECHO,
         ("suite.eval.yaml", "workspace: {template: ./t}\ntests:\n  - {id: one, criteria: c, input: hello}\n"),
@@ -151,7 +152,7 @@ fn repositories_are_pinned() {
 }
 
 #[test]
-fn a_bundle_that_was_changed_is_no_bundle() {
+fn a_modified_bundle_is_rejected() {
     let workspace = repository(&[ECHO, SUITE]);
     workspace.run(&["bundle", "repo/suite.eval.yaml", "-q", "-o", "out"]).expect(0);
     let sound = workspace.run(&["bundle", "verify", "out"]).expect(0).stdout;
@@ -173,7 +174,7 @@ fn a_bundle_that_was_changed_is_no_bundle() {
     workspace.run(&["bundle", "out/eval.yaml", "-o", "copy"]).expect(3);
     assert!(!workspace.path("copy").exists());
     assert_snapshot!(workspace.run(&["bundle", "verify", "repo"]).expect(3).stderr, @r"
-    error: `repo` is no bundle: cannot read `manifest.json`: No such file or directory (os error 2)
+    error: `repo` is not a bundle: cannot read `manifest.json`: No such file or directory (os error 2)
 
     hint: `run-evals bundle SUITE -o DIR` makes one
     ");
@@ -186,10 +187,10 @@ fn a_bundle_that_was_changed_is_no_bundle() {
 }
 
 #[test]
-fn a_bundle_is_run_with_a_mock() {
+fn a_bundle_runs_with_a_mock() {
     let workspace = repository(&[ECHO, SUITE]);
     let output = workspace.run(&["bundle", "repo/suite.eval.yaml", "-o", "out", "--verify-run"]).expect(0);
-    assert!(output.stdout.contains("mock      1 of 1"), "{}", output.stdout);
+    assert!(output.stdout.contains("scores   1 of 1 equal"), "{}", output.stdout);
     workspace.write(
         "repo/suite.eval.yaml",
         "workspace: {isolation: per_test}\ntests:\n  - {id: one, criteria: c, input: hello}\n",
@@ -204,5 +205,5 @@ fn quoted(text: &str) -> String {
 }
 
 fn sha256(path: &std::path::Path) -> String {
-    run_evals::model::Digest::of(&std::fs::read(path).unwrap()).to_string()
+    run_evals::testing::Digest::of(&std::fs::read(path).unwrap()).to_string()
 }

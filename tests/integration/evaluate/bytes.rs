@@ -48,7 +48,7 @@ fn a_checkout_and_a_commit_elsewhere_give_equal_bytes() {
     let commit = stage.commit("main");
     stage.evaluate(&["--output", "first", "-q", "--max-concurrency", "1"]).expect(0);
 
-    // Another machine: other clones, the default branch has moved on, the commit is named.
+    // Another machine: new clones, a default branch that has moved on, and an explicit commit.
     stage.push(|dir| {
         std::fs::write(dir.join("components/grant-letter-extraction/prompt.md"), "broken\n").unwrap();
     });
@@ -76,7 +76,7 @@ fn a_checkout_and_a_commit_elsewhere_give_equal_bytes() {
 }
 
 #[test]
-fn a_killed_evaluation_goes_on_and_pays_only_what_is_missing() {
+fn a_killed_evaluation_resumes_and_pays_only_for_missing_answers() {
     let stage = Stage::new();
     let llm = stage.gateway(&["--latency-ms", "10"]);
     stage.evaluate(&["--output", "whole", "-q"]).expect(0);
@@ -99,7 +99,7 @@ fn a_killed_evaluation_goes_on_and_pays_only_what_is_missing() {
         child.wait().unwrap();
         paid += in_flight;
     }
-    // Somebody changes the library and the data sets meanwhile: what was begun goes on as it was.
+    // The library and the data sets change meanwhile; a started evaluation keeps its commits.
     stage.push(|dir| std::fs::write(dir.join(".evaluator/models.yaml"), "models:\n  - id: other\n").unwrap());
     let library = stage.workspace.path("library");
     super::stage::git(
@@ -118,7 +118,7 @@ fn a_killed_evaluation_goes_on_and_pays_only_what_is_missing() {
     let asked = llm.counter("ok");
     assert!(asked >= 2 * CALLS && asked <= paid + CALLS, "{asked} calls: {}", output.stderr);
 
-    // What is complete is not asked again, and the id is not for anything else.
+    // A complete evaluation makes no calls, and its id cannot be reused for anything else.
     stage.evaluate(&["--batch-id", "killed", "-q"]).expect(0);
     assert_eq!(llm.counter("ok"), asked);
     let output = stage.evaluate(&["--batch-id", "killed", "--replicates", "3", "-q"]).expect(3);
@@ -132,7 +132,7 @@ fn a_killed_evaluation_goes_on_and_pays_only_what_is_missing() {
 }
 
 #[test]
-fn an_interrupted_evaluation_says_how_to_go_on() {
+fn an_interrupted_evaluation_says_how_to_resume() {
     let stage = Stage::new();
     let llm = stage.gateway(&["--latency-ms", "20"]);
     let args = stage.args(&["--batch-id", "stopped", "--max-concurrency", "4"]);
@@ -157,7 +157,7 @@ fn an_interrupted_evaluation_says_how_to_go_on() {
 }
 
 #[test]
-fn the_data_sets_are_those_of_the_commit_whatever_the_checkout_made_of_them() {
+fn the_data_sets_come_from_the_commit_not_from_the_working_tree() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     let letter = "real/meadow_letters/text/larch-data.md";
@@ -170,7 +170,7 @@ fn the_data_sets_are_those_of_the_commit_whatever_the_checkout_made_of_them() {
     let read = |name: &str| stage.workspace.read(&format!("{name}/leaderboard.json"));
     assert_eq!(read("first"), read("second"));
 
-    // What git-lfs keeps elsewhere is not asked: the pointer says nothing.
+    // git-lfs content is not fetched: the pointer is not an input.
     let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0000\nsize 12345\n";
     stage.github.put_file(DATASETS, letter, pointer);
     std::fs::remove_dir_all(&datasets).unwrap();

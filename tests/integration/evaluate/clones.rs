@@ -1,33 +1,35 @@
-//! Clones that are kept: brought up to date, and usable after whatever went wrong.
+//! Persistent clones: updated before each evaluation, and usable after any failure.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use run_evals::config::Env;
-use run_evals::evaluate::{
-    Checkout, CheckoutError, CheckoutProblem, Order, Place, Source, Update, check_out,
+use run_evals::testing::Env;
+use run_evals::testing::{Auth, Client, ClientOptions};
+use run_evals::testing::{
+    Checkout, CheckoutError, CheckoutProblem, Order, Source, Update, Workspace, check_out,
 };
-use run_evals::github::{Auth, Client, ClientOptions};
-use run_evals::model::{Replicates, Secret};
+use run_evals::testing::{Replicates, Secret};
 
 use super::stage::{DATASETS, LIBRARY, SKILL, Stage, TOKEN, commit_all, git};
 use crate::support::github::{Fault, What, Wrong};
 
-/// Checks out as the service does, with clones of its own.
+/// Checks out as the service does, with its own clones.
 fn serve(stage: &Stage, skill: &str, git_sha: Option<&str>) -> Result<Checkout, CheckoutError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let api_url = stage.github.urls().api_url.clone();
         let auth = Auth::Token(Secret::new(TOKEN));
         let kept = |name: &str| Source { dir: stage.workspace.path(name), update: Update::Pull };
-        let place = Place {
+        let workspace = Workspace {
             library: kept("library"),
             datasets: Some(kept("datasets")),
             targets: stage.workspace.path("targets.yaml"),
             target_names: Vec::new(),
             env: Env::default(),
             state: stage.workspace.path("state"),
-            github: Some(Client::new(ClientOptions { api_url, auth, notify: None }).unwrap()),
+            github: Some(
+                Client::new(ClientOptions { api_url, auth, notify: None, ca_pem: Vec::new() }).unwrap(),
+            ),
             max_concurrency: None,
             tell: Arc::new(|_| ()),
         };
@@ -36,11 +38,11 @@ fn serve(stage: &Stage, skill: &str, git_sha: Option<&str>) -> Result<Checkout, 
             Replicates::default(),
             git_sha.map(|sha| sha.parse().unwrap()),
         );
-        check_out(&place, &order).await
+        check_out(&workspace, &order).await
     })
 }
 
-/// The problem, and what is said of it, without what differs from run to run.
+/// The problem and its message, without values that differ between runs.
 fn refused(stage: &Stage, git_sha: Option<&str>, problem: CheckoutProblem) -> String {
     let error = serve(stage, SKILL, git_sha).unwrap_err();
     assert_eq!(error.problem, problem, "{error}");
@@ -58,7 +60,7 @@ fn change(name: &str) -> impl FnOnce(&Path) {
 }
 
 #[test]
-fn both_clones_move_forward_with_their_default_branches() {
+fn both_clones_follow_their_default_branches() {
     let stage = Stage::new();
     let commit = stage.push(change("new.txt"));
     stage.github.put_file(DATASETS, "new.txt", "x");
@@ -75,7 +77,7 @@ fn both_clones_move_forward_with_their_default_branches() {
 }
 
 #[test]
-fn a_commit_is_evaluated_beside_the_clone_which_stays_where_it_is() {
+fn evaluating_a_commit_does_not_move_the_clone() {
     let stage = Stage::new();
     let old = stage.commit("main");
     let new = stage.push(change("new.txt"));
@@ -90,9 +92,9 @@ fn a_commit_is_evaluated_beside_the_clone_which_stays_where_it_is() {
 }
 
 #[test]
-fn commits_that_are_not_part_of_the_default_branch_are_refused() {
+fn commits_outside_the_default_branch_are_refused() {
     let stage = Stage::new();
-    // GitHub serves the commits of forks and of branches by their names, too.
+    // GitHub also serves the commits of forks and other branches by their SHA.
     let foreign = stage.push_to("feature", &[], change("evil.txt"));
     git(
         &stage.workspace.path("library"),
@@ -112,7 +114,7 @@ fn commits_that_are_not_part_of_the_default_branch_are_refused() {
 }
 
 #[test]
-fn an_unknown_skill_is_told_from_a_broken_one() {
+fn an_unknown_skill_and_an_invalid_skill_have_different_errors() {
     let stage = Stage::new();
     let error = serve(&stage, "grant-letter-extractoin", None).unwrap_err();
     assert_eq!(error.problem, CheckoutProblem::UnknownSkill);
@@ -126,18 +128,18 @@ fn an_unknown_skill_is_told_from_a_broken_one() {
     });
     let said = refused(&stage, None, CheckoutProblem::Invalid);
     assert!(
-        said.contains(&format!("components/{SKILL}/prompt.md:1:1")) && !said.contains("library-"),
+        said.contains(&format!("components/{SKILL}/prompt.md:1:1")) && !said.contains("run-evals-work-"),
         "{said}"
     );
 }
 
 #[test]
-fn a_rewritten_history_is_refused_and_commits_of_the_new_one_are_not() {
+fn a_rewritten_history_is_refused_but_its_commits_can_be_evaluated() {
     let stage = Stage::new();
     stage.push(change("a.txt"));
     serve(&stage, SKILL, None).unwrap();
     let before = head(&stage, "library");
-    // Somebody takes the commit back and pushes another in its place.
+    // A force-push replaces the commit with another one.
     stage.github.git(LIBRARY, &["update-ref", "refs/heads/main", "main~1"]);
     let now = stage.push(change("b.txt"));
     for _ in 0..2 {
@@ -151,9 +153,9 @@ fn a_rewritten_history_is_refused_and_commits_of_the_new_one_are_not() {
         }
         assert_eq!(head(&stage, "library"), before, "the clone is left as it was");
     }
-    // What the trigger names is found all the same.
+    // A commit named by the trigger is still found.
     assert_eq!(serve(&stage, SKILL, Some(&now)).unwrap().prompt_commit().as_str(), now);
-    // The hint is the way out.
+    // Following the hint fixes it.
     let library = stage.workspace.path("library");
     git(
         &library,
@@ -169,7 +171,7 @@ fn a_rewritten_history_is_refused_and_commits_of_the_new_one_are_not() {
 }
 
 #[test]
-fn a_clone_with_changes_or_commits_of_its_own_is_refused_and_not_touched() {
+fn a_clone_with_local_changes_or_commits_is_refused_and_not_touched() {
     let stage = Stage::new();
     let library = stage.workspace.path("library");
     std::fs::write(library.join("README.md"), "edited\n").unwrap();
@@ -183,7 +185,7 @@ fn a_clone_with_changes_or_commits_of_its_own_is_refused_and_not_touched() {
     refused(&stage, None, CheckoutProblem::Diverged);
     git(&library, &["reset", "--quiet", "--hard", "HEAD~1"]);
     serve(&stage, SKILL, None).unwrap();
-    // A file that only lies in the data sets must not be taken for one of their commit.
+    // An untracked file in the data sets must not be mistaken for one of their commit.
     let datasets = stage.workspace.path("datasets");
     git(&datasets, &["rm", "--quiet", "--cached", "real/meadow_letters/text/larch-data.md"]);
     git(&datasets, &["-c", "user.name=x", "-c", "user.email=x@y", "commit", "--quiet", "-m", "Forget it"]);
@@ -192,7 +194,7 @@ fn a_clone_with_changes_or_commits_of_its_own_is_refused_and_not_touched() {
 }
 
 #[test]
-fn a_remote_that_is_down_is_waited_for_a_little_and_then_told() {
+fn an_unreachable_remote_is_retried_and_then_reported() {
     let stage = Stage::new();
     let broken = |times| Fault {
         what: What::Answer {
@@ -213,7 +215,7 @@ fn a_remote_that_is_down_is_waited_for_a_little_and_then_told() {
     let said = refused(&stage, None, CheckoutProblem::Pull);
     insta::assert_snapshot!(said, @"cannot reach `<server>/meadow/skills.git`: `git ls-remote` failed (exit status: 128): fatal: unable to access '<server>/meadow/skills.git/': The requested URL returned error: 503");
     stage.github.clear_faults();
-    // A token without rights, in words that name the repository.
+    // For a token without access, the message names the repository.
     stage.github.token(TOKEN, "eval-bot", "meadow/other", &[("contents", "read")]);
     let said = refused(&stage, None, CheckoutProblem::Pull);
     insta::assert_snapshot!(said, @r"
@@ -225,25 +227,25 @@ fn a_remote_that_is_down_is_waited_for_a_little_and_then_told() {
 }
 
 #[test]
-fn a_clone_that_was_left_locked_is_usable_again() {
+fn a_clone_with_a_stale_lock_is_usable_again() {
     let stage = Stage::new();
     let commit = stage.push(change("new.txt"));
     let lock = stage.workspace.path("library/.git/index.lock");
     std::fs::write(&lock, "").unwrap();
     let said = refused(&stage, None, CheckoutProblem::Pull);
     assert!(said.contains("index.lock"), "{said}");
-    // Of a git that is long gone.
+    // The lock of a git process that has exited.
     let long_ago = std::time::SystemTime::now() - std::time::Duration::from_hours(1);
     std::fs::File::options().write(true).open(&lock).unwrap().set_modified(long_ago).unwrap();
     assert_eq!(serve(&stage, SKILL, None).unwrap().prompt_commit().as_str(), commit);
 }
 
-/// The largest file that a process may write stands for a disk without room: git fails half-way, as it does there.
+/// A file size limit simulates a full disk: git fails half-way.
 #[test]
-fn a_full_disk_is_told_and_the_clone_is_usable_when_there_is_room() {
+fn a_full_disk_is_reported_and_the_clone_works_once_there_is_space() {
     let stage = Stage::new();
     let commit = stage.push(|dir| {
-        // What cannot be compressed.
+        // Incompressible content.
         let bytes: Vec<u8> = (0..200_000).map(|_| fastrand::u8(..)).collect();
         std::fs::write(dir.join("large.bin"), bytes).unwrap();
     });
@@ -264,4 +266,38 @@ fn a_full_disk_is_told_and_the_clone_is_usable_when_there_is_room() {
     assert!(said.contains("File too large") || said.contains("write error"), "{said}");
     git(&small, &["fsck", "--no-progress", "--connectivity-only"]);
     assert_eq!(serve(&stage, SKILL, None).unwrap().prompt_commit().as_str(), commit);
+}
+
+/// Moves a part of a clone's git directory to `outer`, and leaves a link.
+fn link_out(stage: &Stage, name: &str) -> std::path::PathBuf {
+    let (inner, outer) = (stage.workspace.path("library/.git").join(name), stage.workspace.path("outer"));
+    std::fs::create_dir_all(&outer).unwrap();
+    let target = outer.join(name);
+    if inner.exists() {
+        std::fs::rename(&inner, &target).unwrap();
+    }
+    std::os::unix::fs::symlink(&target, &inner).unwrap();
+    target
+}
+
+#[test]
+fn nothing_is_written_through_links_of_a_clone() {
+    let stage = Stage::new();
+    stage.push(change("new.txt"));
+    let refs = link_out(&stage, "refs");
+    let lock = refs.join("heads/stale.lock");
+    std::fs::write(&lock, "").unwrap();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_hours(1);
+    std::fs::File::options().write(true).open(&lock).unwrap().set_modified(old).unwrap();
+    let said = serve(&stage, SKILL, None).unwrap_err().to_string();
+    assert!(lock.exists(), "a lock behind the link was removed");
+    assert!(!refs.join("run-evals").exists(), "a reference was written behind the link");
+    assert!(said.contains("library/.git` is not trusted: `refs` is a link"), "{said}");
+    for name in ["run-evals.lock", "run-evals-forward.lock"] {
+        let stage = Stage::new();
+        stage.push(change("new.txt"));
+        let target = link_out(&stage, name);
+        assert!(serve(&stage, SKILL, None).is_err(), "{name}");
+        assert!(!target.exists(), "{name}: a file was made behind the link");
+    }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::stage::{CASES, KEY, SKILL, Stage, TOKEN, git};
 
 #[test]
-fn every_case_is_asked_of_every_model_so_often_and_the_answers_become_entries() {
+fn every_case_runs_on_every_model_per_replicate_and_becomes_an_entry() {
     let stage = Stage::new();
     let llm = stage.gateway(&[]);
     let output = stage.evaluate(&["--replicates", "2", "--format", "json", "--output", "out"]).expect(0);
@@ -26,20 +26,20 @@ fn every_case_is_asked_of_every_model_so_often_and_the_answers_become_entries() 
         assert_eq!(entry["calls"]["attempted"], 2 * CASES);
         assert_eq!(entry["calls"]["ok"], 2 * CASES);
     }
-    // Who makes more mistakes is worse, and nobody made any but those.
+    // A model with more mistakes scores lower, and a model without mistakes scores 1.
     let score = |number: usize| entries[number]["accuracy"]["score"].as_f64().unwrap();
     assert!((score(0) - 1.0).abs() < f64::EPSILON, "{}", entries[0]["accuracy"]);
     assert!(score(1) < 1.0 && score(2) < 1.0, "{} {}", score(1), score(2));
 
-    // Replicates are calls of their own.
+    // Each replicate is a separate call.
     assert_eq!(llm.counter("ok"), 3 * CASES * 2);
     assert!(llm.served().values().all(|count| *count == 3 * 2), "{:?}", llm.served());
     assert_eq!(result["calls"]["answered"], 3 * CASES * 2);
     assert_eq!(stage.workspace.rows("out/responses.jsonl").len() as u64, 3 * CASES * 2);
 
-    // Who is not served is named, and why.
+    // Models that are not served are named, with the reason.
     insta::assert_snapshot!(result["not_served"], @r#"[{"model":"meadow/quill-retired","reason":"no target has it (asked: `mindrouter`)"}]"#);
-    // Nothing of the work tree or the clone changed, and no secret is anywhere.
+    // The work tree and the clone are unchanged, and no secret is in the output.
     assert_eq!(git(&stage.workspace.path("library"), &["status", "--porcelain"]), "");
     let everything =
         format!("{}{}{}", output.stdout, output.stderr, stage.workspace.read("out/evaluation.json"));
@@ -52,7 +52,7 @@ fn every_case_is_asked_of_every_model_so_often_and_the_answers_become_entries() 
 }
 
 #[test]
-fn people_read_a_table() {
+fn the_default_output_is_a_table() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     let output = stage.evaluate(&["--replicates", "1", "-q"]).expect(0);
@@ -85,12 +85,12 @@ fn models_come_from_the_default_branch_whatever_commit_is_evaluated() {
     assert_eq!(result["models_commit"], stage.commit("main"));
     assert_eq!(result["entries"].as_array().unwrap().len(), 1);
     assert_eq!(result["entries"][0]["model"], "meadow/quill-small");
-    // The checkout stays where it was.
+    // The checkout is not moved.
     assert_eq!(git(&stage.workspace.path("library"), &["rev-parse", "HEAD"]), old);
 }
 
 #[test]
-fn the_first_target_that_has_a_model_serves_it_and_its_own_settings_play_no_part() {
+fn the_first_target_with_the_model_serves_it_without_its_own_settings() {
     let stage = Stage::new();
     let llm = stage.gateway(&[]);
     let other = crate::support::MockLlm::start(&["--model=meadow/quill-large"]);
@@ -101,7 +101,7 @@ fn the_first_target_that_has_a_model_serves_it_and_its_own_settings_play_no_part
     stage.targets(&llm, &second);
     stage.evaluate(&["--replicates", "1", "-q", "--target", "other", "--target", "mindrouter"]).expect(0);
     assert_eq!((other.counter("ok"), llm.counter("ok")), (CASES, 2 * CASES));
-    // `allow_models` holds here, too.
+    // `allow_models` applies here, too.
     stage.targets(&llm, "    allow_models: [meadow/quill-small]\n");
     let output = stage.evaluate(&["--replicates", "1", "-q", "--format", "json"]).expect(0);
     let result: Value = serde_json::from_str(&output.stdout).unwrap();
@@ -110,7 +110,7 @@ fn the_first_target_that_has_a_model_serves_it_and_its_own_settings_play_no_part
 }
 
 #[test]
-fn a_gateway_with_bad_moments_is_waited_for() {
+fn transient_errors_of_a_gateway_are_retried() {
     let stage = Stage::new();
     let llm =
         stage.gateway(&["--rate-429", "0.3", "--rate-5xx", "0.1", "--rate-drop", "0.05", "--seed", "4"]);
@@ -121,7 +121,7 @@ fn a_gateway_with_bad_moments_is_waited_for() {
 }
 
 #[test]
-fn calls_without_an_answer_count_as_missing_and_are_told() {
+fn calls_without_an_answer_count_as_missing_and_are_reported() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     let refusal = r#"{"model":"meadow/quill-small","contains":"BL-2040","status":422,"content":"no content: reasoning used up the budget"}"#;
@@ -147,7 +147,7 @@ fn calls_without_an_answer_count_as_missing_and_are_told() {
 }
 
 #[test]
-fn an_evaluation_is_a_step_of_a_workflow() {
+fn an_evaluation_runs_as_a_workflow_step() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     for file in ["summary.md", "output.txt"] {

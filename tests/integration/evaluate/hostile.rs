@@ -1,4 +1,4 @@
-//! A commit that means no good.
+//! A hostile commit.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
@@ -9,7 +9,7 @@ fn skill(dir: &Path) -> std::path::PathBuf {
     dir.join("components").join(SKILL)
 }
 
-/// What is said of the library after a change of its default branch; no model is asked.
+/// The error for the library after a change of its default branch; no model is called.
 fn refused(change: impl FnOnce(&Path)) -> String {
     let stage = Stage::new();
     let llm = stage.gateway(&[]);
@@ -30,7 +30,7 @@ fn links_are_not_followed() {
 
     hint: put the file itself there: links are not followed
     ");
-    // A folder that is one, and what is in it.
+    // A folder that is a link, and the files in it.
     let said = refused(|dir| {
         std::fs::remove_dir_all(skill(dir).join("evals/cases/birch-lab")).unwrap();
         symlink("/etc", skill(dir).join("evals/cases/birch-lab")).unwrap();
@@ -39,7 +39,7 @@ fn links_are_not_followed() {
 }
 
 #[test]
-fn submodules_are_not_fetched_and_large_files_not_read() {
+fn submodules_are_not_fetched_and_large_files_are_not_read() {
     let said = refused(|dir| {
         let commit = git(dir, &["rev-parse", "HEAD"]);
         let entry = format!("160000,{commit},components/{SKILL}/evals/cases/other");
@@ -55,13 +55,13 @@ fn submodules_are_not_fetched_and_large_files_not_read() {
 }
 
 #[test]
-fn nothing_of_the_commit_or_the_clone_is_run() {
+fn no_code_of_the_commit_or_the_clone_is_run() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     let mark = stage.workspace.path("was-run");
     let commit = stage.push(|dir| {
         std::fs::write(dir.join(".gitattributes"), "* filter=evil\n").unwrap();
-        // Other skills may have what they like.
+        // Other skills may contain anything.
         symlink("/etc/passwd", dir.join("components/budget-lines/schema-2.json")).unwrap();
         std::fs::write(dir.join(".evaluator/hook"), "x").unwrap();
     });
@@ -78,10 +78,53 @@ fn nothing_of_the_commit_or_the_clone_is_run() {
 }
 
 #[test]
-fn the_token_is_for_github_alone() {
+fn git_settings_of_the_clone_are_ignored() {
+    let stage = Stage::new();
+    let _llm = stage.gateway(&[]);
+    let mark = stage.workspace.path("was-run");
+    let (library, evil) = (stage.workspace.path("library"), format!("touch {}; cat", mark.display()));
+    let commit = stage.push(|dir| std::fs::write(dir.join("NOTES.md"), "new\n").unwrap());
+    std::fs::create_dir_all(library.join(".git/info")).unwrap();
+    std::fs::write(library.join(".git/info/attributes"), "* filter=evil\n").unwrap();
+    for key in [
+        "core.fsmonitor",
+        "core.sshCommand",
+        "core.gitProxy",
+        "core.alternateRefsCommand",
+        "credential.helper",
+        "filter.evil.clean",
+        "filter.evil.smudge",
+        "filter.evil.process",
+        "diff.external",
+        "gpg.program",
+        "gc.recentObjectsHook",
+        "remote.origin.uploadpack",
+        "remote.origin.receivepack",
+    ] {
+        git(&library, &["config", key, &evil]);
+    }
+    // Settings that would send the token elsewhere.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let elsewhere = format!("http://{}/", listener.local_addr().unwrap());
+    let server = format!("{}/", stage.github.urls().server_url);
+    git(&library, &["config", "http.proxy", &elsewhere]);
+    git(&library, &["config", &format!("http.{server}.proxy"), &elsewhere]);
+    git(&library, &["config", &format!("url.{elsewhere}.insteadOf"), &server]);
+    // So that git has to look at the content of a file.
+    let touched = library.join("README.md");
+    std::fs::write(&touched, std::fs::read(&touched).unwrap()).unwrap();
+    stage.evaluate(&["--git-sha", &commit, "--replicates", "1", "--open-pr", "-q"]).expect(0);
+    assert!(!mark.exists(), "a command of the clone was run");
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "the clone chose where its remote is reached");
+    assert_eq!(stage.github.pulls().len(), 1);
+}
+
+#[test]
+fn the_token_is_sent_only_to_github() {
     let stage = Stage::new();
     let llm = stage.gateway(&[]);
-    // A clone whose `origin` is some other server gets no token, and ways that run commands are closed.
+    // A clone whose `origin` is another server gets no token, and transports that run commands are disabled.
     for url in [
         format!("{}/{LIBRARY}.git", llm.base_url()),
         "ext::sh -c 'touch was-run'".to_owned(),
@@ -99,7 +142,7 @@ fn the_token_is_for_github_alone() {
 }
 
 #[test]
-fn the_credentials_that_a_checkout_left_do_not_get_in_the_way() {
+fn credentials_left_by_a_checkout_are_ignored() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     let key = format!("http.{}/.extraheader", stage.github.urls().server_url);
@@ -112,7 +155,7 @@ fn the_credentials_that_a_checkout_left_do_not_get_in_the_way() {
 }
 
 #[test]
-fn names_and_answers_obey_nothing_in_the_pull_request() {
+fn names_and_answers_cannot_inject_markdown_into_the_pull_request() {
     let stage = Stage::new();
     let models = "models:\n  - id: \"@meadow/all|x](https://evil.example)<img\"\n";
     stage.push(|dir| std::fs::write(dir.join(".evaluator/models.yaml"), models).unwrap());
@@ -122,23 +165,23 @@ fn names_and_answers_obey_nothing_in_the_pull_request() {
         stage.evaluate(&["--replicates", "1", "--open-pr", "-q", "--git-sha", &stage.commit("main")]);
     let output = output.expect(0);
     let body = &stage.github.pulls()[0].body;
-    // All of it is code, in which nothing is obeyed.
+    // All of it is inside code spans, where markdown has no effect.
     let outside: String = body.split('`').step_by(2).collect();
     assert!(!outside.contains("meadow") && !outside.contains("evil") && !outside.contains("<img"), "{body}");
     assert!(output.stdout.contains("@meadow/all"), "{}", output.stdout);
 }
 
 #[test]
-fn a_library_that_is_not_clean_is_refused_but_for_what_lies_beside_it() {
+fn a_dirty_library_is_refused_except_for_unrelated_untracked_files() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     let library = stage.workspace.path("library");
-    // What a workflow puts there plays no part.
+    // Files that a workflow adds are ignored.
     std::fs::write(library.join("notes.txt"), "x").unwrap();
     std::fs::create_dir_all(library.join("data")).unwrap();
     std::fs::write(library.join("data/x.json"), "x").unwrap();
     stage.evaluate(&["--replicates", "1", "-q"]).expect(0);
-    // A case that was not committed would be missed.
+    // An uncommitted case would be missed.
     std::fs::create_dir_all(library.join(format!("components/{SKILL}/evals/cases/new"))).unwrap();
     std::fs::write(library.join(format!("components/{SKILL}/evals/cases/new/input.md")), "x").unwrap();
     let output = stage.evaluate(&["--replicates", "1", "-q"]).expect(3);
@@ -148,7 +191,7 @@ fn a_library_that_is_not_clean_is_refused_but_for_what_lies_beside_it() {
     hint: what is evaluated is a commit: commit the changes, or take them back
     ");
     commit_all(&library, "A feature");
-    // Somebody tries a branch of their own: told, and never published.
+    // A commit on another branch can be evaluated, but is never published.
     let output = stage.evaluate(&["--replicates", "1", "--open-pr", "-q"]).expect(3);
     assert!(
         output.stderr.contains("is not part of `main`: its entries do not belong there"),
@@ -158,7 +201,7 @@ fn a_library_that_is_not_clean_is_refused_but_for_what_lies_beside_it() {
 }
 
 #[test]
-fn a_commit_does_not_choose_who_gets_the_key() {
+fn a_commit_cannot_choose_where_the_key_is_sent() {
     let stage = Stage::new();
     let listener = crate::support::MockLlm::start(&["--model=meadow/quill-large"]);
     stage.targets(&listener, "");
@@ -182,19 +225,19 @@ fn a_commit_does_not_choose_who_gets_the_key() {
 
     hint: keep the targets file elsewhere and name it with `--targets FILE`; whoever names this one trusts all who can write to the branch that is checked out
     ");
-    // A link that leads out of it is the commit's as well.
+    // A link that leads out of the checkout belongs to the commit, too.
     std::fs::remove_dir_all(library.join(".agentv")).unwrap();
     symlink("../targets.yaml", library.join("targets.yaml")).unwrap();
     commit_all(&library, "A link");
     assert!(run(&[]).1.contains("`targets.yaml` lies in what is evaluated"));
-    // Nor does its `.env` fill in what the operator's targets leave open.
+    // Its `.env` does not set variables that the operator's targets leave open.
     std::fs::write(library.join(".env"), format!("GATEWAY={}\n", listener.base_url())).unwrap();
     commit_all(&library, "Variables of our own");
     stage.workspace.write("operator.yaml", evil.replace(&listener.base_url(), "${{ GATEWAY }}"));
     let (code, said) = run(&["--targets", "../operator.yaml"]);
     assert!(code == Some(3) && said.contains("`GATEWAY`"), "{code:?} {said}");
     assert_eq!(listener.counter("requests"), 0);
-    // Who names the file has decided.
+    // A file named on the command line is trusted.
     let (code, said) = run(&["--targets", "../targets.yaml"]);
     assert!(code == Some(0) && listener.counter("requests") > 0, "{code:?} {said}");
 }

@@ -1,4 +1,4 @@
-//! What is wrong is told before anything is paid for.
+//! Mistakes are reported before anything is paid for.
 
 use super::stage::{SKILL, Stage};
 use crate::support::MockLlm;
@@ -28,7 +28,7 @@ fn a_leaderboard_that_was_edited_or_is_newer_is_refused_before_the_first_call() 
 }
 
 #[test]
-fn names_and_numbers_are_checked_by_the_command_line() {
+fn the_command_line_checks_names_and_numbers() {
     let stage = Stage::new();
     let llm = stage.gateway(&[]);
     for args in [
@@ -74,10 +74,10 @@ fn a_list_of_models_that_names_a_server_is_refused() {
 }
 
 #[test]
-fn a_gateway_that_cannot_be_asked_or_has_none_of_the_models_is_told() {
+fn a_gateway_that_is_unreachable_or_has_none_of_the_models_is_reported() {
     let stage = Stage::new();
     let llm = stage.gateway(&[]);
-    // An expired key, in the gateway's own shape.
+    // An expired key, in the gateway's own error format.
     let other = MockLlm::start(&["--mindrouter", "--require-key", "another", "--model", "x"]);
     stage.targets(&other, "");
     let output = stage.evaluate(&["-q"]).expect(1);
@@ -99,7 +99,7 @@ fn a_gateway_that_cannot_be_asked_or_has_none_of_the_models_is_told() {
 }
 
 #[test]
-fn a_model_that_always_fails_is_the_end_of_it_and_the_rest_is_kept() {
+fn a_model_that_always_fails_fails_the_evaluation_and_other_answers_are_kept() {
     let stage = Stage::new();
     let llm = stage.gateway(&[]);
     let refusal = r#"{"model":"quill-latest","status":500,"content":"backend is gone"}"#;
@@ -125,7 +125,7 @@ fn a_model_that_always_fails_is_the_end_of_it_and_the_rest_is_kept() {
 }
 
 #[test]
-fn a_skill_without_a_case_that_can_be_run_is_told() {
+fn a_skill_without_a_runnable_case_is_reported() {
     let stage = Stage::new();
     let llm = stage.gateway(&[]);
     let api = stage.github.urls().api_url.clone();

@@ -1,16 +1,19 @@
 //! From entries to a pull request.
 
+use std::collections::BTreeSet;
+use std::process::Stdio;
+
 use super::stage::{LIBRARY, Stage, git};
 use crate::support::github::{TokenKind, What, Wrong};
 
 const QUICK: [&str; 4] = ["--replicates", "1", "-q", "--open-pr"];
 
 #[test]
-fn the_results_come_as_a_pull_request_that_merges_cleanly() {
+fn the_results_become_a_pull_request_that_merges_cleanly() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     let evaluated = stage.commit("main");
-    // The default branch moves on while the evaluation runs on what was checked out.
+    // The default branch moves on while the checked-out commit is evaluated.
     stage.push(|dir| std::fs::write(dir.join("README.md"), "moved on\n").unwrap());
     let main = stage.commit("main");
     let more = [
@@ -38,7 +41,7 @@ fn the_results_come_as_a_pull_request_that_merges_cleanly() {
     assert_eq!(pull.auto_merge.as_deref(), Some("squash"));
     assert_eq!(pull.title, format!("Evaluate grant-letter-extraction 1.2.0 at {}", &evaluated[..7]));
 
-    // On top of what the default branch is now, one commit, one file, by the bot.
+    // One commit by the bot, with one file, on top of the current default branch.
     let branch = pull.head.as_str();
     assert_eq!(stage.github.git(LIBRARY, &["rev-parse", &format!("{branch}^")]), main);
     let changed = stage.github.git(LIBRARY, &["diff", "--name-status", "main", branch]);
@@ -49,7 +52,7 @@ fn the_results_come_as_a_pull_request_that_merges_cleanly() {
     assert_eq!(merged.lines().count(), 1, "{merged}");
     assert_eq!(stage.commit("main"), main, "the default branch is not pushed to");
 
-    // The clone has no new branch, and the body is for people.
+    // The clone has no new branch, and the body is readable.
     let branches =
         git(&stage.workspace.path("library"), &["for-each-ref", "--format=%(refname)", "refs/heads"]);
     assert_eq!(branches, "refs/heads/main");
@@ -109,14 +112,14 @@ fn the_results_come_as_a_pull_request_that_merges_cleanly() {
 }
 
 #[test]
-fn the_next_evaluation_tells_what_changed_and_the_same_one_changes_nothing() {
+fn the_next_evaluation_reports_what_changed_and_a_repeat_changes_nothing() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     stage.evaluate(&QUICK).expect(0);
     let first = stage.github.pulls()[0].head.clone();
     stage.github.git(LIBRARY, &["update-ref", "refs/heads/main", &first]);
 
-    // The same again: other branches have the same bytes, so there is nothing to open.
+    // The same again: another branch would have the same bytes, so there is nothing to open.
     let before = stage.github.pulls().len();
     let output =
         stage.evaluate(&["--replicates", "1", "--open-pr", "--git-sha", &stage.commit("main~1")]).expect(0);
@@ -144,7 +147,7 @@ fn the_next_evaluation_tells_what_changed_and_the_same_one_changes_nothing() {
 }
 
 #[test]
-fn a_job_that_may_not_open_pull_requests_leaves_the_branch_and_says_so() {
+fn a_job_without_permission_to_open_pull_requests_leaves_the_branch_and_says_so() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     stage.token("ghs_job", TokenKind::Job, &[("contents", "write"), ("pull_requests", "write")]);
@@ -177,13 +180,13 @@ fn a_job_that_may_not_open_pull_requests_leaves_the_branch_and_says_so() {
     "#);
     assert!(output.stdout.contains("meadow/quill-large"), "the entries are shown: {}", output.stdout);
 
-    // When it may, the pull request starts no checks, which is told too.
+    // With permission, the pull request triggers no checks, which is reported too.
     let output = stage.evaluate(&["--replicates", "1", "--open-pr"]).expect(0);
     assert!(output.stderr.contains("GitHub starts no workflow for it"), "{}", output.stderr);
 }
 
 #[test]
-fn a_token_that_may_not_push_is_told_before_the_first_call() {
+fn a_token_without_push_access_is_reported_before_the_first_call() {
     let stage = Stage::new();
     let llm = stage.gateway(&[]);
     stage.token(
@@ -200,13 +203,13 @@ fn a_token_that_may_not_push_is_told_before_the_first_call() {
     hint: it needs `Contents: read and write` there (fine-grained token or App), the scope `repo` (classic token), or `permissions: contents: write` (GITHUB_TOKEN, its own repository only)
     ");
     assert_eq!(llm.counter("requests"), 0);
-    // To look needs no such right.
+    // Evaluating without publishing does not need push access.
     stage.evaluate(&["--replicates", "1", "-q"]).expect(0);
     assert!(stage.github.pushes().is_empty());
 }
 
 #[test]
-fn nothing_is_lost_when_nothing_can_be_pushed() {
+fn entries_are_kept_when_the_push_is_rejected() {
     let stage = Stage::new();
     let llm = stage.gateway(&[]);
     stage
@@ -223,14 +226,14 @@ fn nothing_is_lost_when_nothing_can_be_pushed() {
             .unwrap();
     let out: serde_json::Value = serde_json::from_str(&stage.workspace.read("out/leaderboard.json")).unwrap();
     assert_eq!((kept.as_array().unwrap().len(), out["entries"].as_array().unwrap().len()), (3, 3));
-    // Once it may be, the same id publishes what is there, and nothing is asked again.
+    // Once the push is allowed, the same id publishes the entries without new calls.
     let asked = llm.counter("ok");
     stage.evaluate(&["--replicates", "1", "--open-pr", "--batch-id", "b1", "-q"]).expect(0);
     assert_eq!((stage.github.pulls().len(), llm.counter("ok")), (1, asked));
 }
 
 #[test]
-fn what_was_cut_off_while_it_was_published_goes_on_with_the_same_branch() {
+fn an_interrupted_publication_resumes_with_the_same_branch() {
     let stage = Stage::new();
     let llm = stage.gateway(&[]);
     stage.github.fault(What::Answer {
@@ -245,9 +248,9 @@ fn what_was_cut_off_while_it_was_published_goes_on_with_the_same_branch() {
     let again = ["--replicates", "1", "--open-pr", "--batch-id", "b1", "-q"];
     stage.evaluate(&again).expect(1);
     let asked = llm.counter("ok");
-    // The branch is there: what is missing is the pull request.
+    // The branch exists: only the pull request is missing.
     stage.evaluate(&again).expect(0);
-    // Everything is there.
+    // Nothing is missing.
     let third = stage.evaluate(&again).expect(0);
     let (pushes, pulls) = (stage.github.pushes(), stage.github.pulls());
     assert_eq!((pushes.len(), pulls.len(), llm.counter("ok")), (1, 1, asked), "{}", third.stderr);
@@ -255,7 +258,96 @@ fn what_was_cut_off_while_it_was_published_goes_on_with_the_same_branch() {
 }
 
 #[test]
-fn an_answer_that_was_lost_opens_no_second_pull_request() {
+fn an_evaluation_killed_before_its_push_is_pushed_by_the_next_attempt() {
+    let stage = Stage::new();
+    let llm = stage.gateway(&[]);
+    // The process is killed when the push begins, before anything is sent.
+    let path = stage
+        .workspace
+        .path_with_git("case \" $* \" in *' push '*--force-with-lease*) kill -9 $PPID; exit 1;; esac");
+    let args = stage.args(&["--replicates", "1", "--open-pr", "--batch-id", "b1", "-q"]);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let killed = stage.workspace.command(&args).env("PATH", path).output().unwrap();
+    assert_eq!(killed.status.code(), None, "it was killed: {}", String::from_utf8_lossy(&killed.stderr));
+    assert!(stage.github.pushes().is_empty());
+    let asked = llm.counter("ok");
+
+    let again = ["--replicates", "1", "--open-pr", "--batch-id", "b1", "-q", "--format", "json"];
+    let output = stage.evaluate(&again).expect(0);
+    let result: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let [pull] = &stage.github.pulls()[..] else { panic!("one pull request") };
+    assert_eq!(result["branch"], pull.head);
+    let there = stage.github.git(LIBRARY, &["branch", "--list", "--format=%(refname:short)", &pull.head]);
+    assert_eq!(there, pull.head, "what is reported is on GitHub");
+    assert_eq!((stage.github.pushes().len(), llm.counter("ok")), (1, asked));
+    let left = git(&stage.workspace.path("library"), &["branch", "--list", "eval-results/*"]);
+    assert_eq!(left, "", "nothing is left in the clone");
+}
+
+/// Both have equal entries and begin to publish in the same second, so their branches would have the same name.
+#[test]
+fn two_evaluations_that_publish_in_the_same_second_each_open_a_pull_request() {
+    let stage = Stage::new();
+    let _llm = stage.gateway(&[]);
+    stage.clone_of(LIBRARY, "library-1", &[]);
+    stage.clone_of(LIBRARY, "library-2", &[]);
+    // The second fetch of a process comes just before it names its branch: both wait there for the start of a second.
+    let path = stage.workspace.path_with_git(
+        r#"case " $* " in
+        *' fetch '*)
+            echo x >> "$HOME/fetched-$PPID"
+            if test $(wc -l < "$HOME/fetched-$PPID") = 2; then
+                echo x >> "$HOME/ready"
+                while test $(wc -l < "$HOME/ready") -lt 2; do sleep 0.01; done
+                while test $(date +%N | cut -c1) != 0; do sleep 0.01; done
+            fi;;
+        # A busy machine must not put the time of the commit into the next second.
+        *' fast-import '*)
+            sed -u 's/^\(committer .*> \)[0-9]* /\11800000000 /' | "$real" "$@"
+            exit $?;;
+        # One pushes when the other has its pull request.
+        *' push '*--force-with-lease*)
+            echo "$*" >> "$HOME/pushed"
+            if mkdir "$HOME/first" 2> "$HOME/second"; then
+                echo $PPID > "$HOME/first/pid"
+            else
+                while ! test -s "$HOME/first/pid"; do sleep 0.01; done
+                while readlink "/proc/$(cat "$HOME/first/pid")/exe" > "$HOME/second"; do sleep 0.01; done
+            fi;;
+        esac"#,
+    );
+    let mut collisions = 0;
+    for round in 0..12 {
+        let _ = std::fs::remove_file(stage.workspace.path("ready"));
+        let _ = std::fs::remove_file(stage.workspace.path("pushed"));
+        let _ = std::fs::remove_dir_all(stage.workspace.path("first"));
+        let before = stage.github.pulls().len();
+        let start = |one: usize| {
+            let state = format!("state-{round}-{one}");
+            let mut args = stage.args(&["--replicates", "1", "--open-pr", "-q", "--state", &state]);
+            let library = args.iter().position(|arg| arg == "library").unwrap();
+            args[library] = format!("library-{one}");
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            let mut command = stage.workspace.command(&args);
+            command.env("PATH", &path).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        for child in [start(1), start(2)] {
+            let output = child.wait_with_output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        assert_eq!(stage.github.pulls().len(), before + 2);
+        let pushed = stage.workspace.read("pushed");
+        let named: BTreeSet<&str> = pushed.lines().map(|line| line.rsplit(' ').next().unwrap()).collect();
+        collisions += usize::from(named.len() < pushed.lines().count());
+        if collisions == 2 {
+            return;
+        }
+    }
+    panic!("they never had the same name: {collisions}");
+}
+
+#[test]
+fn a_lost_response_does_not_open_a_second_pull_request() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     stage.github.fault(What::Answer {
@@ -268,7 +360,7 @@ fn an_answer_that_was_lost_opens_no_second_pull_request() {
 }
 
 #[test]
-fn what_only_half_works_is_told() {
+fn partial_failures_are_reported() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     stage.github.fault(What::Answer {
@@ -301,7 +393,7 @@ fn what_only_half_works_is_told() {
 }
 
 #[test]
-fn a_pull_request_of_many_cases_is_not_too_long() {
+fn a_pull_request_with_many_cases_stays_within_the_limit() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     let commit = stage.push(|dir| {
@@ -324,7 +416,7 @@ fn a_pull_request_of_many_cases_is_not_too_long() {
 }
 
 #[test]
-fn a_body_that_github_finds_too_long_has_nothing_to_do_with_workflows() {
+fn a_too_long_body_is_not_blamed_on_the_workflow() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     let body = r#"{"message":"Validation Failed","errors":[{"resource":"Issue","code":"custom","field":"body","message":"body is too long (maximum is 65536 characters)"}],"documentation_url":"https://docs.github.com/rest/pulls/pulls#create-a-pull-request","status":"422"}"#;

@@ -14,7 +14,7 @@ pub(crate) const DATASETS: &str = "meadow/evaluation-data-sets";
 pub(crate) const SKILL: &str = "grant-letter-extraction";
 /// Twelve cases.
 pub(crate) const CASES: u64 = 12;
-/// The token of a bot that may do all that it takes.
+/// The token of a bot with all required permissions.
 pub(crate) const TOKEN: &str = "github_pat_evaluator";
 /// The key of the gateway.
 pub(crate) const KEY: &str = "mr2_key_of_the_gateway";
@@ -30,9 +30,14 @@ impl Stage {
         Self::on(MockGithub::start())
     }
 
-    /// The same on a GitHub that runs already.
+    /// The same on a running GitHub.
     pub(crate) fn on(github: MockGithub) -> Self {
-        let workspace = Workspace::new().env("MINDROUTER_KEY", KEY);
+        Self::within(github, Workspace::new())
+    }
+
+    /// The same in any workspace.
+    pub(crate) fn within(github: MockGithub, workspace: Workspace) -> Self {
+        let workspace = workspace.env("MINDROUTER_KEY", KEY);
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/skills");
         for (repo, name) in [(LIBRARY, "library"), (DATASETS, "datasets")] {
             github.repo(&NewRepo {
@@ -56,7 +61,7 @@ impl Stage {
         stage
     }
 
-    /// A token that may do this in the library, and read the data sets.
+    /// Adds a token with these permissions in the library, and read access to the data sets.
     pub(crate) fn token(&self, text: &str, kind: TokenKind, grants: &[(&str, &str)]) {
         let map = |grants: &[(&str, &str)]| -> BTreeMap<String, String> {
             grants.iter().map(|(name, access)| ((*name).to_owned(), (*access).to_owned())).collect()
@@ -84,7 +89,7 @@ impl Stage {
         path
     }
 
-    /// Changes files of the library's default branch, as somebody else would; gives the commit.
+    /// Changes files of the library's default branch in another clone; returns the commit.
     pub(crate) fn push(&self, change: impl FnOnce(&Path)) -> String {
         self.push_to("main", &[], change)
     }
@@ -102,7 +107,7 @@ impl Stage {
         commit
     }
 
-    /// A gateway with two models and an alias, whose answers are right but for what each of them is wont to get wrong.
+    /// A gateway with two models and an alias, whose answers are right except for the typical mistakes of each model.
     pub(crate) fn gateway(&self, options: &[&str]) -> MockLlm {
         self.workspace.write("answers.jsonl", answers());
         let file = self.workspace.path("answers.jsonl");
@@ -117,7 +122,7 @@ impl Stage {
         llm
     }
 
-    /// The operator's targets, with further lines of the gateway.
+    /// The operator's targets, with further lines for the gateway.
     pub(crate) fn targets(&self, llm: &MockLlm, more: &str) {
         let text = format!(
             "targets:\n  - name: mindrouter\n    provider: openai-compatible\n    base_url: {}\n    \
@@ -185,7 +190,7 @@ fn answers() -> String {
     lines
 }
 
-/// The cases, and what is expected of each.
+/// The cases, and the expected answer of each.
 pub(crate) fn expected() -> Vec<(String, Value)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let cases = root.join(format!("fixtures/skills/library/components/{SKILL}/evals/cases"));

@@ -9,7 +9,7 @@ use crate::support::github::{NewRepo, NewToken, TokenKind};
 const RUN: &str = "GET /repos/{owner}/{repo}/actions/runs/{run_id}";
 
 #[test]
-fn a_dispatch_gives_the_run_if_it_is_asked_to() {
+fn a_dispatch_returns_the_run_on_request() {
     let sim = Sim::new("exit 0");
     let client = sim.client();
     let details = client.post(DISPATCHES, &dispatch("b1", 1));
@@ -40,7 +40,7 @@ fn a_dispatch_gives_the_run_if_it_is_asked_to() {
 }
 
 #[test]
-fn refused_dispatches_say_why_in_githubs_words_and_start_nothing() {
+fn rejected_dispatches_have_githubs_messages_and_start_nothing() {
     let sim = Sim::new("exit 0");
     let client = sim.client();
     sim.github.put_file(REPO, ".github/workflows/push.yml", "on: push\njobs: {}\n");
@@ -95,7 +95,7 @@ fn refused_dispatches_say_why_in_githubs_words_and_start_nothing() {
 }
 
 #[test]
-fn an_unchanged_run_costs_nothing() {
+fn an_unchanged_run_does_not_count_against_the_rate_limit() {
     let sim = Sim::new("exit 0");
     let run = sim.dispatch("b1", 1);
     sim.finished(run);
@@ -140,7 +140,7 @@ fn runs_are_listed_newest_first_by_filter_and_page() {
 }
 
 #[test]
-fn files_and_references_are_those_of_git() {
+fn files_and_refs_match_git() {
     let sim = Sim::new("exit 0");
     let client = sim.client();
     sim.github.put_file(REPO, "targets.yaml", "targets: []\n");
@@ -174,7 +174,7 @@ fn files_and_references_are_those_of_git() {
 }
 
 #[test]
-fn who_may_not_know_is_told_nothing() {
+fn private_repositories_are_hidden_from_other_tokens() {
     let sim = Sim::new("exit 0");
     sim.github.repo(&NewRepo { full_name: "acme/open".to_owned(), ..NewRepo::default() });
     let status = |token: &str, path: &str| sim.client_of(token).get(path).status;
@@ -203,7 +203,7 @@ fn who_may_not_know_is_told_nothing() {
 }
 
 #[test]
-fn what_github_does_not_know_is_a_violation() {
+fn requests_outside_the_api_description_are_violations() {
     let sim = Sim::new("exit 0");
     let client = sim.client();
     client.get("/repos/acme/runner/actions/runs?display_title=x");

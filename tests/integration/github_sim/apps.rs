@@ -14,7 +14,7 @@ fn jwt(key: &str, claims: &Value) -> String {
 }
 
 #[test]
-fn an_app_gets_a_token_for_what_it_is_installed_on() {
+fn an_app_gets_a_token_for_its_installation() {
     let sim = Sim::new("exit 0");
     let permissions = BTreeMap::from([("actions".to_owned(), "write".to_owned())]);
     let grants = BTreeMap::from([(REPO.to_owned(), permissions)]);

@@ -1,4 +1,4 @@
-//! Artifacts: uploaded by a job, listed and handed out by the API.
+//! Artifacts: uploaded by a job, listed and served by the API.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -74,7 +74,7 @@ impl Job {
 }
 
 #[test]
-fn an_artifact_goes_from_a_job_to_whoever_may_read_it() {
+fn an_artifact_of_a_job_is_served_to_tokens_with_read_access() {
     let sim = Sim::new(HOLD);
     let run = sim.dispatch("b1", 1);
     let job = Job::of(&sim);
@@ -90,7 +90,7 @@ fn an_artifact_goes_from_a_job_to_whoever_may_read_it() {
     let signed = job.call("GetSignedArtifactURL", json!({ "name": "eval-results-b1-000-1-0001" }));
     assert_eq!(Client::new("", "").get(signed.json["signed_url"].as_str().unwrap()).text.as_bytes(), content);
 
-    // Before the run is over.
+    // Before the run is complete.
     let list = sim.client().get(&format!("/repos/{REPO}/actions/runs/{run}/artifacts?per_page=100"));
     let artifact = &list.json["artifacts"][0];
     assert_eq!(artifact["digest"], format!("sha256:{}", hex::encode(Sha256::digest(content))));
@@ -124,7 +124,7 @@ fn an_artifact_goes_from_a_job_to_whoever_may_read_it() {
 }
 
 #[test]
-fn the_service_listens_to_its_own_tokens_only() {
+fn the_artifact_service_accepts_only_its_own_tokens() {
     let sim = Sim::new(HOLD);
     let run = sim.dispatch("b1", 1);
     let mut job = Job::of(&sim);
@@ -137,7 +137,7 @@ fn the_service_listens_to_its_own_tokens_only() {
 }
 
 #[test]
-fn the_archive_of_a_bundle_is_an_artifact_of_its_run() {
+fn a_bundle_archive_is_an_artifact_of_its_run() {
     let script = format!(
         r#"cd "$TEST_DIR"
 printf 'name: demo\ntests:\n  - {{id: one, criteria: c, input: hello}}\n' > suite.yaml

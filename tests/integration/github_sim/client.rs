@@ -14,13 +14,13 @@ pub(super) struct Client {
     token: String,
 }
 
-/// An answer, read whole.
+/// A response, read completely.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) headers: BTreeMap<String, String>,
     pub(super) text: String,
-    /// Null where the text is no JSON.
+    /// Null if the text is not JSON.
     pub(super) json: Value,
 }
 
@@ -54,7 +54,7 @@ impl Client {
         self.send(Method::POST, path, &[("content-type", "application/json")], body.to_string().into_bytes())
     }
 
-    /// Sends a request to a path, or to a whole address.
+    /// Sends a request to a path or a full URL.
     pub(super) fn send(
         &self,
         method: Method,

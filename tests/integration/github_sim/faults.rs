@@ -1,4 +1,4 @@
-//! Wrong answers, before and after the thing was done.
+//! Wrong responses, before and after the effect of a request.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn status(status: u16, body: &str, headers: &[(&str, &str)]) -> Wrong {
 }
 
 #[test]
-fn a_dispatch_may_start_a_run_and_say_something_else() {
+fn a_dispatch_can_start_a_run_and_report_something_else() {
     let sim = Sim::new("exit 0");
     let client = sim.client();
     sim.github.fault(answer(
@@ -49,7 +49,7 @@ fn a_dispatch_may_start_a_run_and_say_something_else() {
 }
 
 #[test]
-fn an_answer_that_never_comes_is_held_until_the_client_gives_up() {
+fn a_hanging_response_is_held_until_the_client_gives_up() {
     let sim = Sim::new("exit 0");
     sim.github.fault(answer(DISPATCH, true, Wrong::Hang));
     let http =
@@ -65,7 +65,7 @@ fn an_answer_that_never_comes_is_held_until_the_client_gives_up() {
 }
 
 #[test]
-fn limits_can_be_met() {
+fn rate_limits_can_be_simulated() {
     let sim = Sim::new("exit 0");
     let client = sim.client();
     let path = format!("/repos/{REPO}");
@@ -94,7 +94,7 @@ fn limits_can_be_met() {
 }
 
 #[test]
-fn a_new_run_may_not_be_there_yet() {
+fn a_new_run_can_be_invisible_at_first() {
     let sim = Sim::new("exit 0");
     sim.github.fault(What::RunInvisible { seconds: 2.0 });
     let id = sim.dispatch("b1", 1);

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::{REPO, Sim};
 use crate::support::github::{Fault, NewRepo, TOKEN, What};
 
-/// What git printed, and whether it was content.
+/// The output of git, and whether it succeeded.
 struct Done {
     ok: bool,
     text: String,
@@ -43,7 +43,7 @@ fn url(sim: &Sim, repo: &str) -> String {
     format!("{}/{repo}.git", sim.github.urls().server_url)
 }
 
-/// A clone with one commit of its own.
+/// A clone with one new commit.
 fn clone_with_commit(sim: &Sim, folder: &str) {
     let clone = git(sim, TOKEN, ".", &["clone", "-q", &url(sim, REPO), folder]);
     assert!(clone.ok, "{}", clone.text);
@@ -58,7 +58,7 @@ fn push(sim: &Sim, folder: &str, refspec: &str) -> Done {
 fn a_branch_is_pushed_cloned_and_seen_by_the_api() {
     let sim = Sim::new("exit 0");
     clone_with_commit(&sim, "one");
-    // Larger than what git sends in one piece.
+    // Larger than what git sends in one chunk.
     let mut random = fastrand::Rng::with_seed(1);
     let bytes: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(3 << 20).collect();
     std::fs::write(sim.dir.path().join("one/large"), &bytes).unwrap();
@@ -95,7 +95,7 @@ fn a_branch_is_pushed_cloned_and_seen_by_the_api() {
 }
 
 #[test]
-fn who_may_not_read_or_write_is_sent_away() {
+fn tokens_without_access_cannot_read_or_write() {
     let sim = Sim::new("exit 0");
     sim.github.repo(&NewRepo { full_name: "acme/open".to_owned(), ..NewRepo::default() });
     sim.github.put_file("acme/open", "README.md", "open");
@@ -129,7 +129,7 @@ fn who_may_not_read_or_write_is_sent_away() {
 }
 
 #[test]
-fn somebody_else_is_faster_as_often_as_wanted() {
+fn pushes_can_lose_the_race_a_given_number_of_times() {
     let sim = Sim::new("exit 0");
     clone_with_commit(&sim, "one");
     let fault = sim.github.add_fault(&Fault {
@@ -137,7 +137,7 @@ fn somebody_else_is_faster_as_often_as_wanted() {
         times: Some(2),
         skip: 0,
     });
-    // A branch that is not there yet cannot be moved.
+    // A branch that does not exist yet cannot be moved.
     assert!(push(&sim, "one", "HEAD:refs/heads/eval-results/b1").ok);
     assert!(git(&sim, TOKEN, "one", &["commit", "-q", "--allow-empty", "-m", "next"]).ok);
     let mut lost = 0;
@@ -161,7 +161,7 @@ fn somebody_else_is_faster_as_often_as_wanted() {
 }
 
 #[test]
-fn pushes_are_refused_with_githubs_texts() {
+fn rejected_pushes_have_githubs_messages() {
     let sim = Sim::new("exit 0");
     clone_with_commit(&sim, "one");
     sim.github.fault(What::SecretScanning { branch: "eval-results/".into() });
@@ -198,7 +198,7 @@ fn pushes_are_refused_with_githubs_texts() {
 }
 
 #[test]
-fn a_branch_named_like_the_prefix_is_in_the_way() {
+fn a_branch_named_like_the_prefix_blocks_the_push() {
     let sim = Sim::new("exit 0");
     sim.github.put_file_on(REPO, "eval-results", "README.md", "in the way");
     clone_with_commit(&sim, "one");

@@ -1,4 +1,4 @@
-//! Jobs that run: their environment, their log, their files, their order.
+//! Running jobs: environment, log, files and order.
 
 use super::{REPO, Sim};
 use crate::support::github::{MockGithub, RunView, TOKEN};
@@ -16,7 +16,7 @@ env > "$TEST_DIR/env-$INPUT_SHARD"
 "##;
 
 #[test]
-fn every_shard_is_a_leg_with_its_own_environment() {
+fn every_shard_is_a_job_with_its_own_environment() {
     let sim = Sim::new(DESCRIBE);
     let run = sim.finished(sim.dispatch("b1", 3));
     assert_eq!((run.conclusion.as_deref(), run.attempt), (Some("success"), 1));
@@ -76,7 +76,7 @@ fn every_shard_is_a_leg_with_its_own_environment() {
 }
 
 #[test]
-fn a_job_may_do_what_its_file_says_and_only_while_it_runs() {
+fn a_job_token_has_the_permissions_of_its_file_while_the_job_runs() {
     let script = r#"echo "$INPUT_TOKEN" > "$TEST_DIR/token.new"; mv "$TEST_DIR/token.new" "$TEST_DIR/token"
         until [ -e "$TEST_DIR/go" ]; do sleep 0.02; done"#;
     let sim = Sim::new(script);
@@ -101,7 +101,7 @@ fn a_job_may_do_what_its_file_says_and_only_while_it_runs() {
 }
 
 #[test]
-fn a_failed_leg_fails_the_run_and_is_run_again_alone() {
+fn a_failed_shard_fails_the_run_and_is_rerun_alone() {
     let script = r#"echo "$INPUT_SHARD $GITHUB_RUN_ATTEMPT" >> "$TEST_DIR/calls"
         [ "$INPUT_SHARD" = 1 ] && [ "$GITHUB_RUN_ATTEMPT" = 1 ] && exit 5; exit 0"#;
     let sim = Sim::new(script);
@@ -134,7 +134,7 @@ fn a_failed_leg_fails_the_run_and_is_run_again_alone() {
 }
 
 #[test]
-fn above_sixteen_legs_a_last_job_finishes() {
+fn more_than_sixteen_shards_have_a_finishing_job() {
     let sim = Sim::new(r#"echo "$INPUT_SHARD$INPUT_FINISH" >> "$TEST_DIR/calls""#);
     let run = sim.finished(sim.dispatch("b1", 17));
     assert_eq!(run.conclusion.as_deref(), Some("success"));
@@ -143,7 +143,7 @@ fn above_sixteen_legs_a_last_job_finishes() {
 }
 
 #[test]
-fn no_more_jobs_run_at_once_than_there_are_machines() {
+fn concurrent_jobs_are_limited_by_the_number_of_machines() {
     let script = r#"touch "$TEST_DIR/running-$INPUT_SHARD"; ls "$TEST_DIR"/running-* | wc -l >> "$TEST_DIR/counts"
         sleep 0.1; rm "$TEST_DIR/running-$INPUT_SHARD""#;
     let sim = Sim::with(script, &["--max-jobs", "2"]);
@@ -154,7 +154,7 @@ fn no_more_jobs_run_at_once_than_there_are_machines() {
 }
 
 #[test]
-fn runs_of_one_batch_wait_for_each_other_and_only_the_newest_waits() {
+fn runs_of_one_batch_queue_and_only_the_newest_stays_queued() {
     let sim = Sim::new(r#"touch "$TEST_DIR/started"; until [ -e "$TEST_DIR/go" ]; do sleep 0.02; done"#);
     let first = sim.dispatch("b1", 1);
     sim.wait_for_file("started");
@@ -171,12 +171,60 @@ fn runs_of_one_batch_wait_for_each_other_and_only_the_newest_waits() {
     }
 }
 
+/// The runs of `evaluate-cloud.yml` when four dispatches of one skill come at once: their conclusions, and how many ran side by side.
+fn four_dispatches_of_a_skill(edit: impl Fn(String) -> String) -> (Vec<String>, usize) {
+    let script =
+        r#"echo "$GITHUB_RUN_ID" >> "$TEST_DIR/started"; until [ -e "$TEST_DIR/go" ]; do sleep 0.02; done"#;
+    let sim = Sim::new(script);
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/workflows/evaluate-cloud.yml");
+    let template = std::fs::read_to_string(path).unwrap();
+    let (head, _) = template.split_once("\njobs:\n").unwrap();
+    let jobs = "jobs: { evaluate: { runs-on: x, steps: [{ uses: agentv/run-evals@v1 }] } }\n";
+    sim.github.put_file(
+        REPO,
+        ".github/workflows/evaluate-cloud.yml",
+        format!("{}\n{jobs}", edit(head.to_owned())),
+    );
+    let body = serde_json::json!({ "ref": "main", "inputs": { "skill_name": "refunds" }, "return_run_details": true });
+    let dispatch = || {
+        let answer = sim.client().post(&super::DISPATCHES.replace("run-evals", "evaluate-cloud"), &body);
+        answer.json["workflow_run_id"].as_u64().unwrap_or_else(|| panic!("{}", answer.text))
+    };
+    let waits = |runs: &[RunView], id: u64| runs.iter().any(|run| run.id == id && run.status != "queued");
+    let runs = [(); 4].map(|()| {
+        let id = dispatch();
+        sim.github.until(|runs| waits(runs, id));
+        id
+    });
+    sim.wait_for_file("started");
+    let statuses = sim.github.runs();
+    let together = statuses.iter().filter(|run| run.status == "in_progress").count();
+    sim.write("go", "");
+    let conclusions = runs.map(|run| sim.finished(run).conclusion.unwrap_or_default());
+    let started: Vec<u64> = sim.read("started").lines().map(|line| line.parse().unwrap()).collect();
+    if together == 1 {
+        assert!(started.is_sorted(), "not in the order of the dispatches: {started:?}");
+    }
+    (conclusions.to_vec(), together)
+}
+
 #[test]
-fn the_runner_is_this_projects_own_binary_unless_another_is_given() {
+fn every_dispatch_of_a_skill_in_the_cloud_gets_its_turn() {
+    assert_eq!(four_dispatches_of_a_skill(|head| head), (vec!["success".to_owned(); 4], 1));
+    // GitHub Enterprise Server does not know `queue`: without it GitHub cancels runs that wait, so the comment says to remove all of it.
+    let without_queue = |head: String| head.replace("  queue: max\n", "");
+    let (conclusions, _) = four_dispatches_of_a_skill(without_queue);
+    assert_eq!(conclusions, ["success", "cancelled", "cancelled", "success"]);
+    let without_concurrency = |head: String| head.split_once("concurrency:\n").unwrap().0.to_owned();
+    assert_eq!(four_dispatches_of_a_skill(without_concurrency), (vec!["success".to_owned(); 4], 4));
+}
+
+#[test]
+fn the_runner_is_this_projects_binary_by_default() {
     let github = MockGithub::start();
     github.runner_repo(REPO, &[]);
     let client = super::Client::new(&github.urls().api_url, TOKEN);
-    // What it says is no batch, so there is nothing that it could do.
+    // Its inputs are not a valid batch, so there is nothing to run.
     assert_eq!(client.post(super::DISPATCHES, &super::dispatch("b1", 1)).status, 200);
     let run = github.finished_run();
     assert_eq!(run.conclusion.as_deref(), Some("failure"));
@@ -184,31 +232,20 @@ fn the_runner_is_this_projects_own_binary_unless_another_is_given() {
 }
 
 #[test]
-fn a_workflow_can_call_the_one_that_is_released_with_the_action() {
+fn a_workflow_can_call_the_reusable_workflow_of_the_action() {
     let script =
         r#"env > "$TEST_DIR/env"; grep -o '"shards":"[^"]*"' "$GITHUB_EVENT_PATH" >> "$TEST_DIR/calls""#;
     let sim = Sim::new(script);
-    let ours =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/workflows/run-evals.yml")).unwrap();
-    let (head, _) = ours.split_once("\njobs:\n").unwrap();
-    let jobs = "jobs:
-  evals:
-    uses: agentv/run-evals/.github/workflows/runner.yml@v1
-    permissions: { actions: read, contents: write }
-    secrets: { OPENAI_API_KEY: '${{ secrets.OPENAI_API_KEY }}' }
-";
-    sim.github.put_file(REPO, ".github/workflows/run-evals.yml", format!("{head}\n{jobs}"));
+    let caller = include_str!("../../../workflows/run-evals-caller.yml");
+    sim.github.put_file(REPO, ".github/workflows/run-evals.yml", caller);
     let run = sim.finished(sim.dispatch("b1", 2));
     assert_eq!(run.conclusion.as_deref(), Some("success"), "{run:#?}");
     let names: Vec<&str> = run.jobs.iter().map(|job| job.name.as_str()).collect();
-    assert_eq!(names, ["evals / shard 0", "evals / shard 1", "evals / finish"]);
+    assert_eq!(names, ["run / shard 0", "run / shard 1", "run / finish"]);
     assert_eq!(sim.read("calls"), "\"shards\":\"[0,1]\"\n".repeat(2));
     assert!(sim.read("env").lines().any(|line| line == "OPENAI_API_KEY=sk-very-secret"));
-    sim.github.put_file(
-        REPO,
-        ".github/workflows/run-evals.yml",
-        format!("{head}\n{}", jobs.replace("contents: write", "contents: read")),
-    );
+    let weaker = caller.replace("contents: write", "contents: read");
+    sim.github.put_file(REPO, ".github/workflows/run-evals.yml", weaker);
     assert_eq!(sim.finished(sim.dispatch("b2", 1)).conclusion.as_deref(), Some("startup_failure"));
     let reason = &sim.github.violations()[0].reason;
     assert!(
@@ -216,11 +253,17 @@ fn a_workflow_can_call_the_one_that_is_released_with_the_action() {
         "{reason}"
     );
     sim.github.forget_violations();
+    let undeclared = caller.replace("      OPENAI_API_KEY:", "      MY_KEY:");
+    sim.github.put_file(REPO, ".github/workflows/run-evals.yml", undeclared);
+    assert_eq!(sim.finished(sim.dispatch("b3", 1)).conclusion.as_deref(), Some("startup_failure"));
+    let reason = &sim.github.violations()[0].reason;
+    assert!(reason.contains("Invalid secret, MY_KEY is not defined in the referenced workflow"), "{reason}");
+    sim.github.forget_violations();
 }
 
 #[test]
 fn another_program_can_run_the_whole_workflow() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::support::temporary();
     let program = dir.path().join("executor");
     let script = "#!/bin/bash\ngrep -o '\"batch_id\":\"b1\"' \"$1/event.json\"\ngrep -o '\"workflow\":\"[^\"]*\"' \"$1/env.json\"\nexit 3\n";
     std::fs::write(&program, script).unwrap();

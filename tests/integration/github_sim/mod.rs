@@ -1,4 +1,4 @@
-//! The simulated GitHub itself: what it answers to plain HTTP and plain git, and how it runs what is dispatched.
+//! The simulated GitHub itself: its responses to plain HTTP and plain git, and how it runs dispatched workflows.
 
 mod api;
 mod apps;
@@ -31,7 +31,7 @@ impl Sim {
     }
 
     fn with(script: &str, options: &[&str]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::support::temporary();
         let program = dir.path().join("runner");
         std::fs::write(&program, format!("#!/bin/bash\nTEST_DIR={}\n{script}\n", dir.path().display()))
             .unwrap();
@@ -51,32 +51,32 @@ impl Sim {
         Client::new(&self.github.urls().api_url, token)
     }
 
-    /// Dispatches a batch and gives the number of the run.
+    /// Dispatches a batch and returns the id of the run.
     fn dispatch(&self, batch: &str, shards: usize) -> u64 {
         let answer = self.client().post(DISPATCHES, &dispatch(batch, shards));
         assert_eq!(answer.status, 200, "{}", answer.text);
         answer.json["workflow_run_id"].as_u64().unwrap()
     }
 
-    /// A run, once it is over.
+    /// A run, once it is complete.
     fn finished(&self, run: u64) -> RunView {
         let is_over = |runs: &[RunView]| runs.iter().any(|one| one.id == run && one.status == "completed");
         self.github.until(is_over).into_iter().find(|one| one.id == run).unwrap()
     }
 
-    /// Waits until the script has made a file.
+    /// Waits until the script has created a file.
     fn wait_for_file(&self, name: &str) {
         let path = self.dir.path().join(name);
         self.github.until(|_| path.exists());
     }
 
-    /// The moment at which there are so many faults, the first of which is usually the one that waits for it.
+    /// The moment when this many faults exist; the first of them is usually the one that waits.
     fn at_fault(&self, number: usize) -> When {
         let url = format!("{}/faults", self.github.urls().control_url);
         When::Counter { url, pointer: format!("/{}/id", number - 1), at_least: 1 }
     }
 
-    /// One more fault, of which nobody notices anything.
+    /// One more fault, without any effect.
     fn add_harmless_fault(&self) {
         self.github.fault(What::ArtifactExpired { name: "none".to_owned() });
     }
@@ -90,7 +90,7 @@ impl Sim {
     }
 }
 
-/// The body of a dispatch with so many shards.
+/// The body of a dispatch with this many shards.
 fn dispatch(batch: &str, shards: usize) -> Value {
     let shards: Vec<usize> = (0..shards).collect();
     let inputs = json!({

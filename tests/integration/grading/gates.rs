@@ -1,4 +1,4 @@
-//! What the exit code says, every report says too.
+//! The exit code and every report agree.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ tests:
   - id: a
     input: Jupiter
     criteria: names it
-    assertions: [{ type: tool-trajectory, mode: exact }]
+    assertions: [{ type: skill-trigger, skill: x }]
 ";
 
 fn eval(workspace: &Workspace, more: &[&str]) -> Output {
@@ -50,7 +50,7 @@ fn exit_code_and_verdict_agree() {
 }
 
 #[test]
-fn a_gate_that_has_nothing_to_judge_lets_nothing_through() {
+fn a_gate_without_scores_does_not_pass() {
     let workspace = workspace(UNKNOWN);
     let ignoring = "--ignore-unknown-graders";
     eval(&workspace, &[ignoring]).expect(0);
@@ -69,7 +69,7 @@ fn a_gate_that_has_nothing_to_judge_lets_nothing_through() {
 }
 
 #[test]
-fn what_cannot_be_told_is_refused_before_anything_is_called() {
+fn contradictory_options_are_rejected_before_any_call() {
     let workspace = workspace(HALF);
     eval(&workspace, &[]).expect(0);
     let before = workspace.read("out/scores.jsonl");
@@ -98,7 +98,7 @@ fn what_cannot_be_told_is_refused_before_anything_is_called() {
 }
 
 #[test]
-fn a_schema_that_cannot_be_decided_is_an_error_and_no_pass() {
+fn an_undecidable_schema_is_an_error_and_not_a_pass() {
     let suite = r#"tests:
   - id: a
     input: '"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!"'
@@ -112,7 +112,7 @@ fn a_schema_that_cannot_be_decided_is_an_error_and_no_pass() {
 }
 
 #[test]
-fn weights_that_add_up_to_no_number_are_refused() {
+fn weights_that_overflow_are_rejected() {
     let heavy = HALF.replace("value: Jupiter }", "value: Jupiter, weight: 1.0e308 }");
     let told = eval(&workspace(&heavy), &[]).expect(3).stderr;
     assert!(told.contains("`weight`: expected a number from 0 to 1e12"), "{told}");

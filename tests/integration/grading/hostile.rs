@@ -1,26 +1,19 @@
-//! Suites and answers that mean harm.
+//! Hostile suites and answers.
 
 use std::time::{Duration, Instant};
 
 use super::{scores, workspace};
+use crate::support::until;
 
 /// Whether a process with this id is alive.
 fn is_alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
-    // One that has ended and waits for its parent is as good as gone.
+    // A zombie counts as ended.
     stat.is_ok_and(|stat| !stat.contains(") Z "))
 }
 
-fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is() {
-        assert!(start.elapsed() < Duration::from_secs(20), "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
-fn a_command_that_forks_and_hangs_is_ended_with_all_its_processes() {
+fn a_command_that_forks_and_hangs_is_killed_with_all_its_processes() {
     let workspace = workspace(
         "tests:\n  - id: a\n    input: x\n    assertions:\n      - { type: code-grader, command: [sh, hang.sh] }\n      - { type: contains, value: x }\n",
     );
@@ -34,12 +27,12 @@ fn a_command_that_forks_and_hangs_is_ended_with_all_its_processes() {
     assert_eq!(scores(&workspace), [("a".into(), "error".into(), 0.0)]);
     for file in ["child", "self"] {
         let pid = workspace.read(file);
-        wait_for(&format!("{file} is alive"), || !is_alive(&pid));
+        until(&format!("{file} is alive"), || !is_alive(&pid));
     }
 }
 
 #[test]
-fn what_a_command_leaves_behind_is_ended_too() {
+fn background_processes_of_a_command_are_killed() {
     let workspace = workspace(
         "tests:\n  - id: a\n    input: x\n    assertions:\n      - { type: code-grader, command: 'sleep 600 & echo $! > child; echo fine' }\n",
     );
@@ -47,11 +40,11 @@ fn what_a_command_leaves_behind_is_ended_too() {
     workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(0);
     assert!(start.elapsed() < Duration::from_secs(15), "it was waited for");
     let pid = workspace.read("child");
-    wait_for("the child is alive", || !is_alive(&pid));
+    until("the child is alive", || !is_alive(&pid));
 }
 
 #[test]
-fn a_command_that_prints_without_end_is_ended() {
+fn a_command_with_endless_output_is_killed() {
     let workspace = workspace(
         "tests:\n  - id: a\n    input: x\n    assertions:\n      - { type: code-grader, command: 'head -c 100000000 /dev/zero' }\n  \
          - id: b\n    input: x\n    assertions:\n      - { type: code-grader, command: 'cat > /dev/null; head -c 100000000 /dev/zero >&2; echo fine' }\n",
@@ -67,7 +60,7 @@ fn a_command_that_prints_without_end_is_ended() {
 }
 
 #[test]
-fn a_command_that_does_not_exist_is_an_error_of_the_row() {
+fn a_missing_command_is_an_error_of_its_row() {
     let workspace = workspace(
         "tests:\n  - { id: a, input: x, assertions: [{ type: code-grader, command: [./no-such-program] }] }\n",
     );
@@ -76,7 +69,7 @@ fn a_command_that_does_not_exist_is_an_error_of_the_row() {
 }
 
 #[test]
-fn a_pattern_that_would_never_end_is_an_error_of_the_row() {
+fn a_pattern_that_never_terminates_is_an_error_of_its_row() {
     let suite = "tests:\n  - id: a\n    input: '{{ long }}'\n    vars: { long: LONG }\n    assertions: [{ type: regex, value: '^(a+)+$' }]\n";
     let workspace = workspace(&suite.replace("LONG", &format!("{}b", "a".repeat(5000))));
     let start = Instant::now();
@@ -104,7 +97,7 @@ fn an_answer_of_ten_megabytes_is_graded() {
 }
 
 #[test]
-fn an_answer_cannot_give_orders_to_actions() {
+fn an_answer_cannot_inject_workflow_commands() {
     let workspace = workspace(
         "tests:\n  - { id: a, input: '::error::x', assertions: [{ type: code-grader, command: 'cat >&2; exit 3' }] }\n",
     );
@@ -116,14 +109,14 @@ fn an_answer_cannot_give_orders_to_actions() {
 }
 
 #[test]
-fn an_interrupted_command_is_ended_and_the_answers_are_kept() {
+fn an_interrupt_kills_the_command_and_keeps_the_answers() {
     let workspace = workspace(
         "tests:\n  - id: a\n    input: x\n    assertions:\n      - { type: code-grader, command: 'echo $$ > self; sleep 600' }\n",
     );
     let mut eval = workspace.command(&["eval", "s.eval.yaml", "--output", "out", "-q"]);
     let mut eval =
         eval.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
-    wait_for("the command runs", || {
+    until("the command runs", || {
         std::fs::read_to_string(workspace.path("self")).is_ok_and(|pid| pid.ends_with('\n'))
     });
     let pid = nix::unistd::Pid::from_raw(i32::try_from(eval.id()).unwrap());
@@ -132,5 +125,5 @@ fn an_interrupted_command_is_ended_and_the_answers_are_kept() {
     assert_eq!(workspace.rows("out/responses.jsonl").len(), 1);
     assert!(!workspace.path("out/scores.jsonl").exists());
     let command = workspace.read("self");
-    wait_for("the command is alive", || !is_alive(&command));
+    until("the command is alive", || !is_alive(&command));
 }

@@ -1,4 +1,4 @@
-//! Grading through the binary: against AgentV's record, with models and commands, and against those who mean harm.
+//! Grading through the binary: against AgentV's recorded scores, with models and commands, and against hostile input.
 
 mod commands;
 mod conformance;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::support::Workspace;
 
-/// A workspace with a suite whose answers are the questions themselves, unless `targets` says otherwise.
+/// A workspace with a suite in which the answer echoes the question, unless `targets` says otherwise.
 fn workspace(suite: &str) -> Workspace {
     let workspace = Workspace::new();
     workspace.write("targets.yaml", "targets:\n  - { name: default, provider: mock }\n");
@@ -20,7 +20,7 @@ fn workspace(suite: &str) -> Workspace {
     workspace
 }
 
-/// The score of each test, and what became of it.
+/// The score and status of each test.
 fn scores(workspace: &Workspace) -> Vec<(String, String, f64)> {
     let row = |row: &Value| {
         let text = |key: &str| row[key].as_str().unwrap().to_owned();

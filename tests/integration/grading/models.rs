@@ -1,4 +1,4 @@
-//! Models that grade: a second batch, which is resumed like the first.
+//! LLM graders: a second batch, which is resumed like the first.
 
 use super::{scores, workspace};
 use crate::support::Workspace;
@@ -18,7 +18,7 @@ fn targets(workspace: &Workspace, grades: &str) {
 const GOOD: &str = "{\"id\":\"a/0\",\"response\":\"{\\\"score\\\": 1}\"}\n{\"id\":\"b/0\",\"response\":\"{\\\"score\\\": 0.5}\"}\n";
 
 #[test]
-fn the_target_that_grades_is_the_targets_or_the_commands() {
+fn the_grader_target_comes_from_the_target_or_the_command_line() {
     let workspace = workspace(SUITE);
     targets(&workspace, GOOD);
     let args = ["eval", "s.eval.yaml", "--output", "out", "-q", "--batch-id", "b1"];
@@ -46,7 +46,7 @@ fn the_target_that_grades_is_the_targets_or_the_commands() {
 }
 
 #[test]
-fn grades_that_are_missing_are_errors_and_a_resume_asks_only_for_them() {
+fn missing_grades_are_errors_and_a_resume_requests_only_those() {
     let workspace = workspace(SUITE);
     let broken = "{\"id\":\"a/0\",\"response\":\"{\\\"score\\\": 1}\"}\n{\"id\":\"b/0\",\"status\":500,\"error\":\"down\"}\n";
     targets(&workspace, broken);
@@ -62,7 +62,7 @@ fn grades_that_are_missing_are_errors_and_a_resume_asks_only_for_them() {
         first.stdout
     );
     assert_eq!(scores(&workspace)[1], ("b".into(), "error".into(), 0.0));
-    // Now the other one would fail: it must not be asked again.
+    // Now the other grade would fail: it must not be requested again.
     let mended = "{\"id\":\"a/0\",\"status\":500,\"error\":\"down\"}\n{\"id\":\"b/0\",\"response\":\"{\\\"score\\\": 0.5}\"}\n";
     workspace.write("g.jsonl", mended);
     workspace.run(&args).expect(0);
@@ -73,7 +73,7 @@ fn grades_that_are_missing_are_errors_and_a_resume_asks_only_for_them() {
 }
 
 #[test]
-fn answers_that_come_later_are_graded_without_asking_twice() {
+fn later_answers_are_graded_without_repeating_earlier_grades() {
     let workspace = workspace(SUITE);
     targets(&workspace, GOOD);
     let answers = |b: &str| {
@@ -105,7 +105,7 @@ fn answers_that_come_later_are_graded_without_asking_twice() {
 }
 
 #[test]
-fn a_model_that_grades_itself_badly_is_an_error() {
+fn an_invalid_grade_is_an_error() {
     let workspace = workspace("tests: [{ id: a, input: one, criteria: good }]\n");
     let output = workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(5);
     assert!(
@@ -116,7 +116,7 @@ fn a_model_that_grades_itself_badly_is_an_error() {
 }
 
 #[test]
-fn each_grader_may_name_its_own_target() {
+fn each_grader_can_name_its_own_target() {
     let workspace = workspace(
         "tests:\n  - id: a\n    input: one\n    assertions:\n      - { type: llm-grader, name: x, prompt: Good? }\n      \
          - { type: llm-grader, name: y, prompt: Good?, target: other }\n",
@@ -127,7 +127,7 @@ fn each_grader_may_name_its_own_target() {
 }
 
 #[test]
-fn a_batch_id_that_leaves_no_room_is_told_first() {
+fn a_batch_id_too_long_for_grades_is_rejected_first() {
     let workspace = workspace(SUITE);
     targets(&workspace, GOOD);
     let output = workspace.run(&["eval", "s.eval.yaml", "--batch-id", &"y".repeat(60)]).expect(2);

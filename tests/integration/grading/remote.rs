@@ -1,12 +1,12 @@
-//! Models that grade in a runner repository: a second batch, by one of its own targets.
+//! LLM graders in a runner repository: a second batch, for one of its own targets.
 
 use super::scores;
-use crate::remote::{REPO, Stage};
+use crate::support::stage::{REPO, Stage};
 
 #[test]
 fn the_runner_repository_grades_with_its_own_target() {
     let stage = Stage::new();
-    // The model repeats the question; the runner's own `judge` always says the same.
+    // The model echoes the question; the runner's own `judge` always gives the same answer.
     let own = stage.github.git(REPO, &["show", "HEAD:targets.yaml"]);
     let judge = "  - { name: judge, provider: mock, response: '{\"score\": 0.9}' }\n";
     stage.github.put_file(REPO, "targets.yaml", format!("{}\n{judge}", own.trim_end()));
@@ -24,7 +24,7 @@ fn the_runner_repository_grades_with_its_own_target() {
     assert_eq!(stage.starts(), 2);
     let branches = stage.github.git(REPO, &["branch", "--list", "eval-results/*"]);
     assert!(branches.contains("eval-results/b1-g"), "{branches}");
-    // Nothing is started again for what is known.
+    // Nothing is started again for known grades.
     stage.workspace.run(&args).expect(0);
     assert_eq!(stage.starts(), 2);
 }

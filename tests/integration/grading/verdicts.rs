@@ -1,4 +1,4 @@
-//! Thresholds, exit codes, and what is said at the end.
+//! Thresholds, exit codes and the final output.
 
 use super::{scores, workspace};
 
@@ -6,7 +6,7 @@ const HALF: &str = "tests:\n  - { id: good, input: yes, assertions: [{ type: con
                     - { id: bad, input: no, assertions: [{ type: contains, value: yes }] }\n";
 
 #[test]
-fn only_a_threshold_that_somebody_asked_for_fails_the_command() {
+fn only_an_explicit_threshold_fails_the_command() {
     let plain = workspace(HALF);
     plain.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(0);
     plain.run(&["eval", "s.eval.yaml", "--output", "out", "-q", "--threshold", "0.5"]).expect(4);
@@ -19,7 +19,7 @@ fn only_a_threshold_that_somebody_asked_for_fails_the_command() {
 }
 
 #[test]
-fn the_table_the_summary_and_the_outputs_tell_the_score() {
+fn the_table_the_summary_and_the_outputs_show_the_score() {
     let workspace = workspace(HALF);
     workspace.write("output", "");
     let outputs = workspace.path("output");
@@ -44,7 +44,7 @@ fn the_table_the_summary_and_the_outputs_tell_the_score() {
 }
 
 #[test]
-fn a_hole_goes_before_a_low_score() {
+fn a_missing_answer_takes_precedence_over_a_low_score() {
     let workspace = workspace(HALF);
     workspace.write("targets.yaml", "targets:\n  - { name: default, provider: mock, script: s.jsonl }\n");
     workspace.write(
@@ -64,7 +64,7 @@ fn a_hole_goes_before_a_low_score() {
 }
 
 #[test]
-fn what_is_not_graded_has_no_scores() {
+fn without_grading_there_are_no_scores() {
     let workspace = workspace(HALF);
     workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(0);
     assert!(workspace.path("out/scores.jsonl").exists());
@@ -78,21 +78,21 @@ fn what_is_not_graded_has_no_scores() {
 #[test]
 fn an_unknown_grader_is_never_a_pass() {
     let workspace =
-        workspace("tests:\n  - id: a\n    input: x\n    assertions:\n      - type: tool-trajectory\n");
+        workspace("tests:\n  - id: a\n    input: x\n    assertions:\n      - type: skill-trigger\n");
     let refused = workspace.run(&["eval", "s.eval.yaml", "--output", "out"]).expect(3);
     insta::assert_snapshot!(refused.stderr, @r"
-    error: there is no grader `tool-trajectory`
+    error: there is no grader `skill-trigger`
       --> s.eval.yaml:5:15
        |
-     5 |       - type: tool-trajectory
-       |               ^^^^^^^^^^^^^^^
+     5 |       - type: skill-trigger
+       |               ^^^^^^^^^^^^^
 
     hint: it looks at what an agent does, which only `agentv eval` runs; `--ignore-unknown-graders` leaves it out
     ");
     assert!(!workspace.path("out").exists() && !workspace.path(".run-evals").exists());
     workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q", "--ignore-unknown-graders"]).expect(0);
     assert_eq!(scores(&workspace), [("a".into(), "skipped".into(), 0.0)]);
-    // What does not grade does not mind.
+    // Commands that do not grade ignore unknown graders.
     workspace.run(&["dispatch", "s.eval.yaml", "-q"]).expect(0);
 }
 

@@ -1,13 +1,13 @@
-//! Batches that are collected later, or elsewhere, than they were dispatched.
+//! Batches that are collected later, or on another machine, than they were dispatched.
 
 use insta::assert_snapshot;
 
-use super::stage::{REPO, Stage};
 use crate::support::Workspace;
 use crate::support::github::TOKEN;
+use crate::support::stage::{REPO, Stage};
 
 const REQUESTS: usize = 4;
-/// Long enough to do something while the run is at work.
+/// Long enough to act while the run is in progress.
 const SLOW: [&str; 2] = ["--latency-ms", "3000"];
 
 fn stage(llm: &[&str]) -> Stage {
@@ -16,7 +16,7 @@ fn stage(llm: &[&str]) -> Stage {
     stage
 }
 
-/// Another machine with the same targets that knows nothing of any batch.
+/// Another machine with the same targets and no record of any batch.
 fn other_machine(stage: &Stage) -> Workspace {
     let other = Workspace::new()
         .env("GITHUB_API_URL", &stage.github.urls().api_url)
@@ -45,7 +45,7 @@ fn a_dispatch_that_does_not_wait() {
     let url = format!("{}/{REPO}/actions/runs/{}", stage.github.urls().server_url, run.id);
     assert_eq!(output.stdout, format!("b1 {url}\n"));
     assert_ne!(run.status, "completed");
-    // Once more, for a program.
+    // Again, as JSON.
     let output = stage.dispatch(&["--no-wait", "--format", "json"]).expect(0);
     let json: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(json, serde_json::json!([{ "batch_id": "b1", "run_id": run.id, "run_url": url }]));
@@ -65,7 +65,7 @@ fn a_batch_on_a_branch_is_collected_on_other_machines() {
     // While it runs.
     collect_there(&other_machine(&stage), &[]);
     assert_eq!(branches(&stage), "eval-results/b1\nmain");
-    // When it is over.
+    // After it is complete.
     collect_there(&other_machine(&stage), &[]);
     stage.workspace.run(&["collect", "b1", "--output", "out"]).expect(0);
     stage.all_answered(REQUESTS);
@@ -74,7 +74,7 @@ fn a_batch_on_a_branch_is_collected_on_other_machines() {
 }
 
 #[test]
-fn an_inline_batch_is_collected_on_other_machines_once_it_is_finished() {
+fn a_finished_inline_batch_is_collected_on_other_machines() {
     let stage = stage(&SLOW);
     stage.dispatch(&["--no-wait", "--handover", "inline"]).expect(0);
     let other = other_machine(&stage);
@@ -89,7 +89,7 @@ fn an_inline_batch_is_collected_on_other_machines_once_it_is_finished() {
 }
 
 #[test]
-fn results_are_deleted_where_that_is_asked_for() {
+fn results_are_deleted_on_request() {
     let stage = stage(&[]);
     stage.dispatch(&["--handover", "branch", "--delete-results"]).expect(0);
     stage.all_answered(REQUESTS);
@@ -104,7 +104,7 @@ fn results_are_deleted_where_that_is_asked_for() {
 }
 
 #[test]
-fn results_lie_where_the_target_says() {
+fn results_go_to_the_branch_of_the_target() {
     let stage = stage(&[]);
     stage.target("results_branch: other/prefix");
     let output = stage.dispatch(&["--handover", "branch"]).expect(0);
@@ -114,7 +114,7 @@ fn results_lie_where_the_target_says() {
     let other = other_machine(&stage);
     collect_there(&other, &["--delete-results"]);
     assert_eq!(branches(&stage), "main");
-    // What was collected here stays here.
+    // Responses collected locally stay.
     stage.workspace.run(&["collect", "b1", "--output", "again"]).expect(0);
 }
 
@@ -124,14 +124,14 @@ fn only_its_own_results_branch_is_deleted() {
     stage.dispatch(&[]).expect(0);
     let ours = stage.github.git(REPO, &["rev-parse", "eval-results/b1"]);
     let main = stage.github.git(REPO, &["rev-parse", "main"]);
-    // Somebody needed the name meanwhile.
+    // The name was reused in the meantime.
     stage.github.git(REPO, &["update-ref", "refs/heads/eval-results/b1", main.trim()]);
     let told = stage.workspace.run(&["collect", "b1", "--delete-results", "--output", "out"]).expect(0);
     stage.all_answered(REQUESTS);
     assert!(told.stderr.contains("is not one with results of batch `b1`"), "{}", told.stderr);
     assert_eq!(stage.github.git(REPO, &["rev-parse", "eval-results/b1"]), main);
 
-    // Not even its own one, where that is the default branch.
+    // Not even its own branch, if that is the default branch.
     stage.github.git(REPO, &["update-ref", "refs/heads/eval-results/b1", ours.trim()]);
     stage.github.git(REPO, &["symbolic-ref", "HEAD", "refs/heads/eval-results/b1"]);
     let told = stage.workspace.run(&["collect", "b1", "--delete-results", "--output", "out"]).expect(0);
@@ -143,10 +143,10 @@ fn only_its_own_results_branch_is_deleted() {
 }
 
 #[test]
-fn what_lies_here_is_not_replaced_by_another_batch() {
+fn a_local_batch_is_not_replaced_by_another_batch() {
     let stage = stage(&[]);
     stage.dispatch(&["--handover", "branch"]).expect(0);
-    // The same id for something else, run on this machine.
+    // The same id for another batch, run on this machine.
     let here = other_machine(&stage);
     here.write("targets.yaml", format!("{}  - name: m\n    provider: mock\n", here.read("targets.yaml")));
     here.write_requests(2);

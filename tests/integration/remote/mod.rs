@@ -1,16 +1,17 @@
 //! Dispatcher and runner across a simulated GitHub.
 
-mod again;
 mod collecting;
 mod credentials;
-mod losing;
+mod large_batch;
+mod messages;
 mod other_ref;
+mod private_ca;
+mod recovery;
 mod refusing;
 mod round_trip;
 pub(crate) mod scene;
-pub(crate) mod stage;
+mod second_command;
 mod starting;
-mod telling;
+mod sweep;
+mod target_names;
 mod watching;
-
-pub(crate) use self::stage::{REPO, Stage};

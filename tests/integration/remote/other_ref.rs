@@ -1,11 +1,11 @@
-//! Another branch may run, but the default branch says which host gets the key.
+//! Another branch can run, but the default branch decides which host gets the key.
 
-use super::stage::{REPO, Stage, runner_targets};
 use crate::support::MockLlm;
 use crate::support::github::workflow;
+use crate::support::stage::{REPO, Stage, runner_targets};
 
 #[test]
-fn the_targets_of_the_branch_that_runs_are_not_used() {
+fn the_targets_of_the_running_branch_are_not_used() {
     let stage = Stage::new();
     let hostile = MockLlm::start(&[]);
     stage.github.put_file_on(REPO, "dev", ".github/workflows/run-evals.yml", workflow());

@@ -1,12 +1,12 @@
-//! What a dispatcher's user reads when the runner repository refuses a batch: the failing job and step and why, exit code 5,
-//! and every request as a row that was not run.
+//! The messages of a dispatcher whose runner repository rejects the batch: the failing job and step, the reason, exit code 5,
+//! and a `not_run` row for every request.
 
 use insta::assert_snapshot;
 
 use super::scene::{ALL, Scene};
 use crate::support::github::{NewRepo, workflow};
 
-/// What is told under this policy.
+/// The message under this policy.
 fn policy(name: &str, text: &str) -> String {
     let scene = Scene::new(name);
     scene.put(".run-evals.yml", text);
@@ -30,7 +30,7 @@ fn a_runner_repository_without_targets() {
 }
 
 #[test]
-fn a_target_that_the_runner_does_not_have() {
+fn a_target_missing_in_the_runner() {
     let scene = Scene::new("no-target");
     scene.target("target: gpt");
     assert_snapshot!(scene.run_fails(&[]), @r"
@@ -47,7 +47,7 @@ fn a_target_that_the_runner_does_not_have() {
 }
 
 #[test]
-fn a_key_that_the_runner_does_not_have() {
+fn a_key_missing_in_the_runner() {
     let scene = Scene::new("no-key");
     scene.put(
         "targets.yaml",
@@ -64,14 +64,42 @@ fn a_key_that_the_runner_does_not_have() {
       |    |
       |  5 |     api_key: ${{ OTHER_API_KEY }}
       |    |              ^^^^^^^^^^^^^^^^^^^^
-      | hint: `export OTHER_API_KEY=…`, put it into `.env`, or pass it in the `env:` of the workflow's step
+      | hint: `gh secret set OTHER_API_KEY --env run-evals --repo acme/no-key`, and pass it in the `env:` of the step; a workflow that calls `runner.yml` passes it by name in `secrets:`
+      | ##[error]Docker run failed with exit code 3
+    to call what is missing: `run-evals dispatch --resume b1`
+    ");
+}
+
+/// The caller that was documented once: it passes no secret, so the environment's keys are empty strings.
+#[test]
+fn a_caller_of_the_reusable_workflow_that_passes_no_secret() {
+    let scene = Scene::new("no-secrets");
+    let (caller, _) =
+        include_str!("../../../workflows/run-evals-caller.yml").split_once("    secrets:").unwrap();
+    scene.put(".github/workflows/run-evals.yml", caller);
+    scene.put(
+        "targets.yaml",
+        "targets:\n  - name: llm\n    provider: openai\n    model: gpt-5-mini\n    api_key: ${{ OPENAI_API_KEY }}\n",
+    );
+    assert_snapshot!(scene.run_fails(&[]), @r"
+    exit 5
+    batch `b1` runs in one job: http://[github]/acme/no-secrets/actions/runs/[run]
+    the run ended with `failure`: http://[github]/acme/no-secrets/actions/runs/[run]
+    job `run / shard 0`, step `Run agentv/run-evals@v1`: failure
+      | no `.run-evals.yml`: nothing but the targets limits this run
+      | error: target `llm`: `api_key` needs the environment variable `OPENAI_API_KEY`, which is not set
+      |   --> acme/no-secrets: targets.yaml:5:14
+      |    |
+      |  5 |     api_key: ${{ OPENAI_API_KEY }}
+      |    |              ^^^^^^^^^^^^^^^^^^^^^
+      | hint: `gh secret set OPENAI_API_KEY --env run-evals --repo acme/no-secrets`, and pass it in the `env:` of the step; a workflow that calls `runner.yml` passes it by name in `secrets:`
       | ##[error]Docker run failed with exit code 3
     to call what is missing: `run-evals dispatch --resume b1`
     ");
 }
 
 #[test]
-fn a_sender_who_may_not() {
+fn a_sender_that_is_not_allowed() {
     assert_snapshot!(policy("sender", "allowed_senders: [alice]\n"), @r"
     exit 5
     batch `b1` runs in one job: http://[github]/acme/sender/actions/runs/[run]
@@ -85,7 +113,7 @@ fn a_sender_who_may_not() {
 }
 
 #[test]
-fn a_target_that_may_not_be_used() {
+fn a_target_that_is_not_allowed() {
     assert_snapshot!(policy("target", "allowed_targets: [small]\n"), @r"
     exit 5
     batch `b1` runs in one job: http://[github]/acme/target/actions/runs/[run]
@@ -99,7 +127,7 @@ fn a_target_that_may_not_be_used() {
 }
 
 #[test]
-fn a_model_that_may_not_be_used() {
+fn a_model_that_is_not_allowed() {
     assert_snapshot!(policy("model", "allowed_models: [gpt-5-mini]\n"), @r"
     exit 5
     batch `b1` runs in one job: http://[github]/acme/model/actions/runs/[run]
@@ -141,7 +169,7 @@ fn a_budget_without_a_price() {
 }
 
 #[test]
-fn a_policy_that_cannot_be_read() {
+fn an_unreadable_policy() {
     assert_snapshot!(policy("policy", "allowed_sender: [alice]\n"), @r"
     exit 5
     batch `b1` runs in one job: http://[github]/acme/policy/actions/runs/[run]

@@ -1,19 +1,19 @@
-//! A runner repository of a test's own, on a simulated GitHub that the tests share, and what a dispatcher's user reads.
+//! A separate runner repository per test, on a simulated GitHub that the tests share, and the messages of a dispatcher.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::stage::{Stage, runner_targets};
 use crate::support::github::{MockGithub, NewRepo, RunView, workflow};
+use crate::support::stage::{Stage, runner_targets};
 use crate::support::{Output, Workspace, git};
 
-/// Where nobody listens: what is refused never calls a model.
+/// An address without a server: a rejected batch never calls a model.
 const NO_LLM: &str = "http://127.0.0.1:9/v1";
 
-/// What a token of a dispatcher may do.
+/// The permissions of a dispatcher's token.
 pub(crate) const ALL: [(&str, &str); 2] = [("actions", "write"), ("contents", "write")];
 
-/// A repository that nobody else uses, and a directory to dispatch from.
+/// A repository that no other test uses, and a directory to dispatch from.
 pub(crate) struct Scene {
     pub(crate) github: Arc<MockGithub>,
     pub(crate) repo: String,
@@ -21,7 +21,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// A private runner repository `acme/<name>` where everything is right.
+    /// A private, correctly configured runner repository `acme/<name>`.
     pub(crate) fn new(name: &str) -> Self {
         let scene = Self::empty(name, &NewRepo { private: true, ..NewRepo::default() }, &ALL);
         scene.put(".github/workflows/run-evals.yml", workflow());
@@ -29,11 +29,11 @@ impl Scene {
         scene
     }
 
-    /// A repository without any file, and a token with these permissions there.
+    /// An empty repository, and a token with these permissions.
     pub(crate) fn empty(name: &str, like: &NewRepo, permissions: &[(&str, &str)]) -> Self {
         let github = shared();
         let repo = format!("acme/{name}");
-        let secrets = BTreeMap::from([("OPENAI_API_KEY".to_owned(), super::stage::KEY.to_owned())]);
+        let secrets = BTreeMap::from([("OPENAI_API_KEY".to_owned(), crate::support::stage::KEY.to_owned())]);
         github.repo(&NewRepo { full_name: repo.clone(), secrets, ..like.clone() });
         let token = format!("github_pat_{name}");
         github.token(&token, "dispatcher", &repo, permissions);
@@ -50,7 +50,7 @@ impl Scene {
         Self { workspace: self.workspace.env(name, value), ..self }
     }
 
-    /// The dispatcher's target `cloud`, with these further lines.
+    /// The dispatcher's target `cloud`, with additional lines.
     pub(crate) fn target(&self, more: &str) {
         Stage::write_target(&self.workspace, &self.repo, more);
     }
@@ -65,33 +65,33 @@ impl Scene {
         self.github.runs().into_iter().filter(|run| run.repo == self.repo).collect()
     }
 
-    /// What a dispatch that cannot be started tells; it leaves nothing behind, here or there.
+    /// The message of a dispatch that cannot start; it leaves nothing behind, locally or on GitHub.
     pub(crate) fn refused(&self, more: &[&str]) -> String {
         self.fails(&Stage::args(more))
     }
 
     /// The same for any command.
     pub(crate) fn fails(&self, args: &[&str]) -> String {
-        let before = (self.here(), self.there());
+        let before = (self.local_state(), self.github_state());
         let output = self.workspace.run(args);
         assert_eq!(output.stdout, "", "stdout is for data");
-        assert_eq!((self.here(), self.there()), before, "left behind");
+        assert_eq!((self.local_state(), self.github_state()), before, "left behind");
         assert!(!self.workspace.path("out").exists());
-        self.told(&output)
+        self.message(&output)
     }
 
-    /// What a dispatch tells whose run did not succeed; nothing is answered.
+    /// The message of a dispatch whose run failed; nothing is answered.
     pub(crate) fn run_fails(&self, more: &[&str]) -> String {
         let output = self.workspace.run(&Stage::args(more)).expect(5);
         let rows = self.workspace.rows("out/responses.jsonl");
         assert_eq!(rows.len(), 2);
         assert!(rows.iter().all(|row| row["error"]["kind"] == "not_run"), "{rows:?}");
         assert_eq!(self.runs().len(), 1);
-        self.told(&output)
+        self.message(&output)
     }
 
-    /// The exit code and all of stderr, without what differs from run to run.
-    pub(crate) fn told(&self, output: &Output) -> String {
+    /// The exit code and all of stderr, without values that differ between runs.
+    pub(crate) fn message(&self, output: &Output) -> String {
         let address = self.github.urls().server_url.trim_start_matches("http://").to_owned();
         let root = self.workspace.root().to_str().unwrap().to_owned();
         let text = output.stderr.replace(&address, "[github]").replace(&root, "[dir]");
@@ -100,8 +100,8 @@ impl Scene {
         format!("exit {code}\n{text}")
     }
 
-    /// The branches and the records of the exchange here.
-    fn here(&self) -> Vec<String> {
+    /// The branches and the records of the local exchange.
+    fn local_state(&self) -> Vec<String> {
         let exchange = self.workspace.path(".run-evals/exchange.git");
         if !exchange.exists() {
             return Vec::new();
@@ -114,8 +114,8 @@ impl Scene {
         branches.lines().map(ToOwned::to_owned).chain(records).collect()
     }
 
-    /// The branches and the number of runs over there.
-    fn there(&self) -> (String, usize) {
+    /// The branches and the number of runs on GitHub.
+    fn github_state(&self) -> (String, usize) {
         let branches = self.github.git(&self.repo, &["for-each-ref", "--format=%(refname) %(objectname)"]);
         (branches, self.runs().len())
     }
@@ -143,7 +143,7 @@ fn comparable(line: &str) -> String {
     out
 }
 
-/// The server that all tests share which run at the same time.
+/// The server that concurrent tests share.
 fn shared() -> Arc<MockGithub> {
     static SHARED: Mutex<Weak<MockGithub>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);

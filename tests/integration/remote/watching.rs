@@ -1,4 +1,4 @@
-//! Waiting for a run: what is shown, and every way in which it ends before the run does.
+//! Waiting for a run: what is shown, and every way in which the wait can end before the run does.
 
 use std::process::{Child, Output};
 use std::time::{Duration, Instant};
@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::stage::Stage;
 use crate::support::github::{Fault, What, Wrong};
+use crate::support::stage::Stage;
+use crate::support::until;
 
 const REQUESTS: usize = 4;
 const RUN: &str = "GET /repos/{owner}/{repo}/actions/runs/{run_id}";
 const CANCEL: &str = "POST /repos/{owner}/{repo}/actions/runs/{run_id}/cancel";
-/// Within which a command ends that was interrupted: five seconds are for a second interrupt, and the machine is busy.
+/// The time in which an interrupted command ends: five seconds for a second interrupt, plus slack for a busy machine.
 const SOON: Duration = Duration::from_secs(12);
 
-/// A stage whose model takes so many milliseconds.
+/// A stage whose model takes this many milliseconds.
 fn slow(milliseconds: &str) -> Stage {
     let stage = Stage::with_llm(&["--latency-ms", milliseconds]);
     stage.workspace.write_requests(REQUESTS);
@@ -26,16 +27,16 @@ fn signal(child: &Child, signal: Signal) {
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
 }
 
-/// A dispatch whose run is at work and which is waiting for it.
+/// A dispatch that is waiting for its run in progress.
 fn waiting(stage: &Stage) -> Child {
     let child = stage.spawn(&[]);
     stage.github.until(|runs| matches!(runs, [run] if run.status == "in_progress"));
-    // It has looked at the run, so that it hears signals.
-    Stage::until("a look at the run", || stage.github.calls_of(RUN) > 0);
+    // It has polled the run, so it handles signals.
+    until("a look at the run", || stage.github.calls_of(RUN) > 0);
     child
 }
 
-/// That the command was interrupted and ended soon, and told how to go on.
+/// Checks that the command was interrupted, ended soon and said how to continue.
 fn interrupted(output: &Output, since: Instant) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(5), "{text}");
@@ -44,7 +45,7 @@ fn interrupted(output: &Output, since: Instant) -> String {
     text
 }
 
-/// That the one run was left alone and its answers can still be had.
+/// Checks that the one run was left alone and its answers can be collected.
 fn collected(stage: &Stage) {
     stage.target("");
     stage.workspace.run(&["collect", "b1", "--output", "out"]).expect(0);
@@ -54,7 +55,7 @@ fn collected(stage: &Stage) {
 }
 
 #[test]
-fn the_time_is_over_while_the_run_is_queued() {
+fn a_timeout_while_the_run_is_queued() {
     let stage = slow("0");
     stage.github.fault(What::SlowQueue { seconds: 6.0 });
     stage.target("timeout: 2s");
@@ -67,7 +68,7 @@ fn the_time_is_over_while_the_run_is_queued() {
 }
 
 #[test]
-fn the_time_is_over_while_the_run_is_at_work() {
+fn a_timeout_while_the_run_is_in_progress() {
     let stage = slow("5000");
     stage.target("timeout: 3s");
     let output = stage.dispatch(&["--exchange", "other.git"]).expect(5);
@@ -81,7 +82,7 @@ fn the_time_is_over_while_the_run_is_at_work() {
 }
 
 #[test]
-fn the_time_is_over_while_github_says_nothing() {
+fn a_timeout_while_github_does_not_respond() {
     let stage = slow("0");
     let what = What::Answer { route: RUN.to_owned(), after: false, answer: Wrong::Hang };
     stage.github.add_fault(&Fault { what, times: None, skip: 0 });
@@ -95,8 +96,8 @@ fn the_time_is_over_while_github_says_nothing() {
     stage.all_answered(REQUESTS);
 }
 
-/// A dispatch that is asked once to end.
-fn asked_once(asked: Signal) {
+/// A dispatch that gets one signal.
+fn signaled_once(asked: Signal) {
     let stage = slow("7000");
     let child = waiting(&stage);
     let start = Instant::now();
@@ -110,21 +111,21 @@ fn asked_once(asked: Signal) {
 
 #[test]
 fn one_interrupt_leaves_the_run_alone() {
-    asked_once(Signal::SIGINT);
+    signaled_once(Signal::SIGINT);
 }
 
 #[test]
-fn a_termination_leaves_the_run_alone() {
-    asked_once(Signal::SIGTERM);
+fn sigterm_leaves_the_run_alone() {
+    signaled_once(Signal::SIGTERM);
 }
 
 #[test]
-fn one_interrupt_is_enough_while_github_says_nothing() {
+fn one_interrupt_is_enough_while_github_does_not_respond() {
     let stage = slow("0");
     let what = What::Answer { route: RUN.to_owned(), after: false, answer: Wrong::Hang };
     stage.github.add_fault(&Fault { what, times: None, skip: 0 });
     let child = stage.spawn(&[]);
-    Stage::until("a look at the run", || stage.github.calls_of(RUN) > 0);
+    until("a look at the run", || stage.github.calls_of(RUN) > 0);
     let start = Instant::now();
     signal(&child, Signal::SIGINT);
     interrupted(&child.wait_with_output().unwrap(), start);
@@ -155,7 +156,7 @@ fn a_second_interrupt_cancels_the_run() {
 }
 
 #[test]
-fn an_outage_while_a_run_is_watched_is_survived() {
+fn waiting_for_a_run_survives_an_outage() {
     let stage = slow("1500");
     let answer = Wrong::Status { status: 502, body: "<html>Unicorn!</html>".to_owned(), headers: [].into() };
     let what = What::Answer { route: RUN.to_owned(), after: false, answer };
@@ -167,10 +168,10 @@ fn an_outage_while_a_run_is_watched_is_survived() {
     assert_eq!(stage.starts(), 1);
 }
 
-/// A line comes every ten seconds, so this takes a while.
+/// Slow, because a line comes only every ten seconds.
 #[test]
-fn progress_tells_what_the_run_does_and_how_many_are_answered() {
-    let stage = Stage::with(&["--latency-ms", "1500"], &[("RUN_EVALS_CHECKPOINT_SECONDS", "1")]);
+fn progress_shows_the_state_of_the_run_and_the_number_of_answers() {
+    let stage = Stage::with(&["--latency-ms", "1500"], &[("RUN_EVALS_CLOCK_FACTOR", "0.016")]);
     stage.runner_target("max_concurrency: 1");
     stage.workspace.write_requests(14);
     stage.github.fault(What::SlowQueue { seconds: 11.0 });

@@ -1,4 +1,4 @@
-//! Where a baseline is found, when it fails the command, and how it moves.
+//! Where a baseline is found, when it fails the command, and how it is updated.
 
 use std::process::Command;
 
@@ -13,7 +13,7 @@ fn git(workspace: &Workspace, args: &[&str]) {
 }
 
 #[test]
-fn the_gate_fails_on_what_it_is_asked_to() {
+fn the_gate_fails_on_the_selected_condition() {
     let workspace = workspace(&many(40, 12), &many(40, 0));
     let code = |more: &[&str]| workspace.run(&[&["report", "now"], more].concat()).code.unwrap();
     assert_eq!(code(&["--baseline", "before"]), 4);
@@ -30,7 +30,7 @@ fn the_gate_fails_on_what_it_is_asked_to() {
 }
 
 #[test]
-fn a_comparison_of_nothing_is_told() {
+fn a_comparison_without_common_tests_is_reported() {
     let workspace = workspace(&many(3, 0), &planets());
     let output = workspace.run(&["report", "now", "--baseline", "before"]).expect(5);
     assert!(output.stdout.contains("no graded test is in the baseline too"), "{}", output.stdout);
@@ -42,8 +42,8 @@ fn a_comparison_of_nothing_is_told() {
 }
 
 #[test]
-fn a_level_decides_what_is_chance() {
-    // Six of six that differ are worse: one in 64.
+fn the_significance_level_decides_what_is_a_regression() {
+    // Six of six differences are worse: a chance of one in 64.
     let workspace = workspace(&many(40, 6), &many(40, 0));
     let code = |alpha: &str| {
         workspace.run(&["report", "now", "--baseline", "before", "--alpha", alpha]).code.unwrap()
@@ -60,7 +60,7 @@ fn incomplete_results_are_exit_code_5() {
 }
 
 #[test]
-fn a_baseline_is_a_directory_a_run_or_a_commit() {
+fn a_baseline_can_be_a_directory_a_run_or_a_commit() {
     let workspace = workspace(&many(40, 12), &many(40, 0));
     git(&workspace, &["init", "-q", "-b", "main"]);
     git(&workspace, &["add", "before"]);
@@ -90,7 +90,7 @@ fn a_baseline_is_a_directory_a_run_or_a_commit() {
 
     hint: bless a directory, and commit it
     ");
-    // A branch of its own, with the results at its root, seen from a folder below.
+    // A separate branch with the results at its root, used from a subfolder.
     git(&workspace, &["checkout", "-q", "--orphan", "baselines"]);
     git(&workspace, &["rm", "-rqf", "--cached", "."]);
     for name in ["responses.jsonl", "scores.jsonl", "summary.json"] {
@@ -102,7 +102,7 @@ fn a_baseline_is_a_directory_a_run_or_a_commit() {
 }
 
 #[test]
-fn a_baseline_that_is_not_there_is_told_with_the_legal_forms() {
+fn a_missing_baseline_is_reported_with_the_legal_forms() {
     let workspace = workspace(&many(2, 0), &many(2, 0));
     let told = |args: &[&str], code: i32| {
         let output = workspace.run(&[&["report", "now"], args].concat()).expect(code);
@@ -141,7 +141,7 @@ fn a_baseline_that_is_not_there_is_told_with_the_legal_forms() {
 }
 
 #[test]
-fn only_bless_moves_a_baseline() {
+fn only_bless_updates_a_baseline() {
     let workspace = workspace(&many(40, 12), &many(40, 0));
     let read = || workspace.read("before/scores.jsonl");
     let old = read();
@@ -156,7 +156,7 @@ fn only_bless_moves_a_baseline() {
     assert_eq!(blessed.stderr, "the baseline is now these results: before\n");
     assert_eq!(read(), workspace.read("now/scores.jsonl"));
     workspace.run(&["report", "now", "--baseline", "before"]).expect(0);
-    // The first one makes the directory, and those above it.
+    // The first one creates the directory and its parents.
     workspace.run(&["report", "now", "--baseline", "evals/baseline", "--bless"]).expect(0);
     assert_eq!(workspace.read("evals/baseline/summary.json"), workspace.read("now/summary.json"));
     let left: Vec<_> = std::fs::read_dir(workspace.path("evals")).unwrap().collect();
@@ -164,7 +164,7 @@ fn only_bless_moves_a_baseline() {
 }
 
 #[test]
-fn bless_refuses_what_would_lose_something() {
+fn bless_refuses_to_lose_results() {
     let open = Results::new("s").test("a", &[Came::Nothing { retryable: true }]);
     let workspace = workspace(&open, &many(2, 0));
     planets().write(&workspace, "planets");

@@ -1,10 +1,10 @@
-//! Directories that are not what `eval` writes.
+//! Directories that `eval` did not write.
 
 use super::{many, planets};
 use crate::support::Workspace;
 
 #[test]
-fn what_cannot_be_read_is_told_with_its_place() {
+fn unreadable_results_are_reported_with_file_and_line() {
     let workspace = Workspace::new();
     planets().write(&workspace, "now");
     let good = workspace.read("now/scores.jsonl");
@@ -49,7 +49,7 @@ fn what_cannot_be_read_is_told_with_its_place() {
 }
 
 #[test]
-fn options_out_of_their_range_are_told() {
+fn options_out_of_range_are_reported() {
     let workspace = Workspace::new();
     many(1, 0).write(&workspace, "now");
     let told = |args: &[&str]| workspace.run(&[&["report", "now"], args].concat()).expect(2).stderr;
@@ -89,7 +89,7 @@ fn an_answer_without_a_score_is_an_error_and_answers_without_any_are_not_graded(
 }
 
 #[test]
-fn targets_of_one_name_are_told_apart() {
+fn targets_with_the_same_name_are_distinguished() {
     let workspace = Workspace::new();
     many(2, 1).write(&workspace, "now");
     for name in ["responses.jsonl", "scores.jsonl"] {

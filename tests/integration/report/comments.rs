@@ -51,7 +51,7 @@ impl Scene {
 }
 
 #[test]
-fn a_suite_has_one_comment_which_is_updated() {
+fn a_suite_has_one_comment_that_is_updated() {
     let scene = Scene::new();
     assert!(scene.comment("now").starts_with("comment made: http"));
     assert!(scene.comment("now").starts_with("comment left as it is: "));
@@ -68,7 +68,7 @@ fn a_suite_has_one_comment_which_is_updated() {
 }
 
 #[test]
-fn a_long_comment_is_cut_to_what_github_takes() {
+fn a_long_comment_is_truncated_to_githubs_limit() {
     let scene = Scene::new();
     many(3000, 3000).write(&scene.workspace, "now");
     scene.comment("now");
@@ -78,12 +78,12 @@ fn a_long_comment_is_cut_to_what_github_takes() {
 }
 
 #[test]
-fn a_comment_of_somebody_else_is_left_alone() {
+fn a_comment_of_another_author_is_left_alone() {
     let scene = Scene::new();
     scene.github.token("github_pat_mallory", "mallory", REPO, &[("pull_requests", "write")]);
     scene.comment_as("github_pat_mallory", "now").expect(0);
     assert!(scene.comment("now").starts_with("comment made: "));
-    // A job is not told its name: any bot's comment is its own, but no person's is.
+    // A job does not know its own name: any bot's comment counts as its own, but no person's does.
     let grants = [(REPO.to_owned(), [("pull_requests".to_owned(), "write".to_owned())].into())].into();
     let login = "github-actions[bot]".to_owned();
     scene.github.new_token(&NewToken { token: "ghs_job".to_owned(), login, kind: TokenKind::Job, grants });
@@ -99,7 +99,7 @@ fn a_comment_of_somebody_else_is_left_alone() {
 }
 
 #[test]
-fn a_lost_answer_does_not_make_a_second_comment() {
+fn a_lost_response_does_not_create_a_second_comment() {
     let scene = Scene::new();
     scene.github.fault(What::Answer { route: CREATE.to_owned(), after: true, answer: Wrong::Dropped });
     assert!(scene.comment("now").contains("comment made: "));
@@ -110,7 +110,7 @@ fn a_lost_answer_does_not_make_a_second_comment() {
 }
 
 #[test]
-fn who_may_not_comment_is_told_how_and_the_verdict_goes_before() {
+fn a_missing_permission_to_comment_is_explained_after_the_verdict() {
     let scene = Scene::new();
     scene.github.token("github_pat_reader", "reader", REPO, &[("pull_requests", "read")]);
     let told = scene.comment_as("github_pat_reader", "now").expect(1);

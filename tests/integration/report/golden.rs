@@ -1,11 +1,11 @@
-//! The whole text of each form for a small suite with replicates and a baseline.
+//! The full text of each format for a small suite with replicates and a baseline.
 
 use std::path::Path;
 
 use super::{planets, workspace};
 use crate::support::{Came, Results};
 
-/// What the planets were like before: venus passed both times, pluto was one of them, and saturn was not.
+/// Earlier results: venus passed both times, pluto was still a test, and saturn was not.
 fn before() -> Results {
     use Came::{Nothing, Skipped, To};
     Results::new("planets")
@@ -26,7 +26,7 @@ fn golden(name: &str, found: &str) {
 }
 
 #[test]
-fn every_form_says_the_same() {
+fn every_format_matches_its_golden_file() {
     let workspace = workspace(&planets(), &before());
     let args =
         ["report", "now", "--baseline", "before", "--markdown", "out/report.md", "--json", "out/report.json"];

@@ -1,4 +1,4 @@
-//! What a model says is shown and never obeyed, in every form.
+//! Model output is displayed and never interpreted, in every format.
 
 use super::workspace;
 use crate::support::{Came, Results, Workspace};
@@ -18,7 +18,7 @@ fn hostile() -> Results {
     let long = "x".repeat(1_000_000);
     let all = HOSTILE.iter().copied().chain([long.as_str()]);
     all.enumerate().fold(Results::new(HOSTILE[0]), |results, (number, answer)| {
-        // The id as well, as far as an id may have it.
+        // The id as well, as far as ids allow it.
         let id: String = answer.chars().filter(|c| !c.is_control()).take(80).collect();
         results.test(&format!("{number} {id}"), &[Came::To(0.0, answer)])
     })
@@ -43,7 +43,7 @@ fn written() -> Workspace {
 }
 
 #[test]
-fn a_terminal_gets_nothing_to_obey() {
+fn a_terminal_gets_no_control_sequences() {
     let workspace = written();
     let output = workspace.run(&["report", "now"]).expect(4).stdout;
     let obeyed = |c: char| c != '\n' && (c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c));
@@ -52,7 +52,7 @@ fn a_terminal_gets_nothing_to_obey() {
 }
 
 #[test]
-fn markdown_has_no_markup_but_its_own() {
+fn markdown_has_no_injected_markup() {
     let text = written().read("r.md");
     let allowed = text.replace("<code>", "").replace("</code>", "").replace("| ", "").replace(" |", "");
     for sign in ['<', '>', '`', '@', '\u{1b}', '\u{202e}', '\u{0}'] {
@@ -64,7 +64,7 @@ fn markdown_has_no_markup_but_its_own() {
 }
 
 #[test]
-fn the_page_holds_words_only_in_its_data() {
+fn the_html_page_has_model_output_only_in_its_data() {
     let page = written().read("r.html");
     assert_eq!(page.matches("<script").count(), 2, "the data and the program");
     assert_eq!(page.matches("</script").count(), 2);
@@ -76,7 +76,7 @@ fn the_page_holds_words_only_in_its_data() {
 }
 
 #[test]
-fn in_a_step_the_log_gives_no_orders() {
+fn in_a_step_the_log_has_no_injected_workflow_commands() {
     let workspace = written();
     let workspace =
         ["GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"].into_iter().fold(workspace, |workspace, name| {

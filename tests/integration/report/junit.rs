@@ -1,4 +1,4 @@
-//! `JUnit` XML by a real parser: what `fixtures/reports/junit.xsd` says, and counts that add up.
+//! `JUnit` XML read by a real parser: valid against `fixtures/reports/junit.xsd`, and with consistent counts.
 
 use roxmltree::{Document, Node};
 
@@ -14,7 +14,7 @@ fn number(node: Node<'_, '_>, name: &str) -> usize {
 }
 
 #[test]
-fn counts_are_those_of_the_requests_and_kept_apart() {
+fn counts_match_the_requests_of_each_target() {
     let other = planets().test_on("claude", "mercury", &[Came::To(0.0, "no")]);
     let workspace = workspace(&other, &planets());
     workspace.run(&["report", "now", "--junit", "junit.xml", "--fail-on", "never"]).expect(0);

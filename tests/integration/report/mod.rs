@@ -1,17 +1,17 @@
-//! `report`: results made by hand, in every form in which they are told.
+//! `report`: results made by hand, in every format.
 
-mod asked;
 mod baselines;
 mod broken;
 mod comments;
 mod golden;
 mod hostile;
 mod junit;
+mod requests;
 mod steps;
 
 use crate::support::{Came, Results, Workspace};
 
-/// Eight tests of which every kind of thing came.
+/// Eight tests with every kind of result.
 fn planets() -> Results {
     use Came::{Nothing, Skipped, To};
     Results::new("planets")
@@ -23,7 +23,7 @@ fn planets() -> Results {
         .test("saturn", &[To(0.75, "Saturn has rings."), To(1.0, "Saturn.")])
 }
 
-/// So many tests, the first `failed` of which fail.
+/// This many tests, of which the first `failed` fail.
 fn many(tests: usize, failed: usize) -> Results {
     (0..tests).fold(Results::new("many"), |results, test| {
         let came = if test < failed { Came::To(0.0, "wrong") } else { Came::To(1.0, "right") };

@@ -4,7 +4,7 @@ use super::{many, planets, workspace};
 use crate::support::github::{MockGithub, NewRepo};
 use crate::support::{Results, Workspace};
 
-/// A workspace in which every command is a step.
+/// A workspace in which every command runs as a step.
 fn step(now: &Results) -> Workspace {
     let mut workspace = workspace(now, &many(1, 0)).env("GITHUB_ACTIONS", "true");
     for name in ["GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"] {
@@ -16,7 +16,7 @@ fn step(now: &Results) -> Workspace {
 }
 
 #[test]
-fn tests_are_told_at_their_lines() {
+fn annotations_point_to_the_lines_of_the_tests() {
     let workspace = step(&planets());
     let output = workspace.run(&["report", "now"]).expect(5);
     insta::assert_snapshot!(output.stderr, @r"
@@ -47,7 +47,7 @@ fn no_more_annotations_than_github_shows() {
 }
 
 #[test]
-fn a_summary_that_is_too_long_says_what_is_left_out() {
+fn a_truncated_summary_says_what_is_left_out() {
     let workspace = step(&many(6000, 6000));
     workspace.run(&["report", "now"]).expect(4);
     let summary = workspace.read("GITHUB_STEP_SUMMARY");
@@ -60,7 +60,7 @@ fn a_summary_that_is_too_long_says_what_is_left_out() {
 }
 
 #[test]
-fn the_pull_request_is_that_of_the_event() {
+fn the_pull_request_comes_from_the_event() {
     let github = MockGithub::start();
     github.repo(&NewRepo { full_name: "acme/app".to_owned(), ..NewRepo::default() });
     github.token("github_pat_bot", "robot", "acme/app", &[("pull_requests", "write")]);

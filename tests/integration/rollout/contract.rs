@@ -1,9 +1,10 @@
-//! The worker, dispatched as the client of Eval Protocol does it: what runs, what is told, what is called, and what nobody sees.
+//! The worker, dispatched as Eval Protocol's client does it: what runs, what is reported, what is called, and what stays secret.
 
 use serde_json::{Value, json};
 
 use super::stage::{GATEWAY_TOKEN, REPO, Stage, metadata, template};
 use crate::support::github::{RunView, What, When};
+use crate::support::until;
 
 fn only(stage: &Stage) -> RunView {
     stage.github.finished_run()
@@ -22,7 +23,7 @@ fn conversation(stage: &Stage, rollout_id: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_row_is_rolled_out_and_told() {
+fn a_row_is_rolled_out_and_reported() {
     let stage = Stage::new();
     assert_eq!(stage.send(&stage.inputs("late-life-832674", "france")), 204);
     let run = only(&stage);
@@ -63,7 +64,7 @@ fn a_row_is_rolled_out_and_told() {
 }
 
 #[test]
-fn a_row_has_as_many_turns_as_its_user_takes() {
+fn a_row_has_as_many_turns_as_its_user_messages() {
     let stage = Stage::new();
     // By its number, and with the ids in the URL, as the client writes it for some hosts.
     let mut inputs = stage.inputs("r1", "2");
@@ -80,7 +81,7 @@ fn a_row_has_as_many_turns_as_its_user_takes() {
 }
 
 #[test]
-fn a_suite_is_a_data_set_as_well() {
+fn a_suite_can_be_the_data_set() {
     let stage = Stage::new();
     let workflow = template("workflows/rollout.yml").replace("rollouts/rows.jsonl", "evals/EVAL.yaml");
     stage.github.put_file(REPO, ".github/workflows/rollout.yml", workflow);
@@ -93,9 +94,9 @@ fn a_suite_is_a_data_set_as_well() {
     assert!(conversation(&stage, "r1").concat().contains("the note"));
 }
 
-/// The key of the repository goes where its owner says, and nowhere else.
+/// The repository's key is sent only to hosts that the owner lists.
 #[test]
-fn the_secret_of_the_repository_is_sent_to_what_is_listed_alone() {
+fn the_repository_secret_is_sent_only_to_listed_hosts() {
     let stage = Stage::new();
     let mut inputs = stage.inputs("r1", "france");
     inputs["api_key"] = Value::Null;
@@ -130,7 +131,7 @@ fn the_secret_of_the_repository_is_sent_to_what_is_listed_alone() {
 }
 
 #[test]
-fn without_any_key_the_endpoint_says_no_and_nothing_is_called() {
+fn without_a_key_the_endpoint_rejects_and_no_call_is_made() {
     let stage = Stage::new();
     let workflow = template("workflows/rollout.yml")
         .replace("          ROLLOUT_API_KEY: ${{ secrets.ROLLOUT_API_KEY }}\n", "          NOTHING: x\n");
@@ -146,14 +147,14 @@ fn without_any_key_the_endpoint_says_no_and_nothing_is_called() {
 }
 
 #[test]
-fn a_model_that_fails_is_a_rollout_that_fails() {
-    let stage = Stage::with_llm(&["--rate-5xx", "1"]);
+fn a_model_that_the_endpoint_does_not_allow_is_permission_denied() {
+    let stage = Stage::new();
     let mut inputs = stage.inputs("r1", "france");
     inputs["completion_params"] = r#"{"model":"not-allowed"}"#.into();
     stage.send(&inputs);
     let run = only(&stage);
-    assert_eq!((run.conclusion.as_deref(), exit_code(&run)), (Some("failure"), Some(1)));
-    assert_eq!(stage.gateway.code("r1"), Some(16), "403 is a matter of permission");
+    assert_eq!((run.conclusion.as_deref(), exit_code(&run)), (Some("failure"), Some(3)));
+    assert_eq!(stage.gateway.code("r1"), Some(7), "the key is right, the model is not allowed");
     assert!(
         stage.gateway.message("r1").contains("does not allow the model `not-allowed`"),
         "{}",
@@ -164,7 +165,7 @@ fn a_model_that_fails_is_a_rollout_that_fails() {
 }
 
 #[test]
-fn a_row_that_is_not_there_is_told() {
+fn a_missing_row_is_reported() {
     let stage = Stage::new();
     stage.send(&stage.inputs("r1", "3"));
     let run = only(&stage);
@@ -178,7 +179,7 @@ fn a_row_that_is_not_there_is_told() {
 }
 
 #[test]
-fn bad_json_in_an_input_is_told_where_it_can_be() {
+fn bad_json_in_an_input_is_reported_where_possible() {
     let stage = Stage::new();
     let mut inputs = stage.inputs("r1", "france");
     inputs["completion_params"] = r#"{"model": "mock-model", }"#.into();
@@ -191,7 +192,7 @@ fn bad_json_in_an_input_is_told_where_it_can_be() {
         "{}",
         stage.gateway.message("r1")
     );
-    // GitHub itself cannot name a run by what is no JSON.
+    // GitHub cannot render a run name from invalid JSON.
     inputs["metadata"] = "{'rollout_id': 'x'}".into();
     assert_eq!(stage.send(&inputs), 422);
     let mut inputs = stage.inputs("r2", "france");
@@ -203,7 +204,7 @@ fn bad_json_in_an_input_is_told_where_it_can_be() {
     assert_eq!(stage.calls(), 0);
 }
 
-/// What would break a shell, an argument or the log is data.
+/// Text that would break a shell, an argument or the log is treated as data.
 #[test]
 fn quotes_and_substitutions_are_data_in_every_input() {
     const ODD: &str = r#"it's "$(touch /tmp/never)" `id` ; && | ${{ secrets.X }} \ %"#;
@@ -225,7 +226,7 @@ fn quotes_and_substitutions_are_data_in_every_input() {
     let encoded: String = ODD.bytes().map(|byte| format!("%{byte:02X}")).collect();
     assert_eq!(stage.gateway.code(&encoded), Some(100));
     assert_eq!(stage.gateway.traces(&encoded)[0]["tags"][4], format!("row_id:{ODD}"));
-    // A key and an address of that kind are refused, and not repeated.
+    // A key or an address with such text is rejected, and not echoed.
     for (name, said) in [("model_base_url", "`model_base_url` is not a URL"), ("api_key", "line break")] {
         let mut inputs = inputs.clone();
         inputs["metadata"] = metadata(name, "0").to_string().into();
@@ -258,16 +259,16 @@ fn the_same_rollout_is_not_called_twice() {
 }
 
 #[test]
-fn a_run_that_was_killed_goes_on_where_it_was() {
+fn a_killed_run_resumes_where_it_stopped() {
     let stage = Stage::with_llm(&["--latency-ms", "600"]);
     let counter =
         When::Counter { url: stage.llm.counters_url(), pointer: "/requests".to_owned(), at_least: 2 };
-    stage.github.fault(What::LegKilled { leg: None, when: counter, machine_lost: true });
+    stage.github.fault(What::JobKilled { shard: None, when: counter, machine_lost: true });
     stage.send(&stage.inputs("r1", "apples"));
     assert_eq!(only(&stage).conclusion.as_deref(), Some("failure"));
     assert_eq!(stage.gateway.code("r1"), Some(101), "it could say nothing more");
-    // What was under way is finished by the gateway.
-    Stage::until("the second trace", || stage.gateway.traces("r1").len() == 2);
+    // The gateway finishes the call in flight.
+    until("the second trace", || stage.gateway.traces("r1").len() == 2);
     stage.send(&stage.inputs("r1", "apples"));
     let runs = stage.github.until(|runs| matches!(runs, [_, run] if run.status == "completed"));
     assert_eq!(runs[1].conclusion.as_deref(), Some("success"), "{}", runs[1].jobs[0].log);
@@ -280,7 +281,7 @@ fn a_run_that_was_killed_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_run_that_is_cancelled_says_so() {
+fn a_cancelled_run_reports_it() {
     let stage = Stage::with_llm(&["--latency-ms", "20000"]);
     let counter =
         When::Counter { url: stage.llm.counters_url(), pointer: "/requests".to_owned(), at_least: 1 };
@@ -295,7 +296,7 @@ fn a_run_that_is_cancelled_says_so() {
     stage.no_key_is_shown();
 }
 
-/// An agent of the user's, in a `run:` step.
+/// The user's own agent, in a `run:` step.
 #[test]
 fn a_command_runs_the_rollout() {
     let stage = Stage::new();

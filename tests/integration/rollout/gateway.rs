@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::stage::{GATEWAY_TOKEN, Gateway, MODEL_KEY, Stage, write_private};
-use crate::support::MockLlm;
+use super::stage::{GATEWAY_TOKEN, Gateway, MODEL_KEY};
+use crate::support::{MockLlm, until};
 
 const PATH: &str = "/rollout_id/late-life-832674/invocation_id/i/experiment_id/e/run_id/r/row_id/7";
 
@@ -18,7 +18,7 @@ fn start() -> (MockLlm, Gateway) {
 }
 
 #[test]
-fn a_call_passes_through_and_is_recorded_as_the_client_reads_it() {
+fn a_call_is_forwarded_and_recorded_in_the_clients_format() {
     let (llm, gateway) = start();
     let (status, body) = gateway.ask("POST", &format!("{PATH}/chat/completions"), Some(&question("hello")));
     assert_eq!(status, 200, "{body}");
@@ -38,7 +38,7 @@ fn a_call_passes_through_and_is_recorded_as_the_client_reads_it() {
 }
 
 #[test]
-fn a_worker_tells_how_it_stands() {
+fn a_worker_reports_its_status() {
     let (_llm, gateway) = start();
     let log = |code: i64, message: &str| {
         let body = json!({
@@ -77,7 +77,7 @@ fn a_worker_tells_how_it_stands() {
 }
 
 #[test]
-fn nothing_is_given_or_taken_without_the_token() {
+fn every_route_needs_the_token() {
     let (llm, gateway) = start();
     let body = question("hello").to_string();
     let asked = [
@@ -97,7 +97,7 @@ fn nothing_is_given_or_taken_without_the_token() {
 }
 
 #[test]
-fn a_client_can_name_no_other_host() {
+fn a_client_cannot_name_another_host() {
     let (llm, gateway) = start();
     let evil = MockLlm::start(&[]);
     let encoded = |url: &str| {
@@ -171,7 +171,7 @@ fn traces_survive_a_crash_in_the_middle_of_a_line() {
 }
 
 #[test]
-fn keys_are_recorded_nowhere() {
+fn keys_are_never_recorded() {
     let (_llm, gateway) = start();
     let text = format!("my key is {MODEL_KEY}, and the token {GATEWAY_TOKEN}");
     let (status, _) = gateway.ask("POST", &format!("{PATH}/chat/completions"), Some(&question(&text)));
@@ -186,7 +186,7 @@ fn keys_are_recorded_nowhere() {
 }
 
 #[test]
-fn a_stream_is_answered_as_one_and_recorded_whole() {
+fn a_stream_is_forwarded_and_recorded_completely() {
     let (_llm, gateway) = start();
     let mut body = question("in pieces");
     body["stream"] = true.into();
@@ -202,7 +202,7 @@ fn a_stream_is_answered_as_one_and_recorded_whole() {
 }
 
 #[test]
-fn what_the_owner_does_not_allow_is_not_called() {
+fn models_outside_the_allowlist_are_not_called() {
     let llm = MockLlm::start(&["--require-key", MODEL_KEY]);
     let gateway = Gateway::start_with(&llm.base_url(), "allow_models: [other]\n");
     let call = |body: &Value| gateway.ask("POST", &format!("{PATH}/chat/completions"), Some(body));
@@ -228,9 +228,9 @@ fn what_the_owner_does_not_allow_is_not_called() {
     assert_eq!(llm.counter("requests"), 2);
 }
 
-/// A client that goes away and asks again is answered with what was paid for.
+/// A client that disconnects and repeats the request gets the answer that was already paid for.
 #[test]
-fn an_answer_that_reached_nobody_is_not_paid_for_twice() {
+fn an_undelivered_answer_is_not_paid_for_twice() {
     use std::io::Write as _;
     let llm = MockLlm::start(&["--require-key", MODEL_KEY, "--latency-ms", "1500"]);
     let gateway = Gateway::start(&llm);
@@ -245,10 +245,10 @@ fn an_answer_that_reached_nobody_is_not_paid_for_twice() {
         body.len()
     )
     .unwrap();
-    Stage::until("the call", || llm.counter("requests") == 1);
+    until("the call", || llm.counter("requests") == 1);
     drop(stream);
-    // The call goes on without anybody who listens, and is recorded.
-    Stage::until("the record", || gateway.traces("late-life-832674").len() == 1);
+    // The call continues without a client, and is recorded.
+    until("the record", || gateway.traces("late-life-832674").len() == 1);
     let (status, answer) = gateway.ask("POST", &format!("{PATH}/chat/completions"), Some(&question("slow")));
     assert_eq!(status, 200, "{answer}");
     assert_eq!(llm.counter("requests"), 1, "it was called twice");
@@ -257,14 +257,14 @@ fn an_answer_that_reached_nobody_is_not_paid_for_twice() {
     assert_eq!(gateway.traces("late-life-832674").len(), 2);
 }
 
-/// The one file that a gateway has written.
+/// The only file that the gateway has written.
 fn trace_file(gateway: &Gateway) -> std::path::PathBuf {
     let files = walkdir::WalkDir::new(gateway.workspace.path("traces")).into_iter().map(Result::unwrap);
     files.filter(|entry| entry.file_type().is_file()).map(walkdir::DirEntry::into_path).next().unwrap()
 }
 
 #[test]
-fn what_cannot_be_recorded_is_not_paid_for() {
+fn a_call_that_cannot_be_recorded_is_not_made() {
     let (llm, gateway) = start();
     let call = |id: &str| {
         let path = PATH.replace("late-life-832674", id);
@@ -277,7 +277,7 @@ fn what_cannot_be_recorded_is_not_paid_for() {
     assert_eq!((status, llm.counter("requests")), (413, 1), "{body}");
     assert!(body.contains("the rollout has more than 32 MiB of traces"), "{body}");
 
-    // No folder can be made where a file is; the day may change meanwhile.
+    // No folder can be created where a file exists; the date may change meanwhile.
     std::fs::remove_dir_all(gateway.workspace.path("traces")).unwrap();
     let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
     for day in [today, today.tomorrow().unwrap()] {
@@ -288,7 +288,7 @@ fn what_cannot_be_recorded_is_not_paid_for() {
 }
 
 #[test]
-fn no_token_is_recorded_and_nobody_else_reads_the_traces() {
+fn no_token_is_recorded_and_other_users_cannot_read_the_traces() {
     use std::os::unix::fs::PermissionsExt as _;
     const TOKENS: [&str; 4] = [
         "first-token-first-token-first-token",
@@ -310,10 +310,10 @@ fn no_token_is_recorded_and_nobody_else_reads_the_traces() {
         assert_eq!(gateway.ask_as(Some(third), "POST", "/logs", Some(&entry)).0, 200);
     };
     say(&text.replace(later, "-"));
-    write_private(&gateway.workspace, "tokens", &format!("{first}\n{later}\n"));
+    gateway.workspace.write_private("tokens", &format!("{first}\n{later}\n"));
     gateway.hang_up();
     let path = "/status?rollout_id=a";
-    Stage::until("the new token", || gateway.ask_as(Some(later), "GET", path, None).0 == 200);
+    until("the new token", || gateway.ask_as(Some(later), "GET", path, None).0 == 200);
     say(&text);
     let written = gateway.files();
     assert!(written.contains("*** and *** and *** and ***"), "{written}");
@@ -327,7 +327,7 @@ fn no_token_is_recorded_and_nobody_else_reads_the_traces() {
 }
 
 #[test]
-fn a_token_for_traces_opens_the_gateway_alone() {
+fn a_trace_token_opens_only_the_gateway() {
     let (ours, theirs) = ("service-token-service-token-service", "traces-token-traces-token-traces-token");
     let llm = MockLlm::start(&["--require-key", MODEL_KEY]);
     let files = [("tokens", ours), ("more", theirs)];
@@ -336,7 +336,7 @@ fn a_token_for_traces_opens_the_gateway_alone() {
     let status = |token: &str, path: &str| gateway.ask_as(Some(token), "GET", path, None).0;
     assert_eq!((status(theirs, "/status?rollout_id=a"), status(ours, "/status?rollout_id=a")), (200, 200));
     assert_eq!((status(theirs, "/jobs"), status(ours, "/jobs")), (401, 200));
-    // A gateway alone has no page, whoever asks.
+    // A gateway on its own has no pages.
     for path in ["/studio", "/studio/login", "/"] {
         assert_eq!(status(ours, path), 404, "{path}");
     }

@@ -1,4 +1,4 @@
-//! What an owner does not allow, and an endpoint that cannot be trusted: nothing is called, and no key goes anywhere.
+//! Requests that the owner does not allow, and untrusted endpoints: no call is made, and no key is sent.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -8,23 +8,24 @@ use serde_json::{Value, json};
 
 use super::stage::{GATEWAY_TOKEN, REPO, Stage, metadata, template};
 use crate::support::github::{RunView, What, When};
+use crate::support::until;
 
-fn exit_code(run: &RunView) -> Option<i32> {
+pub(super) fn exit_code(run: &RunView) -> Option<i32> {
     run.jobs.last().and_then(|job| job.exit_code)
 }
 
-/// The run of a rollout, once it is over.
-fn run_of(stage: &Stage, rollout_id: &str) -> RunView {
+/// The run of a rollout, once it is complete.
+pub(super) fn run_of(stage: &Stage, rollout_id: &str) -> RunView {
     let title = format!("rollout:{rollout_id}");
     let is_over = |runs: &[RunView]| runs.iter().any(|run| run.title == title && run.status == "completed");
     stage.github.until(is_over).into_iter().find(|run| run.title == title).unwrap()
 }
 
-fn log(run: &RunView) -> &str {
+pub(super) fn log(run: &RunView) -> &str {
     &run.jobs[0].log
 }
 
-/// A policy that lists the gateway, and limits something.
+/// A policy that lists the gateway and sets a limit.
 fn limit(stage: &Stage, more: &str) {
     let url = stage.gateway.url();
     stage.github.put_file(
@@ -34,23 +35,29 @@ fn limit(stage: &Stage, more: &str) {
     );
 }
 
-/// A host of a client's choice: it says what it likes, and keeps what it is sent.
-struct Host {
+/// A host chosen by a client: it responds as it likes and records what it receives.
+pub(super) struct Host {
     port: u16,
-    heard: Arc<Mutex<Vec<String>>>,
+    received: Arc<Mutex<Vec<String>>>,
 }
 
 impl Host {
-    /// It answers by the first line of a request.
-    fn start(answer: impl Fn(&str) -> (u16, Value) + Send + 'static) -> Self {
+    /// Its responses depend on the first line of a request.
+    pub(super) fn start(answer: impl Fn(&str) -> (u16, Value) + Send + 'static) -> Self {
+        Self::start_reading(move |line, _| answer(line))
+    }
+
+    /// It answers by the first line of a request and its body.
+    pub(super) fn start_reading(answer: impl Fn(&str, &str) -> (u16, Value) + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let heard: Arc<Mutex<Vec<String>>> = Arc::default();
-        let all = Arc::clone(&heard);
+        let received: Arc<Mutex<Vec<String>>> = Arc::default();
+        let all = Arc::clone(&received);
         std::thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
                 let request = read_request(&mut stream);
-                let (status, body) = answer(request.lines().next().unwrap_or_default());
+                let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+                let (status, body) = answer(request.lines().next().unwrap_or_default(), body);
                 all.lock().unwrap().push(request);
                 let body = body.to_string();
                 let _ = write!(
@@ -60,19 +67,19 @@ impl Host {
                 );
             }
         });
-        Self { port, heard }
+        Self { port, received }
     }
 
-    fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!("http://localhost:{}", self.port)
     }
 
-    fn heard(&self) -> Vec<String> {
-        self.heard.lock().unwrap().clone()
+    pub(super) fn received(&self) -> Vec<String> {
+        self.received.lock().unwrap().clone()
     }
 }
 
-fn read_request(stream: &mut TcpStream) -> String {
+pub(super) fn read_request(stream: &mut TcpStream) -> String {
     let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
         let text = String::from_utf8_lossy(&bytes).to_ascii_lowercase();
@@ -90,9 +97,9 @@ fn read_request(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A step that has a key of its own under the name that clients of OpenAI look for.
+/// A step with its own key, under the name that OpenAI clients use.
 #[test]
-fn a_key_of_the_step_goes_to_no_host_that_a_client_names() {
+fn a_key_of_the_step_is_not_sent_to_a_host_named_by_the_client() {
     let stage = Stage::new();
     let call = r#"curl -sS -H "Authorization: Bearer ${OPENAI_API_KEY:-none}" -H "X-Other: ${FIREWORKS_API_KEY:-none} ${EP_REMOTE_API_KEY:-none}" -d {} "$OPENAI_BASE_URL/chat/completions""#;
     stage.github.put_file(REPO, "agent.sh", call);
@@ -105,29 +112,29 @@ fn a_key_of_the_step_goes_to_no_host_that_a_client_names() {
     inputs["api_key"] = Value::Null;
     inputs["model_base_url"] = host.url().into();
 
-    // Without a list, a command calls nobody at all.
+    // Without an allowlist, a command calls no host at all.
     stage.github.put_file(REPO, ".run-evals.yml", "max_requests: 5\n");
     stage.send(&inputs);
     let run = run_of(&stage, "r1");
     assert_eq!(exit_code(&run), Some(3), "{}", log(&run));
     let said = "a command does not call `localhost`: no `model_base_url` is allowed for rollouts";
     assert!(log(&run).contains(said), "{}", log(&run));
-    assert_eq!(host.heard(), Vec::<String>::new());
+    assert_eq!(host.received(), Vec::<String>::new());
 
-    // With one, what it gets as keys is what this program gives it.
+    // With one, it gets only the keys that this program passes.
     stage.allow(&host.url());
     inputs["metadata"] = metadata("r2", "france").to_string().into();
     stage.send(&inputs);
     let run = run_of(&stage, "r2");
     assert_eq!(exit_code(&run), Some(0), "{}", log(&run));
-    let heard = host.heard();
-    let call = heard.iter().find(|request| request.contains("/chat/completions")).unwrap();
+    let received = host.received();
+    let call = received.iter().find(|request| request.contains("/chat/completions")).unwrap();
     assert!(call.contains("Authorization: Bearer none") && call.contains("X-Other: none none"), "{call}");
-    assert!(!heard.concat().contains(GATEWAY_TOKEN));
+    assert!(!received.concat().contains(GATEWAY_TOKEN));
 }
 
 #[test]
-fn the_limits_of_the_owner_hold_for_rollouts() {
+fn the_owners_limits_apply_to_rollouts() {
     let stage = Stage::new();
     let refused = |rollout_id: &str, policy: &str, inputs: Value| {
         limit(&stage, policy);
@@ -142,7 +149,7 @@ fn the_limits_of_the_owner_hold_for_rollouts() {
     assert_eq!(stage.gateway.code("r1"), Some(7));
     assert_eq!(stage.gateway.message("r1"), "the model `mock-model` may not be used by rollouts");
 
-    // Neither can a model be hidden in the parameters, nor in a row of many.
+    // A model cannot be hidden in the parameters, nor in one row of many.
     let mut hidden = stage.inputs("r2", "france");
     hidden["completion_params"] = r#"{"model":"mock-model","extra_body":{"model":"dear"}}"#.into();
     let told = refused("r2", "allowed_models: [mock-model]", hidden);
@@ -168,7 +175,7 @@ fn the_limits_of_the_owner_hold_for_rollouts() {
     let told = refused("r6", "max_budget_usd: 1", stage.inputs("r6", "france"));
     assert!(told.contains("`max_budget_usd` of the policy cannot be kept for rollouts"), "{told}");
 
-    // What is within them runs.
+    // Rollouts within the limits run.
     limit(&stage, "allowed_models: [mock-*]\nmax_requests: 2");
     stage.send(&stage.inputs("r7", "apples"));
     let run = run_of(&stage, "r7");
@@ -176,7 +183,7 @@ fn the_limits_of_the_owner_hold_for_rollouts() {
 }
 
 #[test]
-fn a_status_that_nothing_proves_is_not_believed() {
+fn a_status_without_traces_is_not_trusted() {
     let stage = Stage::new();
     let done =
         json!({"tags": ["rollout_id:r1"], "status": {"code": 100, "message": "done"}, "message": "done"});
@@ -188,7 +195,7 @@ fn a_status_that_nothing_proves_is_not_believed() {
 }
 
 #[test]
-fn an_endpoint_that_shows_nothing_is_not_called() {
+fn an_endpoint_without_status_and_traces_is_not_called() {
     let stage = Stage::new();
     let host = Host::start(|line| {
         let answer =
@@ -206,10 +213,10 @@ fn an_endpoint_that_shows_nothing_is_not_called() {
     let run = run_of(&stage, "r1");
     assert_eq!(exit_code(&run), Some(1), "{}", log(&run));
     assert!(log(&run).contains("neither the status nor the traces of a rollout"), "{}", log(&run));
-    let heard = host.heard();
+    let received = host.received();
     assert!(
-        !heard.is_empty() && heard.iter().all(|request| !request.contains("/chat/completions")),
-        "{heard:?}"
+        !received.is_empty() && received.iter().all(|request| !request.contains("/chat/completions")),
+        "{received:?}"
     );
 }
 
@@ -223,11 +230,11 @@ fn a_row_with_an_image_is_not_paid_for_twice() {
     stage.github.put_file(REPO, "evals/dot.gif", "GIF89a\u{1}\0\u{1}\0\0\0\0;");
     let counter =
         When::Counter { url: stage.llm.counters_url(), pointer: "/requests".to_owned(), at_least: 1 };
-    stage.github.fault(What::LegKilled { leg: None, when: counter, machine_lost: true });
+    stage.github.fault(What::JobKilled { shard: None, when: counter, machine_lost: true });
     stage.send(&stage.inputs("r1", "seen"));
     let run = run_of(&stage, "r1");
     assert_eq!(run.conclusion.as_deref(), Some("failure"), "{}", log(&run));
-    Stage::until("the trace", || stage.gateway.traces("r1").len() == 1);
+    until("the trace", || stage.gateway.traces("r1").len() == 1);
     stage.send(&stage.inputs("r1", "seen"));
     let runs = stage.github.until(|runs| matches!(runs, [_, run] if run.status == "completed"));
     assert!(log(&runs[1]).contains("1 answer, 1 of them from an earlier run"), "{}", log(&runs[1]));

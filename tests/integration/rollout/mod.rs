@@ -3,5 +3,7 @@
 mod contract;
 mod dispatching;
 mod gateway;
+mod hostile;
 mod limits;
+mod published;
 mod stage;

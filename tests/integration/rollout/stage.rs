@@ -1,63 +1,58 @@
-//! A model, the trace gateway before it, a repository with rows and the workflow, and a client.
+//! A model, the trace gateway in front of it, a repository with rows and the workflow, and a client.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::support::github::{MockGithub, NewRepo, TOKEN};
-use crate::support::{MockLlm, Workspace};
+use crate::support::{MockLlm, Server, Workspace};
 
 /// The repository with the rows.
 pub(crate) const REPO: &str = "acme/rollouts";
-/// What the gateway wants to see.
+/// The token that the gateway requires.
 pub(crate) const GATEWAY_TOKEN: &str = "gateway-token-never-to-be-seen-0123456789abcdef";
-/// What the model wants to see; only the gateway has it.
+/// The key that the model requires; only the gateway has it.
 pub(crate) const MODEL_KEY: &str = "sk-model-never-to-be-seen-0123456789";
 
 /// A running `serve --traces`, killed with the test.
 pub(crate) struct Gateway {
-    child: Child,
+    server: Server,
     pub(crate) workspace: Workspace,
-    address: String,
 }
 
 impl Gateway {
-    /// A gateway before a model, on a free port.
+    /// A gateway in front of a model, on a free port.
     pub(crate) fn start(llm: &MockLlm) -> Self {
         Self::start_with(&llm.base_url(), "")
     }
 
-    /// The same with further lines of its target.
+    /// The same with additional lines in its target.
     pub(crate) fn start_with(base_url: &str, more: &str) -> Self {
         let workspace =
             Workspace::new().env("RUN_EVALS_SERVE_TOKEN", GATEWAY_TOKEN).env("MODEL_KEY", MODEL_KEY);
         workspace.write_target(base_url, &format!("api_key: ${{{{ MODEL_KEY }}}}\n{more}"));
-        let (child, address) = Self::spawn(&workspace, &[]);
-        Self { child, workspace, address }
+        Self { server: Self::spawn(&workspace, &[]), workspace }
     }
 
-    /// One whose tokens stand in files, with these further options.
+    /// A gateway that reads its tokens from files, with these additional options.
     pub(crate) fn start_with_files(llm: &MockLlm, files: &[(&str, &str)], more: &[&str]) -> Self {
         let workspace = Workspace::new().env("MODEL_KEY", MODEL_KEY);
         workspace.write_target(&llm.base_url(), "api_key: ${{ MODEL_KEY }}\n");
         for (name, text) in files {
-            write_private(&workspace, name, text);
+            workspace.write_private(name, text);
         }
-        let (child, address) = Self::spawn(&workspace, more);
-        Self { child, workspace, address }
+        Self { server: Self::spawn(&workspace, more), workspace }
     }
 
-    /// Lets it read its files again.
+    /// Makes it reload its files.
     pub(crate) fn hang_up(&self) {
-        let id = nix::unistd::Pid::from_raw(self.child.id().cast_signed());
-        nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGHUP).unwrap();
+        self.server.signal(nix::sys::signal::Signal::SIGHUP);
     }
 
-    fn spawn(workspace: &Workspace, more: &[&str]) -> (Child, String) {
+    fn spawn(workspace: &Workspace, more: &[&str]) -> Server {
         let args = [
             "serve",
             "--listen",
@@ -68,38 +63,34 @@ impl Gateway {
             "llm",
             "--log-stderr",
         ];
-        let mut child = workspace
-            .command(&[&args[..], more].concat())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut reader = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        let address = loop {
-            line.clear();
-            assert!(reader.read_line(&mut line).unwrap() > 0, "serve did not start");
-            if let Some(rest) = line.split("listening on http://").nth(1) {
-                break rest.split_whitespace().next().unwrap().to_owned();
-            }
-        };
-        std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
-        (child, address)
+        Server::start(&mut workspace.command(&[&args[..], more].concat()))
     }
 
-    /// Kills it without warning and starts it anew, on another port.
+    /// Kills it and starts it again, on another port.
     pub(crate) fn crash_and_restart(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        (self.child, self.address) = Self::spawn(&self.workspace, &[]);
+        self.server.child.kill().unwrap();
+        self.server.child.wait().unwrap();
+        self.server = Self::spawn(&self.workspace, &[]);
     }
 
-    /// By name, as the client of Eval Protocol wants it.
+    /// Its address and port.
+    pub(crate) fn address(&self) -> &str {
+        &self.server.address
+    }
+
+    /// Its peak memory so far, in bytes.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.server.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
+    /// By host name, as Eval Protocol's client requires.
     pub(crate) fn url(&self) -> String {
-        format!("http://localhost:{}", self.address.rsplit(':').next().unwrap())
+        format!("http://localhost:{}", self.address().rsplit(':').next().unwrap())
     }
 
-    /// A request with the right token.
+    /// A request with the valid token.
     pub(crate) fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, String) {
         self.ask_as(Some(GATEWAY_TOKEN), method, path, body.map(Value::to_string).as_deref())
     }
@@ -114,11 +105,11 @@ impl Gateway {
     ) -> (u16, String) {
         let body = body.unwrap_or_default();
         let auth = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let mut stream = TcpStream::connect(self.address()).unwrap();
         write!(
             stream,
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{auth}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            self.address,
+            self.address(),
             body.len()
         )
         .unwrap();
@@ -131,7 +122,7 @@ impl Gateway {
         (status, if chunked { dechunked(body) } else { body.to_owned() })
     }
 
-    /// A question that is answered with JSON.
+    /// A request with a JSON response.
     pub(crate) fn get(&self, path: &str) -> Value {
         let (status, body) = self.ask("GET", path, None);
         assert_eq!(status, 200, "{body}");
@@ -143,7 +134,7 @@ impl Gateway {
         self.get(&format!("/v1/status?rollout_id={rollout_id}"))["status"]["code"].as_i64()
     }
 
-    /// What the worker said of it last.
+    /// The worker's last message about it.
     pub(crate) fn message(&self, rollout_id: &str) -> String {
         let logs = self.get(&format!("/logs?tags=rollout_id:{rollout_id}"));
         logs["entries"][0]["status"]["message"].as_str().unwrap_or_default().to_owned()
@@ -163,20 +154,6 @@ impl Gateway {
     }
 }
 
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A file for its owner alone.
-pub(crate) fn write_private(workspace: &Workspace, name: &str, text: &str) {
-    use std::os::unix::fs::PermissionsExt as _;
-    workspace.write(name, text);
-    std::fs::set_permissions(workspace.path(name), std::fs::Permissions::from_mode(0o600)).unwrap();
-}
-
 fn dechunked(body: &str) -> String {
     let mut rest = body;
     let mut text = String::new();
@@ -191,7 +168,7 @@ fn dechunked(body: &str) -> String {
     text
 }
 
-/// Everything between rows and finished rows.
+/// The whole chain from rows to finished rows.
 pub(crate) struct Stage {
     pub(crate) github: MockGithub,
     pub(crate) llm: MockLlm,
@@ -212,6 +189,15 @@ impl Stage {
     pub(crate) fn on(github: MockGithub, options: &[&str]) -> Self {
         let llm = MockLlm::start(&[&["--require-key", MODEL_KEY], options].concat());
         let gateway = Gateway::start(&llm);
+        Self::before(github, llm, gateway)
+    }
+
+    /// A model of the test's own at this URL.
+    pub(crate) fn with_model(base_url: &str) -> Self {
+        Self::before(MockGithub::start(), MockLlm::start(&[]), Gateway::start_with(base_url, ""))
+    }
+
+    fn before(github: MockGithub, llm: MockLlm, gateway: Gateway) -> Self {
         let stage = Self { client: client(&github), github, llm, gateway };
         stage.github.repo(&NewRepo {
             full_name: REPO.to_owned(),
@@ -227,12 +213,12 @@ impl Stage {
         stage
     }
 
-    /// What rollouts may call.
+    /// Sets what rollouts may call.
     pub(crate) fn allow(&self, url: &str) {
         self.github.put_file(REPO, ".run-evals.yml", format!("rollout:\n  model_base_urls: ['{url}']\n"));
     }
 
-    /// Rows that the worker has, and the client.
+    /// Adds rows, for the worker and the client.
     pub(crate) fn rows(&self, count: usize) {
         let line = |index: usize| json!({"messages": [{"role": "user", "content": format!("question {index}")}], "input_metadata": {"row_id": format!("row-{index}")}});
         let lines: String = (0..count).map(|index| format!("{}\n", line(index))).collect();
@@ -262,7 +248,7 @@ impl Stage {
         self.client.run(&Self::args(more, &url))
     }
 
-    /// As the client of Eval Protocol does it: four inputs, nothing else.
+    /// Dispatches as Eval Protocol's client does: four inputs, nothing else.
     pub(crate) fn send(&self, inputs: &Value) -> u16 {
         let url =
             format!("{}/repos/{REPO}/actions/workflows/rollout.yml/dispatches", self.github.urls().api_url);
@@ -309,7 +295,7 @@ impl Stage {
         self.llm.counter("requests")
     }
 
-    /// No key stands anywhere that it should not.
+    /// Checks that no key appears where it should not.
     pub(crate) fn no_key_is_shown(&self) {
         let shown = self.github.everything_shown();
         let logs: String = self
@@ -326,18 +312,9 @@ impl Stage {
         }
         assert!(!shown.contains(MODEL_KEY));
     }
-
-    /// Waits for something.
-    pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
-        let start = Instant::now();
-        while !is_so() {
-            assert!(start.elapsed() < Duration::from_mins(1), "{what} never happened");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
 }
 
-/// A client without any key of a model.
+/// A client without a model API key.
 pub(crate) fn client(github: &MockGithub) -> Workspace {
     let client = Workspace::new()
         .env("GITHUB_API_URL", &github.urls().api_url)

@@ -1,13 +1,14 @@
-//! Batches and people that want what the runner's owner does not: refused with a clear message, and no call is made.
+//! Batches and senders that violate the owner's policy: rejected with a clear message, and no call is made.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::time::Duration;
 
 use insta::assert_snapshot;
-use run_evals::exchange::LocalExchange;
-use run_evals::git::Remote;
-use run_evals::model::{Digest, HandOver, Secret};
+use run_evals::testing::Handover;
+use run_evals::testing::LocalExchange;
+use run_evals::testing::Remote;
+use run_evals::testing::{Digest, Secret};
 use serde_json::{Value, json};
 use tar::EntryType;
 
@@ -23,13 +24,13 @@ fn request(more: &Value) -> Value {
 }
 
 fn refused_request(more: &Value) -> String {
-    Stage::new(&[]).refused(&inline(&Forgery::of(&[request(more)]).pack(), 1))
+    Stage::new().refused(&inline(&Forgery::of(&[request(more)]).pack(), 1))
 }
 
 #[test]
-fn a_request_chooses_neither_host_nor_key_nor_model() {
+fn a_request_cannot_choose_host_key_or_model() {
     assert_snapshot!(refused_request(&json!({"base_url": "https://evil.example/v1"})), @r"
-    invalid batch: `requests.jsonl` line 1, column 67: unknown field `base_url`, expected one of `id`, `messages`, `params`, `files`, `metadata`
+    invalid batch: `requests.jsonl` line 1, column 67: unknown field `base_url`, expected one of `id`, `messages`, `params`, `tools`, `files`, `metadata`
 
     hint: a batch is made by `run-evals dispatch` or `run-evals eval`
     ");
@@ -46,9 +47,9 @@ fn a_request_chooses_neither_host_nor_key_nor_model() {
 }
 
 #[test]
-fn an_entry_leads_out_of_the_archive() {
+fn an_entry_that_leaves_the_archive() {
     let archive = Forgery::of(&[request(&json!({}))]).entry("../../x", EntryType::Regular, b"pwned").pack();
-    assert_snapshot!(Stage::new(&[]).refused(&inline(&archive, 1)), @r"
+    assert_snapshot!(Stage::new().refused(&inline(&archive, 1)), @r"
     the batch `b1` has the illegal entry `../../x`: a path out of the archive
 
     hint: only archives that `run-evals` made are run: hand the batch over again
@@ -57,8 +58,8 @@ fn an_entry_leads_out_of_the_archive() {
 
 #[test]
 fn too_many_requests() {
-    let stage = Stage::new(&[]);
-    let lies = Forgery::of(&[request(&json!({}))]).says("requests", 10_000_000).pack();
+    let stage = Stage::new();
+    let lies = Forgery::of(&[request(&json!({}))]).set("requests", 10_000_000).pack();
     assert_snapshot!(stage.refused(&inline(&lies, 1)), @r"
     the batch `b1` has an invalid `manifest.json`: `requests` is 10000000, expected at most 5000000
 
@@ -74,7 +75,7 @@ fn too_many_requests() {
 
 #[test]
 fn the_owner_decides_on_targets_models_senders_and_money() {
-    let stage = Stage::new(&[]);
+    let stage = Stage::new();
     stage.policy("allowed_targets: [cheap]\n");
     assert_snapshot!(stage.refused(&inline(&batch(1, 1), 1)), @r"
     the target `llm` may not be used by batches
@@ -102,22 +103,22 @@ fn the_owner_decides_on_targets_models_senders_and_money() {
     stage.policy("max_request: 1\n");
     assert_snapshot!(stage.refused(&inline(&batch(1, 1), 1)), @r"
     unknown key `max_request`
-      --> myorg/eval-runner: .run-evals.yml:1:1
+      --> acme/runner: .run-evals.yml:1:1
        |
      1 | max_request: 1
        | ^^^^^^^^^^^
 
     hint: did you mean `max_requests`? legal in a policy: `allowed_targets`, `allowed_models`, `max_requests`, `max_budget_usd`, `allowed_senders`, `rollout`
     ");
-    // What another branch says counts for nothing.
+    // The policy of another branch is ignored.
     stage.github.put_file_on(REPO, "mine", ".run-evals.yml", "{}\n");
     stage.policy("allowed_senders: [Dispatcher]\nallowed_models: [mock-*]\nallowed_targets: [llm]\n");
     assert_eq!(only_job(&stage.run(&inline(&batch(1, 1), 1))).exit_code, Some(0));
 }
 
 #[test]
-fn a_policy_that_is_a_link_or_spelled_differently_is_not_passed_over() {
-    let stage = Stage::new(&[]);
+fn a_policy_that_is_a_link_or_misspelled_is_not_ignored() {
+    let stage = Stage::new();
     let run = stage.run(&inline(&batch(1, 1), 1));
     let told = "no `.run-evals.yml`: nothing but the targets limits this run";
     let job = only_job(&run);
@@ -141,22 +142,22 @@ fn a_policy_that_is_a_link_or_spelled_differently_is_not_passed_over() {
 }
 
 #[test]
-fn another_batch_than_the_one_that_was_said() {
-    let stage = Stage::new(&[]);
+fn a_batch_that_does_not_match_its_digest() {
+    let stage = Stage::new();
     let mut inputs = inline(&batch(1, 1), 1);
     inputs.batch_sha256 = Digest::of(b"another");
     let message = stage.refused(&inputs);
     assert!(message.starts_with("the batch is not the one that was dispatched"), "{message}");
     stage.github.put_file_on(REPO, "eval-batch/b1", "batch.tar.gz", batch(1, 1));
-    inputs.prompts_artifact = HandOver::Branch { repo: REPO.to_owned(), branch: "eval-batch/b1".to_owned() };
+    inputs.handover = Handover::Branch { repo: REPO.to_owned(), branch: "eval-batch/b1".to_owned() };
     let message = stage.refused(&inputs);
     assert!(message.starts_with("the batch `b1` has the digest"), "{message}");
 }
 
 #[test]
 fn a_bomb_and_a_foreign_repository() {
-    let stage = Stage::new(&[]);
-    // Too long for a dispatch, so it comes on a branch.
+    let stage = Stage::new();
+    // Too long for a dispatch, so it is handed over on a branch.
     let zeros = vec![0; 100 << 20];
     let bomb =
         Forgery::of(&[request(&json!({}))]).file(&format!("files/{}", Digest::of(&zeros)), &zeros).pack();
@@ -164,18 +165,18 @@ fn a_bomb_and_a_foreign_repository() {
     let mut inputs = inline(b"", 1);
     inputs.batch_sha256 = Digest::of(&bomb);
     let branch = || "eval-batch/b1".to_owned();
-    inputs.prompts_artifact = HandOver::Branch { repo: REPO.to_owned(), branch: branch() };
+    inputs.handover = Handover::Branch { repo: REPO.to_owned(), branch: branch() };
     let message = stage.refused(&inputs);
     assert!(message.starts_with("the batch `b1` unpacks to more than 67108864 bytes"), "{message}");
 
-    inputs.prompts_artifact = HandOver::Branch { repo: REPO.to_owned(), branch: "main".to_owned() };
+    inputs.handover = Handover::Branch { repo: REPO.to_owned(), branch: "main".to_owned() };
     assert_snapshot!(stage.refused(&inputs), @r"
     the batch `b1` is handed over on the branch `main`, and only `eval-batch/b1` is read
 
     hint: dispatch it with `run-evals`
     ");
 
-    inputs.prompts_artifact = HandOver::Branch { repo: "evil/batches".to_owned(), branch: branch() };
+    inputs.handover = Handover::Branch { repo: "evil/batches".to_owned(), branch: branch() };
     let run = stage.run(&inputs);
     let job = only_job(&run);
     assert_eq!((job.exit_code, stage.llm.counter("requests")), (Some(1), 0), "{}", job.log);
@@ -183,8 +184,8 @@ fn a_bomb_and_a_foreign_repository() {
 }
 
 #[test]
-fn names_that_lead_elsewhere() {
-    let stage = Stage::new(&[]);
+fn names_that_escape_their_directory() {
+    let stage = Stage::new();
     let mut inputs = inline(&batch(1, 1), 1);
     inputs.shards = vec![7];
     let message = stage.refused(&inputs);
@@ -194,12 +195,13 @@ fn names_that_lead_elsewhere() {
         ("batch_id", "../../main"),
         ("results", "branch:eval-batch"),
         ("results", "branch:../main"),
-        ("prompts_artifact", "branch:myorg/eval-runner/--upload-pack=x"),
+        ("prompts_artifact", "branch:acme/runner/--upload-pack=x"),
         ("runner_options", r#"{"base_url":"https://evil.example"}"#),
+        ("runner_options", r#"{"deadline_s":18446744073709551615}"#),
     ] {
         let mut inputs = inline(&batch(1, 1), 1).to_inputs();
         inputs.insert(name.to_owned(), value.to_owned());
-        let run = stage.finished(stage.dispatch_raw(&inputs), 1);
+        let run = stage.finished(stage.start_raw(&inputs), 1);
         let job = only_job(&run);
         assert_eq!((job.exit_code, stage.llm.counter("requests")), (Some(3), 0), "{}", job.log);
         assert!(errors(job)[0].starts_with(&format!("invalid dispatch input `{name}`")), "{}", job.log);
@@ -208,8 +210,8 @@ fn names_that_lead_elsewhere() {
 }
 
 #[test]
-fn a_branch_that_is_somebody_elses_work() {
-    let stage = Stage::new(&[]);
+fn a_branch_with_foreign_content() {
+    let stage = Stage::new();
     let before = "eval-results/b1";
     stage.github.put_file_on(REPO, before, "thesis.tex", "years of work");
     let tip = stage.github.git(REPO, &["rev-parse", before]);
@@ -218,8 +220,8 @@ fn a_branch_that_is_somebody_elses_work() {
     assert!(message.starts_with("the branch `eval-results/b1` of `http"), "{message}");
     assert!(message.contains("is not one with results of batch `b1`"), "{message}");
 
-    // One that says whose it is, but not ours.
-    inputs.results = run_evals::model::RemoteResults::Branch("late".to_owned());
+    // A branch that names its owner, but not us.
+    inputs.results = run_evals::testing::RemoteResults::Branch("late".to_owned());
     stage.github.put_file_on(
         REPO,
         "late/b1",
@@ -233,11 +235,11 @@ fn a_branch_that_is_somebody_elses_work() {
 }
 
 #[test]
-fn forged_rows_settle_nothing() {
-    let stage = Stage::new(&[]);
+fn forged_rows_are_ignored() {
+    let stage = Stage::new();
     let archive = batch(4, 2);
     let inputs = inline(&archive, 2);
-    let owner = json!({"batch_id": "b1", "batch_sha256": inputs.batch_sha256}).to_string();
+    let owner = json!({"format": 1, "batch_id": "b1", "batch_sha256": inputs.batch_sha256}).to_string();
     stage.github.put_file_on(REPO, "eval-results/b1", "results/batch.json", owner);
     let forged: String = (0..4)
         .map(|index| {
@@ -245,45 +247,44 @@ fn forged_rows_settle_nothing() {
                 "id": format!("r{index}"), "output": [{"role": "assistant", "content": "forged"}], "cost_usd": -9.0,
                 "duration_ms": 1, "target": "llm", "attempts": 1, "request_sha256": Digest::of(b"guessed"),
             });
-            rest.to_string().replacen('{', &format!("{{\"index\":{index},"), 1) + "\n"
+            let row = rest.to_string().replacen('{', &format!("{{\"index\":{index},"), 1);
+            // A checksum is not a signature: anyone can compute one.
+            run_evals::testing::RowSeal::of(inputs.batch_sha256).seal(&row) + "\n"
         })
         .collect();
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    gzip.write_all(forged.as_bytes()).unwrap();
-    let file = "results/shard-000/0001.jsonl.gz";
-    stage.github.put_file_on(REPO, "eval-results/b1", file, gzip.finish().unwrap());
+    stage.github.put_file_on(REPO, "eval-results/b1", "results/shard-000/0001.jsonl", forged);
     let run = stage.run(&inputs);
     assert_eq!(exit_codes(&run), [Some(0), Some(0)]);
     assert_eq!(stage.llm.counter("requests"), 4);
     let told = "4 rows among the results do not belong to batch `b1`, or cannot be read: left out";
     assert!(run.jobs[0].log.contains(told), "{}", run.jobs[0].log);
-    // Nor does the manifest count them.
+    // The manifest does not count them, either.
     assert_eq!(stage.json("results/manifest.json")["totals"]["answered"], 4);
     assert!(stage.json("results/manifest.json")["totals"].get("cost_usd").is_none());
 }
 
 #[test]
-fn an_artifact_that_is_no_batch() {
-    let stage = Stage::new(&[]);
+fn an_artifact_that_is_not_a_batch() {
+    let stage = Stage::new();
     let mut inputs = inline(&batch(1, 1), 1);
-    inputs.results = run_evals::model::RemoteResults::Artifact;
+    inputs.results = run_evals::testing::RemoteResults::Artifact;
     let run = stage.run(&inputs);
     let name = run.artifacts[0].clone();
-    inputs.prompts_artifact = HandOver::Artifact { repo: REPO.to_owned(), run_id: run.id, name };
+    inputs.handover = Handover::Artifact { repo: REPO.to_owned(), run_id: run.id, name };
     let message = stage.refused(&inputs);
     assert!(message.contains("does not hold exactly the file `batch.tar.gz`"), "{message}");
     let name = "batch-b1".to_owned();
-    inputs.prompts_artifact = HandOver::Artifact { repo: REPO.to_owned(), run_id: run.id, name };
+    inputs.handover = Handover::Artifact { repo: REPO.to_owned(), run_id: run.id, name };
     let run = stage.run(&inputs);
     assert_eq!(only_job(&run).exit_code, Some(1), "{}", only_job(&run).log);
     assert!(errors(only_job(&run))[0].contains("has no artifact `batch-b1`"), "{}", only_job(&run).log);
 }
 
 #[test]
-fn words_of_models_and_vendors_give_no_orders() {
+fn models_and_providers_cannot_inject_workflow_commands() {
     let hostile = "x\n::add-mask::answered\n::error::pwned\n##[error]pwned\n::stop-commands::y";
-    let stage = Stage::new(&[]);
-    // The model repeats what it is told.
+    let stage = Stage::new();
+    // The model echoes its prompt.
     let archive =
         Forgery::of(&[json!({"id": "::error::pwned", "messages": [{"role": "user", "content": hostile}]})]);
     let run = stage.run(&inline(&archive.pack(), 1));
@@ -292,10 +293,10 @@ fn words_of_models_and_vendors_give_no_orders() {
     assert!(job.annotations.is_empty(), "{:?}", job.annotations);
     assert_eq!(stage.rows()[0]["output"][0]["content"], hostile);
 
-    // The vendor quotes it in an error, with the key.
-    let vendor = hostile_vendor(&format!("{hostile} {KEY}"));
+    // The provider quotes it in an error, together with the key.
+    let vendor = hostile_provider(&format!("{hostile} {KEY}"));
     stage.targets(&vendor, "");
-    let mut inputs = inline(&Forgery::of(&[request(&json!({}))]).says("batch_id", "b2").pack(), 1);
+    let mut inputs = inline(&Forgery::of(&[request(&json!({}))]).set("batch_id", "b2").pack(), 1);
     inputs.batch_id = "b2".parse().unwrap();
     let run = stage.run(&inputs);
     let job = only_job(&run);
@@ -307,8 +308,8 @@ fn words_of_models_and_vendors_give_no_orders() {
     assert!(!job.summary.contains("::error::"), "{}", job.summary);
 }
 
-/// A server that answers everything with 400 and this message.
-fn hostile_vendor(message: &str) -> String {
+/// A server that responds to everything with 400 and this message.
+fn hostile_provider(message: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let body = json!({"error": {"message": message, "type": "invalid_request_error"}}).to_string();
@@ -328,12 +329,12 @@ fn hostile_vendor(message: &str) -> String {
 }
 
 #[test]
-fn the_history_of_a_branch_that_a_batch_is_handed_over_on_is_not_fetched() {
-    let stage = Stage::new(&[]);
+fn the_history_of_a_hand_over_branch_is_not_fetched() {
+    let stage = Stage::new();
     let archive = batch(1, 1);
     stage.github.put_file_on(REPO, "eval-batch/b1", "batch.tar.gz", b"gigabytes");
     stage.github.put_file_on(REPO, "eval-batch/b1", "batch.tar.gz", &archive);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::support::temporary();
     let exchange = LocalExchange::open_or_create(&dir.path().join("exchange.git")).unwrap();
     let url = format!("{}/{REPO}.git", stage.github.urls().server_url);
     let remote = Remote::new(&url, Some(Secret::new(TOKEN)));

@@ -1,14 +1,14 @@
-//! Machines that vanish, jobs that are cancelled, time that runs out.
+//! Lost machines, cancelled jobs and deadlines.
 
 use crate::support::github::{Fault, What, When};
 
 use super::stage::{Stage, batch, errors, exit_codes, inline, only_job};
 
 #[test]
-fn a_lost_machine_costs_what_came_after_the_last_checkpoint() {
+fn a_lost_machine_loses_only_responses_after_the_last_checkpoint() {
     let stage = Stage::with_checkpoints(&["--latency-ms", "100"]);
     let when = When::Pushes { count: 3 };
-    stage.github.fault(What::LegKilled { leg: Some(0), when, machine_lost: true });
+    stage.github.fault(What::JobKilled { shard: Some(0), when, machine_lost: true });
     let run = stage.run(&inline(&batch(240, 1), 1));
     assert_eq!(run.conclusion.as_deref(), Some("failure"));
     let kept = stage.rows().len() as u64;
@@ -23,12 +23,12 @@ fn a_lost_machine_costs_what_came_after_the_last_checkpoint() {
 }
 
 #[test]
-fn a_leg_that_left_artifacts_is_resumed_from_them() {
+fn a_shard_is_resumed_from_its_artifacts() {
     let stage = Stage::with_checkpoints(&["--latency-ms", "100"]);
     let when = When::Artifacts { count: 2 };
-    stage.github.fault(What::LegKilled { leg: Some(0), when, machine_lost: true });
+    stage.github.fault(What::JobKilled { shard: Some(0), when, machine_lost: true });
     let mut inputs = inline(&batch(240, 1), 1);
-    inputs.results = run_evals::model::RemoteResults::Artifact;
+    inputs.results = run_evals::testing::RemoteResults::Artifact;
     let run = stage.run(&inputs);
     assert_eq!(run.conclusion.as_deref(), Some("failure"));
     let called = stage.llm.counter("requests");
@@ -42,9 +42,9 @@ fn a_leg_that_left_artifacts_is_resumed_from_them() {
 }
 
 #[test]
-fn a_cancelled_job_keeps_what_it_has() {
+fn a_cancelled_job_keeps_its_responses() {
     let stage = Stage::with_checkpoints(&["--latency-ms", "300"]);
-    stage.targets(&stage.llm.base_url(), "    max_concurrency: 2\n");
+    stage.runner_target("max_concurrency: 2");
     let when = When::Pushes { count: 2 };
     stage.github.fault(What::RunCancelled { when });
     let run = stage.run(&inline(&batch(200, 1), 1));
@@ -56,11 +56,11 @@ fn a_cancelled_job_keeps_what_it_has() {
 }
 
 #[test]
-fn before_its_deadline_a_leg_stops_and_says_how_to_go_on() {
-    let stage = Stage::new(&["--latency-ms", "200"]);
-    stage.targets(&stage.llm.base_url(), "    max_concurrency: 1\n");
+fn a_shard_stops_before_its_deadline_and_says_how_to_resume() {
+    let stage = Stage::with_llm(&["--latency-ms", "200"]);
+    stage.runner_target("max_concurrency: 1");
     let mut inputs = inline(&batch(100, 1), 1);
-    inputs.runner_options.deadline_s = Some(1);
+    inputs.runner_options.deadline_s = Some(6);
     let run = stage.run(&inputs);
     let job = only_job(&run);
     assert_eq!(job.exit_code, Some(5), "{}", job.log);
@@ -72,8 +72,8 @@ fn before_its_deadline_a_leg_stops_and_says_how_to_go_on() {
 }
 
 #[test]
-fn limits_are_shared_by_the_legs() {
-    let stage = Stage::new(&[]);
+fn limits_are_split_between_the_shards() {
+    let stage = Stage::new();
     let mut inputs = inline(&batch(30, 3), 3);
     inputs.runner_options.max_requests = Some(7);
     let run = stage.run(&inputs);
@@ -88,7 +88,7 @@ fn limits_are_shared_by_the_legs() {
 }
 
 #[test]
-fn a_host_that_is_down_for_a_while_loses_nothing() {
+fn a_temporary_outage_loses_nothing() {
     let stage = Stage::with_checkpoints(&["--latency-ms", "50"]);
     let answer =
         crate::support::github::Wrong::Status { status: 502, body: String::new(), headers: [].into() };

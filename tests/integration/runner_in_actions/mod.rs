@@ -1,7 +1,8 @@
-//! The runner as a leg of a workflow run: dispatched on a simulated GitHub, which starts the real binary.
+//! The runner as a shard of a workflow run: dispatched on a simulated GitHub, which starts the real binary.
 
+mod fallback;
 mod hostile;
 mod interrupted;
-mod kept;
 mod ordinary;
 mod stage;
+mod twice;

@@ -1,15 +1,16 @@
-//! What everybody expects.
+//! Ordinary runs.
 
-use run_evals::model::{HandOver, RemoteResults};
+use run_evals::testing::Handover;
+use run_evals::testing::RemoteResults;
 use serde_json::Value;
 
 use crate::support::github::{Fault, What, Wrong};
 
-use super::stage::{REPO, Stage, batch, errors, exit_codes, inline, legs, only_job, warnings};
+use super::stage::{REPO, Stage, batch, errors, exit_codes, inline, only_job, shard_jobs, warnings};
 
 #[test]
 fn a_batch_is_run_and_its_rows_are_on_the_branch() {
-    let stage = Stage::new(&["--require-key", super::stage::KEY]);
+    let stage = Stage::with_llm(&["--require-key", super::stage::KEY]);
     let archive = batch(3, 1);
     let inputs = inline(&archive, 1);
     let run = stage.run(&inputs);
@@ -35,27 +36,27 @@ fn a_batch_is_run_and_its_rows_are_on_the_branch() {
     assert_eq!(output("results-branch"), Some("eval-results/b1"));
     assert_eq!((output("answered"), output("failed")), (Some("3"), Some("0")));
     assert!(job.summary.contains("| <code>llm</code> | 3 | 3 | 0 | 0 |"), "{}", job.summary);
-    let HandOver::Inline(base64) = &inputs.prompts_artifact else { unreachable!() };
+    let Handover::Inline(base64) = &inputs.handover else { unreachable!() };
     for secret in ["prompt 1", &base64[..40]] {
         assert!(!job.log.contains(secret), "{}", job.log);
     }
 }
 
 #[test]
-fn the_batch_may_lie_on_a_branch() {
-    let stage = Stage::new(&[]);
+fn the_batch_can_be_on_a_branch() {
+    let stage = Stage::new();
     let archive = batch(2, 1);
     stage.github.put_file_on(REPO, "eval-batch/b1", "batch.tar.gz", &archive);
     let mut inputs = inline(&archive, 1);
-    inputs.prompts_artifact = HandOver::Branch { repo: REPO.to_owned(), branch: "eval-batch/b1".to_owned() };
+    inputs.handover = Handover::Branch { repo: REPO.to_owned(), branch: "eval-batch/b1".to_owned() };
     let run = stage.run(&inputs);
     assert_eq!(only_job(&run).exit_code, Some(0), "{}", only_job(&run).log);
     assert_eq!(stage.rows().len(), 2);
 }
 
 #[test]
-fn the_last_of_several_legs_writes_the_manifest() {
-    let stage = Stage::new(&["--latency-ms", "50"]);
+fn the_last_of_several_shards_writes_the_manifest() {
+    let stage = Stage::with_llm(&["--latency-ms", "50"]);
     let run = stage.run(&inline(&batch(20, 3), 3));
     assert_eq!(exit_codes(&run), [Some(0); 3], "{:#?}", run.jobs);
     assert_eq!(stage.rows().len(), 20);
@@ -70,11 +71,11 @@ fn the_last_of_several_legs_writes_the_manifest() {
 }
 
 #[test]
-fn many_legs_leave_artifacts_and_one_job_commits_them() {
-    let stage = Stage::new(&[]);
+fn many_shards_upload_artifacts_and_one_job_commits_them() {
+    let stage = Stage::new();
     let run = stage.run(&inline(&batch(40, 17), 17));
     assert_eq!(run.conclusion.as_deref(), Some("success"), "{:#?}", run.jobs);
-    assert_eq!((legs(&run).len(), run.artifacts.len()), (17, 17), "{:?}", run.artifacts);
+    assert_eq!((shard_jobs(&run).len(), run.artifacts.len()), (17, 17), "{:?}", run.artifacts);
     assert!(run.artifacts.contains(&"eval-results-b1-016-1-0001".to_owned()), "{:?}", run.artifacts);
     assert_eq!(stage.subjects(), "Add 40 rows of 17 shards and the manifest");
     assert_eq!(stage.rows().len(), 40);
@@ -84,8 +85,8 @@ fn many_legs_leave_artifacts_and_one_job_commits_them() {
 }
 
 #[test]
-fn results_may_be_artifacts_alone() {
-    let stage = Stage::new(&[]);
+fn results_can_be_artifacts_only() {
+    let stage = Stage::new();
     let mut inputs = inline(&batch(3, 1), 1);
     inputs.results = RemoteResults::Artifact;
     let run = stage.run(&inputs);
@@ -94,7 +95,7 @@ fn results_may_be_artifacts_alone() {
     assert!(!stage.has_branch("eval-results"));
     assert_eq!(stage.github.pushes().len(), 0);
 
-    // A later run is told where to look.
+    // A later run gets the location of the artifacts.
     inputs.runner_options.resume_from = vec![run.id];
     let again = stage.run(&inputs);
     assert_eq!(only_job(&again).exit_code, Some(0), "{}", only_job(&again).log);
@@ -103,13 +104,13 @@ fn results_may_be_artifacts_alone() {
 }
 
 #[test]
-fn earlier_artifacts_that_are_gone_or_damaged_are_passed_over() {
-    let stage = Stage::new(&[]);
+fn missing_or_damaged_earlier_artifacts_are_skipped() {
+    let stage = Stage::new();
     let mut inputs = inline(&batch(3, 1), 1);
     inputs.results = RemoteResults::Artifact;
     let run = stage.run(&inputs);
     assert_eq!(only_job(&run).exit_code, Some(0), "{}", only_job(&run).log);
-    // What the store has is no longer what was uploaded, and another run was deleted.
+    // The stored artifact was altered, and another run was deleted.
     let answer = Wrong::Status { status: 200, body: "<html></html>".to_owned(), headers: [].into() };
     let what = What::Answer { route: "BLOB GET".to_owned(), after: false, answer };
     stage.github.add_fault(&Fault { what, times: None, skip: 0 });
@@ -123,9 +124,9 @@ fn earlier_artifacts_that_are_gone_or_damaged_are_passed_over() {
 }
 
 #[test]
-fn the_legs_share_the_calls_in_flight() {
-    let stage = Stage::new(&["--latency-ms", "100"]);
-    stage.targets(&stage.llm.base_url(), "    max_concurrency: 64\n");
+fn the_shards_share_the_calls_in_flight() {
+    let stage = Stage::with_llm(&["--latency-ms", "100"]);
+    stage.runner_target("max_concurrency: 64");
     let mut inputs = inline(&batch(60, 3), 3);
     inputs.runner_options.max_concurrency = std::num::NonZeroU32::new(6);
     let run = stage.run(&inputs);
@@ -135,8 +136,8 @@ fn the_legs_share_the_calls_in_flight() {
 }
 
 #[test]
-fn a_second_start_costs_nothing_and_ends_alike() {
-    let stage = Stage::new(&[]);
+fn a_second_start_costs_nothing_and_ends_the_same() {
+    let stage = Stage::new();
     let inputs = inline(&batch(3, 1), 1);
     let first = stage.run(&inputs);
     let second = stage.run(&inputs);
@@ -147,8 +148,8 @@ fn a_second_start_costs_nothing_and_ends_alike() {
 }
 
 #[test]
-fn what_fails_for_good_is_told_and_leaves_the_job_green() {
-    let stage = Stage::new(&[]);
+fn permanent_failures_are_reported_and_the_job_succeeds() {
+    let stage = Stage::new();
     let more = "    price: { input_per_mtok: 1, output_per_mtok: 1 }\n";
     stage.targets(&format!("{}/nowhere", stage.llm.base_url()), more);
     let run = stage.run(&inline(&batch(2, 1), 1));

@@ -1,4 +1,4 @@
-//! Whatever is sent: no 5xx, no panic, and an answer that is described.
+//! Any input: no 5xx, no panic, and a documented response.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -6,6 +6,7 @@ use proptest::test_runner::{Config, TestRunner};
 use super::http;
 use super::openapi::Description;
 use super::service::{OURS, Service, bare_workspace, bearer, log};
+use crate::support::until;
 
 /// How many requests of each kind are sent.
 const CASES: u32 = 400;
@@ -20,7 +21,7 @@ fn method() -> impl Strategy<Value = String> {
 fn path() -> impl Strategy<Value = String> {
     prop_oneof![
         3 => prop::sample::select(vec!["/evaluate", "/jobs", "/health", "/jobs/x", "/"]).prop_map(str::to_owned),
-        // What comes after a `#` is no part of a request.
+        // A fragment after `#` is not part of a request.
         1 => "/jobs/[!-\"$-~]{1,40}",
         1 => "/[a-z%0-9/._?=&-]{0,60}",
         1 => "/jobs/(%[0-9a-fA-F]{2}){1,20}",
@@ -40,7 +41,7 @@ fn header() -> impl Strategy<Value = (String, String)> {
         .prop_map(str::to_owned),
         "[A-Za-z][A-Za-z0-9-]{0,20}",
     ];
-    // A body that is framed otherwise is another test.
+    // Other framing is covered by another test.
     let name = name.prop_filter("not the framing", |name| {
         !["content-length", "transfer-encoding", "connection", "host", "upgrade", "te"]
             .contains(&name.to_ascii_lowercase().as_str())
@@ -81,7 +82,7 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn run<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
-    // Found once, found always.
+    // Failures are reproducible.
     let config = Config {
         cases,
         failure_persistence: None,
@@ -91,10 +92,10 @@ fn run<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value) -> Result<
     TestRunner::new(config).run(strategy, test).unwrap();
 }
 
-/// Nothing went wrong inside, and the service is alive and free.
+/// Checks that nothing failed inside, and that the service is alive and idle.
 fn is_well(service: &Service, workspace: &crate::support::Workspace) {
     assert_eq!(service.get("/jobs").expect(200)["jobs"], serde_json::json!([]));
-    super::service::wait_for(|| !service.is_busy());
+    until("it", || !service.is_busy());
     let panics: Vec<_> = log(workspace)
         .into_iter()
         .filter(|line| line["message"].as_str().is_some_and(|message| message.contains("panic")))
@@ -105,7 +106,7 @@ fn is_well(service: &Service, workspace: &crate::support::Workspace) {
 #[test]
 fn any_method_path_header_and_body() {
     let (workspace, description) = (bare_workspace(), Description::read());
-    // With the page, whose paths the description of the API leaves out, and without it.
+    // With the studio, whose paths the API description omits, and without it.
     let (service, page_workspace) = (Service::bare(&workspace, &["--no-studio"]), bare_workspace());
     let with_page = Service::bare(&page_workspace, &[]);
     let token = bearer(OURS);
@@ -113,7 +114,7 @@ fn any_method_path_header_and_body() {
     run(CASES, &strategy, |(method, path, headers, body)| {
         let mut all = vec![("Authorization", token.as_str()), ("Content-Type", "application/json")];
         all.extend(headers.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        // Two tokens are none; that way would only teach patience.
+        // Two tokens count as none; that way would only measure throttling.
         let mut seen = std::collections::BTreeSet::new();
         all.retain(|(name, _)| seen.insert(name.to_ascii_lowercase()));
         let request = http::request(&method, &path, &all, &body);
@@ -135,11 +136,11 @@ fn any_method_path_header_and_body() {
 }
 
 #[test]
-fn any_order() {
+fn any_job_request() {
     let (workspace, description) = (bare_workspace(), Description::read());
     let service = Service::bare(&workspace, &[]);
     run(CASES, &json(), |value| {
-        let answer = service.order(&value);
+        let answer = service.submit(&value);
         prop_assert!(![500, 502, 504].contains(&answer.status), "{answer:?}");
         prop_assert!(answer.status >= 400, "nothing of this is an order: {answer:?}");
         let problems = description.problems("POST", "/evaluate", &answer);

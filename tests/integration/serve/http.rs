@@ -1,15 +1,13 @@
-//! Requests as they go over the wire, so that wrong ones can be sent, too.
+//! Raw HTTP requests, so that malformed ones can be sent, too.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::Duration;
 
 use serde_json::Value;
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_mins(2);
+use crate::support::PATIENCE;
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -18,7 +16,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The body of an answer with this status.
+    /// The body of a response with this status.
     pub(super) fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.body);
         self.json()
@@ -33,11 +31,11 @@ impl Answer {
     }
 }
 
-/// Sends a request and reads the answer to its end; an answer that cannot be read is none.
+/// Sends a request and reads the response to its end. An unreadable response counts as none.
 pub(super) fn send(address: &str, request: &[u8]) -> Option<Answer> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // A server that has heard enough may close before the end.
+    // The server may close the connection before the end.
     let _ = stream.write_all(request);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -54,7 +52,7 @@ pub(super) fn parse(answer: &[u8]) -> Option<Answer> {
     Some(Answer { status, headers, body: body.to_owned() })
 }
 
-/// The bytes of a request whose connection ends with its answer.
+/// The bytes of a request with `Connection: close`.
 pub(super) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let head = format!(

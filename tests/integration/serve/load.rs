@@ -1,4 +1,4 @@
-//! Noise at the port does not slow a job down.
+//! Load on the port does not slow down a job.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -23,7 +23,7 @@ fn job(service: &Service) -> Duration {
 #[expect(clippy::print_stdout, reason = "the figures")]
 fn ten_thousand_requests_and_wrong_tokens_do_not_slow_a_job_down() {
     let stage = Stage::new();
-    // A job waits for models, not for this machine: 360 calls of a quarter of a second, few at once.
+    // A job waits for models, not for this machine: 360 calls of a quarter of a second, few at a time.
     let _llm = stage.gateway(&["--latency-ms", "250"]);
     let service =
         Service::start(&stage, &["--no-publish", "--max-concurrency", "12", "--report-failures", "none"]);
@@ -33,7 +33,7 @@ fn ten_thousand_requests_and_wrong_tokens_do_not_slow_a_job_down() {
     let wrong = http::request("GET", "/jobs", &[("Authorization", &bearer("wrong"))], b"");
     let noisy = std::thread::scope(|scope| {
         for _ in 0..4 {
-            // As long as the job lasts, and at least all of them.
+            // For the duration of the job, and at least this many.
             scope.spawn(|| {
                 while answered.load(Ordering::Relaxed) < REQUESTS || !done.load(Ordering::Relaxed) {
                     healths(&service.address, &answered);

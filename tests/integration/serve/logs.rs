@@ -7,16 +7,17 @@ use super::openapi::Description;
 use super::service::{OURS, Service, log};
 use crate::evaluate::stage::{KEY, LIBRARY, SKILL, Stage, TOKEN};
 use crate::support::github::TokenKind;
+use crate::support::until;
 
 #[test]
-fn a_job_is_told_line_by_line_and_nothing_secret_is() {
+fn a_job_is_logged_line_by_line_without_secrets() {
     let stage = Stage::new();
     let _llm = stage.gateway(&["--rate-5xx", "0.05", "--seed", "3"]);
     let grants = [("contents", "write"), ("pull_requests", "write"), ("issues", "write")];
     stage.token(TOKEN, TokenKind::Personal, &grants);
     let service = Service::start(&stage, &["-v", "--label", "leaderboard"]);
     let commit = stage.commit("main");
-    let answer = service.order(&json!({"skill_name": SKILL, "replicates": 2, "git_sha": commit[..10]}));
+    let answer = service.submit(&json!({"skill_name": SKILL, "replicates": 2, "git_sha": commit[..10]}));
     let id = answer.expect(202)["job_id"].as_str().unwrap().to_owned();
     let running = service.until(&id, |job| job["state"] != "queued");
     assert_eq!(running["git_sha"], commit[..10]);
@@ -43,7 +44,7 @@ fn a_job_is_told_line_by_line_and_nothing_secret_is() {
     let (of_job, others) = (messages(true), messages(false));
     assert_eq!(of_job.first(), Some(&"job begun"), "{of_job:?}");
     assert_eq!(of_job.last(), Some(&"job completed"), "{of_job:?}");
-    // Whatever the evaluation itself has to say belongs to the job.
+    // Lines of the evaluation itself carry the job id.
     let known = ["started", "request", "answered", "stopping", "stopped"];
     assert!(others.iter().all(|message| known.contains(message)), "{others:?}");
     for line in &lines {
@@ -61,7 +62,7 @@ fn the_log_can_go_to_stderr() {
     let workspace = super::service::bare_workspace();
     let service = Service::bare(&workspace, &["--log-stderr"]);
     service.get("/jobs").expect(200);
-    super::service::wait_for(|| service.stderr().contains("\"request\""));
+    until("it", || service.stderr().contains("\"request\""));
     let told = service.stderr();
     let line = told.lines().find(|line| line.contains("\"request\"")).unwrap();
     let line: serde_json::Value = serde_json::from_str(line).unwrap();

@@ -1,18 +1,20 @@
-//! `serve`, through its port: who may ask, what is answered, what becomes of jobs, and what others do to it meanwhile.
+//! `serve`, through its port: access, responses, jobs, and outside interference.
 
 mod access;
-mod again;
+mod allow_github;
 mod busy;
+mod checkout_failures;
 mod crash;
 mod failures;
 mod fuzz;
 mod http;
+mod job_requests;
 mod load;
 mod logs;
 mod openapi;
 mod operator;
-mod orders;
+mod power;
+mod repeated_requests;
 mod service;
-mod slow;
+mod slow_clients;
 mod tls;
-mod trouble;

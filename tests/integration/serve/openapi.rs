@@ -1,13 +1,12 @@
-//! `docs/openapi.yaml` against the router: every path, method and status, and every answer.
+//! `docs/openapi.yaml` against the router: every path, method and status, and every response.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use run_evals::config::Document;
 use serde_json::{Value, json};
 
 use super::http::Answer;
-use super::service::{OURS, Service, bare_workspace, bearer, order_headers};
+use super::service::{OURS, Service, bare_workspace, bearer, job_headers};
 
 /// Method, path, headers, body.
 type Request<'r> = (&'r str, &'r str, &'r [(&'r str, &'r str)], &'r [u8]);
@@ -18,11 +17,10 @@ pub(super) struct Description(Value);
 impl Description {
     pub(super) fn read() -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/openapi.yaml");
-        let text = std::fs::read_to_string(&path).unwrap();
-        Self(Document::parse(path, text).unwrap().root.to_json())
+        Self(serde_yaml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap())
     }
 
-    /// `METHOD /path/{name}` of a request, if it is described.
+    /// `METHOD /path/{name}` of a request, if it is documented.
     pub(super) fn find(&self, method: &str, path: &str) -> Option<(String, &Value)> {
         let path = path.split('?').next().unwrap();
         let fits = |template: &str| {
@@ -37,7 +35,7 @@ impl Description {
         Some((format!("{method} {template}"), operation))
     }
 
-    /// The described statuses of every operation.
+    /// The documented statuses of every operation.
     fn statuses(&self) -> BTreeSet<(String, u16)> {
         let mut all = BTreeSet::new();
         for (path, item) in self.0["paths"].as_object().unwrap() {
@@ -50,12 +48,12 @@ impl Description {
         all
     }
 
-    /// What is wrong with an answer, by the description.
+    /// How a response differs from the description.
     pub(super) fn problems(&self, method: &str, path: &str, answer: &Answer) -> Vec<String> {
         let status = answer.status;
         let known = self.find(method, path);
         let Some((route, operation)) = known else {
-            // What is not described is refused, and says so in the same words.
+            // Undocumented requests are rejected with the standard error.
             let legal = if self.find_path(path) { &[401, 405, 429][..] } else { &[404][..] };
             let told =
                 if legal.contains(&status) { vec![] } else { vec![format!("{method} {path}: {status}")] };
@@ -94,11 +92,11 @@ impl Description {
 }
 
 #[test]
-fn every_answer_is_as_it_is_described() {
+fn every_response_matches_the_description() {
     let (workspace, description) = (bare_workspace(), Description::read());
     let service = Service::bare(&workspace, &[]);
     let token = bearer(OURS);
-    let json = order_headers(&token);
+    let json = job_headers(&token);
     let wrong = bearer("wrong");
     let wrong = [("Authorization", wrong.as_str())];
     let large = format!(r#"{{"skill_name": "{}"}}"#, "a".repeat(20_000));
@@ -132,7 +130,7 @@ fn every_answer_is_as_it_is_described() {
             seen.insert((route, answer.status));
         }
     }
-    // The other statuses need a job, a proxy or patience: each is seen by a test of its own.
+    // The other statuses need a job, a proxy or time: separate tests cover each.
     let elsewhere = [
         ("GET /health", 403),
         ("GET /health", 405),
@@ -163,7 +161,7 @@ fn every_answer_is_as_it_is_described() {
 }
 
 #[test]
-fn the_example_of_the_description_is_an_order() {
+fn the_example_of_the_description_is_accepted() {
     let Description(description) = Description::read();
     let order = &description["components"]["schemas"]["Order"];
     let validator = jsonschema::validator_for(order).unwrap();
@@ -172,5 +170,14 @@ fn the_example_of_the_description_is_an_order() {
     }
     for bad in ["", "..", "a..b", "../x", ".a", "-a", "A", "a b", &"x".repeat(101)] {
         assert!(!validator.is_valid(&json!({"skill_name": bad})), "{bad}");
+    }
+    for good in [json!(1), json!(100), json!("7"), json!("100"), json!(""), json!(null)] {
+        assert!(validator.is_valid(&json!({"skill_name": "a", "replicates": good})), "{good}");
+    }
+    for bad in [json!(0), json!(101), json!("0"), json!("101"), json!("x"), json!(2.5)] {
+        assert!(!validator.is_valid(&json!({"skill_name": "a", "replicates": bad})), "{bad}");
+    }
+    for (sha, is_good) in [("", true), ("0123abc", true), ("0123ab", false), ("HEAD", false)] {
+        assert_eq!(validator.is_valid(&json!({"skill_name": "a", "git_sha": sha})), is_good, "{sha}");
     }
 }

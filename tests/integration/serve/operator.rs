@@ -1,9 +1,9 @@
-//! What an operator sees: what is wrong is told before the port opens.
+//! The operator's view: mistakes are reported before the port opens.
 
-use super::service::{OURS, Service, bare_args, bare_workspace, write_tokens};
-use crate::support::Workspace;
+use super::service::{OURS, Service, bare_args, bare_workspace};
+use crate::support::{Workspace, until};
 
-/// How a start fails: the exit code, and the message.
+/// The exit code and the message of a failed start.
 fn refused(workspace: &Workspace, more: &[&str]) -> String {
     let output = workspace.run(&bare_args(more));
     assert_eq!(output.stdout, "");
@@ -12,14 +12,14 @@ fn refused(workspace: &Workspace, more: &[&str]) -> String {
 }
 
 #[test]
-fn tokens_must_be_there_secret_and_long() {
+fn tokens_must_exist_and_be_private_and_long() {
     let workspace = bare_workspace();
     let missing = refused(&workspace, &[]);
-    write_tokens(&workspace, "# none yet\n\n");
+    workspace.write_private("tokens", "# none yet\n\n");
     let empty = refused(&workspace, &[]);
-    write_tokens(&workspace, "secret");
+    workspace.write_private("tokens", "secret");
     let short = refused(&workspace, &[]);
-    write_tokens(&workspace, &format!("{OURS}\n").repeat(9));
+    workspace.write_private("tokens", &format!("{OURS}\n").repeat(9));
     let many = refused(&workspace, &[]);
     workspace.write("open", OURS);
     std::fs::set_permissions(workspace.path("open"), std::os::unix::fs::PermissionsExt::from_mode(0o644))
@@ -59,9 +59,9 @@ fn tokens_must_be_there_secret_and_long() {
 }
 
 #[test]
-fn a_plain_port_that_others_reach_is_refused() {
+fn a_public_port_without_tls_is_refused() {
     let workspace = bare_workspace();
-    write_tokens(&workspace, OURS);
+    workspace.write_private("tokens", OURS);
     let all =
         ["0.0.0.0:0", "[::]:0", "192.0.2.1:8443"].map(|address| refused(&workspace, &["--listen", address]));
     insta::assert_snapshot!(all.join("---\n"), @r#"
@@ -85,12 +85,12 @@ fn a_plain_port_that_others_reach_is_refused() {
 }
 
 #[test]
-fn what_is_evaluated_does_not_say_where_keys_are_sent() {
+fn the_evaluated_library_cannot_choose_where_keys_are_sent() {
     let workspace = bare_workspace();
-    write_tokens(&workspace, OURS);
+    workspace.write_private("tokens", OURS);
     let targets = workspace.read("targets.yaml");
     workspace.write("library/targets.yaml", targets);
-    // As a unit would with the clone for its working directory.
+    // As a systemd unit would, with the clone as its working directory.
     let args = ["serve", "--listen", "127.0.0.1:0", "--auth-token-file", "../tokens", "--library", "."];
     let output = workspace.command(&args).current_dir(workspace.path("library")).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
@@ -102,9 +102,9 @@ fn what_is_evaluated_does_not_say_where_keys_are_sent() {
 }
 
 #[test]
-fn what_it_needs_is_asked_for_before_the_port_opens() {
+fn requirements_are_checked_before_the_port_opens() {
     let workspace = bare_workspace();
-    write_tokens(&workspace, OURS);
+    workspace.write_private("tokens", OURS);
     workspace.write("empty/x", "");
     workspace.write("networks", "10.0.0.0/8\n10.1.2.3/8\n");
     workspace.write("cert.pem", "nonsense");
@@ -160,7 +160,7 @@ fn what_it_needs_is_asked_for_before_the_port_opens() {
 }
 
 #[test]
-fn one_state_is_for_one_service() {
+fn a_state_directory_serves_one_service() {
     let workspace = bare_workspace();
     let service = Service::bare(&workspace, &[]);
     insta::assert_snapshot!(refused(&workspace, &[]), @r#"
@@ -170,16 +170,16 @@ fn one_state_is_for_one_service() {
     hint: each service needs a `--state` of its own
     "#);
     drop(service);
-    // What was killed leaves nothing in the way.
+    // A killed service leaves no lock behind.
     drop(Service::bare(&workspace, &[]));
 }
 
 #[test]
-fn the_greeting_says_where_who_and_what_is_kept() {
+fn the_startup_message_shows_address_tokens_and_state() {
     let workspace = bare_workspace();
     workspace.write("networks", "# the office\n10.20.0.0/16\n127.0.0.1\n");
     let service = Service::bare(&workspace, &["--allow-from", "networks", "--keep-logs", "7"]);
-    super::service::wait_for(|| service.stderr().contains("log:"));
+    until("it", || service.stderr().contains("log:"));
     let told = service.stderr().replace(&service.address, "[address]");
     insta::assert_snapshot!(told, @r#"
     listening on http://[address]

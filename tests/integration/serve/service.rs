@@ -1,40 +1,31 @@
 //! A running service, ended with the test.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::ops::Deref;
+use std::process::Command;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use super::http::{self, Answer};
 use crate::evaluate::stage::{SKILL, Stage};
-use crate::support::Workspace;
+use crate::support::power::Disk;
+use crate::support::{Server, Workspace, until};
 
-/// A token of those who may ask.
+/// A valid token.
 pub(super) const OURS: &str = "c0ffee00c0ffee00c0ffee00c0ffee00";
-/// How long anything may take.
-pub(super) const PATIENCE: Duration = Duration::from_mins(2);
 
-pub(super) struct Service {
-    child: Child,
-    /// `127.0.0.1:PORT`.
-    pub(super) address: String,
-    stderr: Arc<Mutex<String>>,
-}
+pub(super) struct Service(Server);
 
 impl Service {
     /// On the clones of a stage, with the token `OURS` in `tokens`.
     pub(super) fn start(stage: &Stage, more: &[&str]) -> Self {
-        write_tokens(&stage.workspace, OURS);
+        stage.workspace.write_private("tokens", OURS);
         Self::spawn(&stage.workspace, &args(&stage.github.urls().api_url, more))
     }
 
-    /// On any clone, without a GitHub and without models.
+    /// On any clone, without GitHub and without models.
     pub(super) fn bare(workspace: &Workspace, more: &[&str]) -> Self {
-        write_tokens(workspace, OURS);
+        workspace.write_private("tokens", OURS);
         Self::spawn(workspace, &bare_args(more))
     }
 
@@ -42,31 +33,9 @@ impl Service {
         Self::of(&mut workspace.command(args))
     }
 
-    /// The service that a command becomes.
+    /// The service started by a command.
     pub(super) fn of(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let stderr = Arc::new(Mutex::new(String::new()));
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        loop {
-            let Some(Ok(line)) = lines.next() else { panic!("it did not start: {}", stderr.lock().unwrap()) };
-            stderr.lock().unwrap().push_str(&(line.clone() + "\n"));
-            let Some((_, address)) = line.strip_prefix("listening on ").and_then(|url| url.split_once("://"))
-            else {
-                continue;
-            };
-            let (address, more) = (address.to_owned(), Arc::clone(&stderr));
-            std::thread::spawn(move || {
-                for line in lines.map_while(Result::ok) {
-                    more.lock().unwrap().push_str(&(line + "\n"));
-                }
-            });
-            return Self { child, address, stderr };
-        }
-    }
-
-    /// Everything on stderr so far.
-    pub(super) fn stderr(&self) -> String {
-        self.stderr.lock().unwrap().clone()
+        Self(Server::start(command))
     }
 
     pub(super) fn get(&self, path: &str) -> Answer {
@@ -77,14 +46,14 @@ impl Service {
         http::send(&self.address, &http::request(method, path, headers, body)).expect("an answer")
     }
 
-    /// Orders an evaluation.
-    pub(super) fn order(&self, body: &Value) -> Answer {
-        self.ask("POST", "/evaluate", &order_headers(&bearer(OURS)), body.to_string().as_bytes())
+    /// Requests an evaluation.
+    pub(super) fn submit(&self, body: &Value) -> Answer {
+        self.ask("POST", "/evaluate", &job_headers(&bearer(OURS)), body.to_string().as_bytes())
     }
 
-    /// Orders the skill of the stage once, and gives the job.
+    /// Requests one evaluation of the stage's skill and returns the job.
     pub(super) fn accepted(&self, replicates: u32) -> String {
-        let answer = self.order(&json!({"skill_name": SKILL, "replicates": replicates}));
+        let answer = self.submit(&json!({"skill_name": SKILL, "replicates": replicates}));
         answer.expect(202)["job_id"].as_str().unwrap().to_owned()
     }
 
@@ -92,10 +61,10 @@ impl Service {
         self.get(&format!("/jobs/{id}")).expect(200)
     }
 
-    /// The job, once it is so.
+    /// The job, once it meets a condition.
     pub(super) fn until(&self, id: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
-        wait_for(|| {
+        until("the state of the job", || {
             last = self.job(id);
             is_so(&last)
         });
@@ -113,32 +82,28 @@ impl Service {
         self.ask("GET", "/health", &[], b"").expect(200)["busy"].as_bool().unwrap()
     }
 
-    pub(super) fn pid(&self) -> u32 {
-        self.child.id()
+    /// Cuts the power of its disk, and kills it.
+    pub(super) fn cut(mut self, disk: &Disk) {
+        disk.cut(&mut self.0.child);
     }
 
-    pub(super) fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.pid().cast_signed()), signal).unwrap();
-    }
-
-    /// Sends a signal, and gives the exit code.
+    /// Sends a signal and returns the exit code.
     pub(super) fn stop(mut self, signal: Signal) -> Option<i32> {
         self.signal(signal);
-        let started = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code();
-            }
-            assert!(started.elapsed() < PATIENCE, "it does not end: {}", self.stderr());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let mut status = None;
+        until("the end of the service", || {
+            status = self.0.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap().code()
     }
 }
 
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+impl Deref for Service {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.0
     }
 }
 
@@ -146,18 +111,11 @@ pub(super) fn bearer(token: &str) -> String {
     format!("Bearer {token}")
 }
 
-pub(super) fn order_headers(bearer: &str) -> [(&str, &str); 2] {
+pub(super) fn job_headers(bearer: &str) -> [(&str, &str); 2] {
     [("Authorization", bearer), ("Content-Type", "application/json")]
 }
 
-/// `tokens`, for the owner alone.
-pub(super) fn write_tokens(workspace: &Workspace, text: &str) {
-    use std::os::unix::fs::PermissionsExt as _;
-    workspace.write("tokens", text);
-    std::fs::set_permissions(workspace.path("tokens"), std::fs::Permissions::from_mode(0o600)).unwrap();
-}
-
-/// A directory with a clone and a targets file, enough to start a service.
+/// A directory with a clone and a targets file: the minimum for a service.
 pub(super) fn bare_workspace() -> Workspace {
     let workspace = Workspace::new();
     workspace.write("library/README.md", "empty\n");
@@ -170,7 +128,7 @@ pub(super) fn bare_workspace() -> Workspace {
     workspace
 }
 
-/// The options of a service with everything; others may take the place of some.
+/// The options of a service with everything; `more` overrides some.
 pub(super) fn args<'a>(api_url: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let defaults = [
         ["--listen", "127.0.0.1:0"],
@@ -185,7 +143,7 @@ pub(super) fn args<'a>(api_url: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     ["serve"].into_iter().chain(defaults).chain(more.iter().copied()).collect()
 }
 
-/// The options of a service without GitHub; others may take the place of some.
+/// The options of a service without GitHub; `more` overrides some.
 pub(super) fn bare_args<'a>(more: &[&'a str]) -> Vec<&'a str> {
     let defaults = [
         ["--listen", "127.0.0.1:0"],
@@ -195,15 +153,6 @@ pub(super) fn bare_args<'a>(more: &[&'a str]) -> Vec<&'a str> {
     ];
     let defaults = defaults.into_iter().filter(|[name, _]| !more.contains(name)).flatten();
     ["serve", "--no-publish"].into_iter().chain(defaults).chain(more.iter().copied()).collect()
-}
-
-/// Waits until something is so.
-pub(super) fn wait_for(mut is_so: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !is_so() {
-        assert!(started.elapsed() < PATIENCE, "it never came to that");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// The lines of the log.

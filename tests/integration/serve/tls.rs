@@ -1,4 +1,4 @@
-//! TLS: the certificate is served, replaced without a restart, and kept where the new one is of no use.
+//! TLS: the certificate is served, replaced without a restart, and kept if the new one is unusable.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,8 +10,8 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::http::{self, Answer};
-use super::service::{OURS, Service, bare_workspace, bearer, log, wait_for};
-use crate::support::Workspace;
+use super::service::{OURS, Service, bare_workspace, bearer, log};
+use crate::support::{Workspace, until};
 
 /// A certificate for 127.0.0.1, and its key.
 fn certificate() -> (String, String) {
@@ -25,7 +25,7 @@ fn start(workspace: &Workspace, (cert, key): &(String, String)) -> Service {
     Service::bare(workspace, &["--tls-cert", "cert.pem", "--tls-key", "key.pem"])
 }
 
-/// Asks with this certificate as the only one that is trusted.
+/// Sends a request that trusts only this certificate.
 fn ask(service: &Service, trusted: &str) -> Result<Answer, String> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(trusted.as_bytes()).unwrap()).unwrap();
@@ -46,7 +46,7 @@ fn ask(service: &Service, trusted: &str) -> Result<Answer, String> {
 }
 
 #[test]
-fn a_certificate_is_replaced_while_it_serves() {
+fn a_certificate_is_replaced_without_a_restart() {
     let workspace = bare_workspace();
     let (old, new) = (certificate(), certificate());
     let service = start(&workspace, &old);
@@ -56,12 +56,12 @@ fn a_certificate_is_replaced_while_it_serves() {
 
     workspace.write("cert.pem", &new.0);
     workspace.write("key.pem", &new.1);
-    wait_for(|| ask(&service, &new.0).is_ok_and(|answer| answer.status == 200));
+    until("it", || ask(&service, &new.0).is_ok_and(|answer| answer.status == 200));
     assert!(ask(&service, &old.0).is_err(), "the old one is gone");
 }
 
 #[test]
-fn a_certificate_that_is_of_no_use_leaves_the_old_one() {
+fn an_unusable_certificate_keeps_the_old_one() {
     let workspace = bare_workspace();
     let (old, new) = (certificate(), certificate());
     let service = start(&workspace, &old);
@@ -70,14 +70,14 @@ fn a_certificate_that_is_of_no_use_leaves_the_old_one() {
         told.map(|line| line["message"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     workspace.write("cert.pem", "-----BEGIN CERTIFICATE-----\nbm9uc2Vuc2U=\n-----END CERTIFICATE-----\n");
-    wait_for(|| complaints().len() == 1);
+    until("it", || complaints().len() == 1);
     assert_eq!(ask(&service, &old.0).unwrap().status, 200);
-    // A certificate whose key has not come yet.
+    // A certificate whose key has not arrived yet.
     workspace.write("cert.pem", &new.0);
-    wait_for(|| complaints().len() == 2);
+    until("it", || complaints().len() == 2);
     assert_eq!(ask(&service, &old.0).unwrap().status, 200);
     std::fs::remove_file(workspace.path("key.pem")).unwrap();
-    wait_for(|| complaints().len() == 3);
+    until("it", || complaints().len() == 3);
     assert_eq!(ask(&service, &old.0).unwrap().status, 200);
     assert!(
         complaints().iter().all(|told| told.starts_with("the old certificate stays: ")),
@@ -85,12 +85,12 @@ fn a_certificate_that_is_of_no_use_leaves_the_old_one() {
         complaints()
     );
     workspace.write("key.pem", &new.1);
-    wait_for(|| ask(&service, &new.0).is_ok_and(|answer| answer.status == 200));
+    until("it", || ask(&service, &new.0).is_ok_and(|answer| answer.status == 200));
     assert_eq!(service.stop(Signal::SIGTERM), Some(0));
 }
 
 #[test]
-fn a_plain_request_to_a_port_with_tls_is_not_answered() {
+fn a_plain_request_to_a_tls_port_gets_no_response() {
     let workspace = bare_workspace();
     let cert = certificate();
     let service = start(&workspace, &cert);

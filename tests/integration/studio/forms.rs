@@ -1,7 +1,8 @@
-//! What may be pressed, by whom, and from where.
+//! Forms: which actions are allowed, for which sessions and origins.
 
-use super::scene::{Scene, wait_for};
+use super::scene::Scene;
 use super::visitor::Visitor;
+use crate::support::until;
 
 /// Headers, or the fields of a form.
 type Pairs<'p> = &'p [(&'p str, &'p str)];
@@ -9,7 +10,7 @@ type Pairs<'p> = &'p [(&'p str, &'p str)];
 const SYNC: &str = "/studio/benchmarks/refunds/sync";
 
 #[test]
-fn a_form_of_another_session_or_site_is_refused_and_does_nothing() {
+fn a_form_of_another_session_or_site_is_rejected_and_has_no_effect() {
     let scene = Scene::new();
     scene.upstream("refunds");
     scene.registry(&[("refunds", "Refunds", true)]);
@@ -34,7 +35,7 @@ fn a_form_of_another_session_or_site_is_refused_and_does_nothing() {
         }
     }
     assert!(!scene.workspace.path("benchmarks/refunds").exists(), "a refused form has synced");
-    // Another site cannot sign anybody in, either.
+    // Another site cannot sign users in, either.
     let answer = studio.stranger().post(
         "/studio/login",
         &[("Sec-Fetch-Site", "cross-site")],
@@ -42,18 +43,18 @@ fn a_form_of_another_session_or_site_is_refused_and_does_nothing() {
     );
     assert!(answer.expect(403).header("set-cookie").is_none());
     visitor.get(SYNC).expect(405);
-    // Without a session, the door; with everything right, it works.
+    // Without a session, it leads to the sign-in page; with everything right, it works.
     assert_eq!(
         studio.stranger().post(SYNC, &[], &[("csrf", &ours)]).expect(303).header("location"),
         Some("/studio/login")
     );
     let headers = [("Origin", own.as_str()), ("Sec-Fetch-Site", "same-origin")];
     visitor.post(SYNC, &headers, &[("csrf", &ours)]).expect(303);
-    wait_for("the clone", || scene.workspace.path("benchmarks/refunds/EVAL.yaml").exists());
+    until("the clone", || scene.workspace.path("benchmarks/refunds/EVAL.yaml").exists());
 }
 
 #[test]
-fn forms_that_cannot_be_read_are_refused() {
+fn malformed_forms_are_rejected() {
     let scene = Scene::new();
     let studio = scene.start(&[]);
     let visitor = studio.visitor();
@@ -91,11 +92,11 @@ fn a_sync_without_javascript_shows_the_new_commit_and_a_failed_one_its_fix() {
     assert!(page.contains(&format!("Updated from {} to {}", &first[..7], &second[..7])), "{page}");
 
     visitor.press("/studio/benchmarks/contracts/sync").expect(303);
-    wait_for("the clone", || scene.workspace.path("benchmarks/contracts/EVAL.yaml").exists());
-    wait_for("its end", || !visitor.get("/studio/benchmarks").body.contains(">Syncing<"));
+    until("the clone", || scene.workspace.path("benchmarks/contracts/EVAL.yaml").exists());
+    until("its end", || !visitor.get("/studio/benchmarks").body.contains(">Syncing<"));
     scene.workspace.write("benchmarks/contracts/EVAL.yaml", "changed by hand");
     visitor.press("/studio/benchmarks/contracts/sync").expect(303);
-    wait_for("the refusal", || visitor.get("/studio/benchmarks").body.contains(">Failed<"));
+    until("the refusal", || visitor.get("/studio/benchmarks").body.contains(">Failed<"));
     let page = visitor.get("/studio/benchmarks").body;
     assert!(page.contains("has local changes: <code>EVAL.yaml</code>"), "{page}");
     assert!(page.contains("run-evals sync contracts --registry ") && page.contains(" --reset"), "{page}");
@@ -105,7 +106,7 @@ fn a_sync_without_javascript_shows_the_new_commit_and_a_failed_one_its_fix() {
 fn synced(visitor: &Visitor, id: &str, commit: &str) {
     let answer = visitor.press(&format!("/studio/benchmarks/{id}/sync")).expect(303);
     assert_eq!(answer.header("location").unwrap(), format!("/studio/benchmarks#b-{id}"));
-    wait_for("the new commit", || {
+    until("the new commit", || {
         let page = visitor.get("/studio/benchmarks").expect(200).body;
         page.contains(&format!("data-field=\"commit\">{}<", &commit[..12])) && page.contains(">Up to date<")
     });

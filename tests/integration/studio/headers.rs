@@ -1,4 +1,4 @@
-//! What a browser may do with the pages, and how large they are.
+//! Response headers: what a browser may do with the pages, and their size.
 
 use super::scene::{Scene, job};
 use crate::support::{Came, Results};
@@ -16,7 +16,7 @@ fn scene() -> Scene {
 }
 
 #[test]
-fn pages_ask_nobody_else_and_have_nothing_inline() {
+fn pages_load_nothing_from_other_hosts_and_have_no_inline_code() {
     let scene = scene();
     let studio = scene.start(&[]);
     let visitor = studio.visitor();
@@ -75,7 +75,7 @@ fn pages_ask_nobody_else_and_have_nothing_inline() {
 }
 
 #[test]
-fn the_report_of_a_run_is_a_document_in_a_sandbox() {
+fn the_report_of_a_run_is_sandboxed() {
     let scene = scene();
     let studio = scene.start(&[]);
     let visitor = studio.visitor();
@@ -102,7 +102,7 @@ fn the_report_of_a_run_is_a_document_in_a_sandbox() {
 }
 
 #[test]
-fn the_page_can_be_left_out() {
+fn the_studio_can_be_disabled() {
     let scene = scene();
     scene.workspace.write_target("http://127.0.0.1:9/v1", "");
     let args = [

@@ -1,9 +1,9 @@
-//! Words of strangers, wherever they can stand: shown, never obeyed.
+//! Untrusted text, wherever it can appear: displayed, never interpreted.
 
 use serde_json::json;
 
-use super::scene::{Scene, entry, git, job, wait_for};
-use crate::support::{Came, Results};
+use super::scene::{Scene, entry, git, job};
+use crate::support::{Came, Results, until};
 
 const EVIL: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u{202e}";
 const SHOWN: &str =
@@ -17,7 +17,7 @@ fn inert(page: &str, times: usize, what: &str) {
 }
 
 #[test]
-fn names_and_reasons_are_shown_and_not_obeyed() {
+fn names_and_reasons_are_escaped() {
     let scene = Scene::new();
     let missing = scene.workspace.path("up/<img src=x onerror=alert(1)>");
     scene.workspace.write(
@@ -42,7 +42,7 @@ fn names_and_reasons_are_shown_and_not_obeyed() {
     let library = scene.workspace.path("library");
     std::fs::create_dir_all(&library).unwrap();
     git(&library, &["init", "--quiet", "."]);
-    let mut board = run_evals::leaderboard::Leaderboard::empty();
+    let mut board = run_evals::testing::Leaderboard::empty();
     board.insert(serde_json::from_value(entry("letters", EVIL, &"a".repeat(40), EVIL, 300)).unwrap());
     scene.workspace.write("library/leaderboard.json", board.to_bytes());
     Results::new(EVIL).test(EVIL, &[Came::To(1.0, EVIL)]).write(&scene.workspace, "runs/a <img src=x> & b");
@@ -50,7 +50,7 @@ fn names_and_reasons_are_shown_and_not_obeyed() {
     let studio = scene.start(&[]);
     let visitor = studio.visitor();
     visitor.press("/studio/benchmarks/evil/sync").expect(303);
-    wait_for("the failure", || visitor.get("/studio/benchmarks").body.contains(">Failed<"));
+    until("the failure", || visitor.get("/studio/benchmarks").body.contains(">Failed<"));
     inert(&visitor.get("/studio/benchmarks").body, 2, "benchmarks");
     inert(&visitor.get("/studio/jobs").body, 1, "jobs");
     inert(&visitor.get("/studio/jobs/job-20261117t120001z-00000001").body, 2, "a failed job");
@@ -58,7 +58,7 @@ fn names_and_reasons_are_shown_and_not_obeyed() {
     inert(&page, 2, "a completed job");
     assert!(!page.contains("href=\"javascript:"), "{page}");
     let encoded: String = EVIL.bytes().map(|byte| format!("%{byte:02X}")).collect();
-    // The registry of models writes such characters out before they get here.
+    // The model registry escapes such characters before they get here.
     let page = visitor.get("/studio/leaderboard?skill=letters").body;
     inert(&page, 1, "leaderboard");
     let page =
@@ -72,7 +72,7 @@ fn names_and_reasons_are_shown_and_not_obeyed() {
     inert(&visitor.get("/studio/%3Cscript%3Ealert(1)%3C/script%3E").expect(404).body, 0, "missing");
     inert(&visitor.get("/studio/jobs/%3Cscript%3E").expect(404).body, 0, "no job");
     inert(&studio.stranger().get("/studio/login?next=%22%3E%3Cscript%3E").expect(200).body, 0, "the door");
-    // The script gets JSON, which no browser takes for a page.
+    // The script gets JSON, which no browser renders as a page.
     let live = visitor.get("/studio/live/benchmarks").expect(200);
     assert_eq!(live.header("content-type"), Some("application/json"));
 }

@@ -1,10 +1,10 @@
-//! The leaderboard: filters, pages, and the figures of the file.
+//! The leaderboard: filters, pages, and the numbers of the file.
 
 use super::scene::Scene;
 use super::visitor::between;
 
 #[test]
-fn filters_and_pages_are_addresses() {
+fn filters_and_pages_are_part_of_the_url() {
     let scene = Scene::new();
     let skills = ["invoices", "letters"].map(ToOwned::to_owned);
     let models: Vec<String> = (0..9).map(|number| format!("meadow/quill-{number}")).collect();
@@ -40,13 +40,13 @@ fn filters_and_pages_are_addresses() {
     );
     let none = visitor.get("/studio/leaderboard?skill=nothing").expect(200).body;
     assert!(none.contains("No entry fits") && rows(&none).is_empty());
-    // Models beyond those that can be told apart are named, not drawn.
+    // More models than there are distinct colors: they are named, not drawn.
     let chart = visitor.get("/studio/leaderboard?skill=letters").expect(200).body;
     assert!(chart.contains("Not in the chart: 3 models (choose one above)"), "{chart}");
 }
 
 #[test]
-fn the_file_is_read_again_when_it_changes_and_its_faults_are_told() {
+fn the_file_is_reloaded_when_it_changes_and_its_errors_are_shown() {
     let scene = Scene::new();
     let studio = scene.start(&[]);
     let visitor = studio.visitor();

@@ -1,4 +1,4 @@
-//! The page of the service, through its port and without a browser: who gets in, what may be pressed, and what is shown.
+//! The studio, through its port and without a browser: sessions, forms, and screens.
 
 mod forms;
 mod headers;

@@ -1,21 +1,17 @@
-//! A service with something to show: benchmarks from real repositories, a leaderboard with its history, jobs and runs.
+//! A service with content: benchmarks from real repositories, a leaderboard with its history, jobs and runs.
 
-use std::io::{BufRead as _, BufReader};
+use std::ops::Deref;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use run_evals::leaderboard::Leaderboard;
+use run_evals::testing::Leaderboard;
 use serde_json::{Value, json};
 
 use super::visitor::Visitor;
-use crate::support::Workspace;
+use crate::support::{Server, Workspace};
 
-/// A token that opens the door.
+/// A valid token.
 pub(crate) const TOKEN: &str = "c0ffee00c0ffee00c0ffee00c0ffee00";
-/// How long anything may take.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A directory with everything in it.
 pub(crate) struct Scene {
@@ -23,11 +19,7 @@ pub(crate) struct Scene {
 }
 
 /// A running service.
-pub(crate) struct Studio {
-    child: Child,
-    pub(crate) address: String,
-    stderr: Arc<Mutex<String>>,
-}
+pub(crate) struct Studio(Server);
 
 impl Scene {
     pub(crate) fn new() -> Self {
@@ -38,7 +30,7 @@ impl Scene {
     }
 
     pub(crate) fn write_tokens(&self, text: &str) {
-        write_tokens(&self.workspace, text);
+        self.workspace.write_private("tokens", text);
     }
 
     /// A repository with a first commit.
@@ -49,7 +41,7 @@ impl Scene {
         self.commit(name, "first")
     }
 
-    /// One more commit in it, and its name.
+    /// Adds a commit and returns its SHA.
     pub(crate) fn commit(&self, name: &str, text: &str) -> String {
         self.workspace.write(&format!("up/{name}/EVAL.yaml"), text);
         let dir = self.workspace.path(&format!("up/{name}"));
@@ -74,7 +66,7 @@ impl Scene {
         self.workspace.write("benchmarks.yaml", json!({"benchmarks": entries}).to_string());
     }
 
-    /// A library whose history has so many commits, and the leaderboard of these skills and models at each of them.
+    /// A library with this many commits, and the leaderboard of these skills and models at each of them.
     pub(crate) fn leaderboard(&self, skills: &[String], models: &[String], commits: usize) -> Value {
         let library = self.workspace.path("library");
         std::fs::create_dir_all(&library).unwrap();
@@ -118,7 +110,7 @@ impl Scene {
         unsorted
     }
 
-    /// The journal of jobs, as a service leaves it.
+    /// The journal of service jobs, as a service leaves it.
     pub(crate) fn jobs(&self, jobs: &[Value]) {
         let lines: String = jobs.iter().map(|job| format!("{job}\n")).collect();
         self.workspace.write("state/jobs.jsonl", lines);
@@ -153,63 +145,28 @@ impl Scene {
 
 impl Studio {
     pub(crate) fn spawn(workspace: &Workspace, args: &[&str]) -> Self {
-        let mut child = workspace.command(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let stderr = Arc::new(Mutex::new(String::new()));
-        loop {
-            let Some(Ok(line)) = lines.next() else { panic!("it did not start: {}", stderr.lock().unwrap()) };
-            keep(&stderr, &line);
-            let Some((_, address)) = line.strip_prefix("listening on ").and_then(|url| url.split_once("://"))
-            else {
-                continue;
-            };
-            let (address, more) = (address.to_owned(), Arc::clone(&stderr));
-            std::thread::spawn(move || {
-                for line in lines.map_while(Result::ok) {
-                    keep(&more, &line);
-                }
-            });
-            return Self { child, address, stderr };
-        }
+        Self(Server::start(&mut workspace.command(args)))
     }
 
-    /// Somebody without a session.
+    /// A visitor without a session.
     pub(crate) fn stranger(&self) -> Visitor {
         Visitor::new(&self.address)
     }
 
-    /// Somebody with one.
+    /// A visitor with a session.
     pub(crate) fn visitor(&self) -> Visitor {
         let mut visitor = self.stranger();
         visitor.sign_in(TOKEN).expect(303);
         visitor
     }
-
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    pub(crate) fn stderr(&self) -> String {
-        self.stderr.lock().unwrap().clone()
-    }
 }
 
-impl Drop for Studio {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+impl Deref for Studio {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.0
     }
-}
-
-fn keep(text: &Mutex<String>, line: &str) {
-    text.lock().unwrap().extend([line, "\n"]);
-}
-
-/// `tokens`, for the owner alone.
-pub(crate) fn write_tokens(workspace: &Workspace, text: &str) {
-    use std::os::unix::fs::PermissionsExt as _;
-    workspace.write("tokens", text);
-    std::fs::set_permissions(workspace.path("tokens"), std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 /// A job of the journal in this state.
@@ -223,7 +180,7 @@ pub(crate) fn job(number: usize, skill: &str, state: &Value) -> Value {
     job
 }
 
-/// An entry whose figures belong together: so many of 360 fields are right.
+/// A consistent entry: this many of 360 fields are right.
 pub(crate) fn entry(skill: &str, version: &str, commit: &str, model: &str, right: u32) -> Value {
     let share =
         |part: u32, whole: u32| (f64::from(part) / f64::from(whole) * 10_000.0).round_ties_even() / 10_000.0;
@@ -252,15 +209,6 @@ pub(crate) fn entry(skill: &str, version: &str, commit: &str, model: &str, right
         },
         "tokens": {"prompt": 12000, "completion": 3400}, "per_case": cases,
     })
-}
-
-/// Waits until something is so.
-pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !is_so() {
-        assert!(started.elapsed() < PATIENCE, "it never came to that: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 pub(crate) fn git(dir: &Path, args: &[&str]) -> String {

@@ -1,4 +1,4 @@
-//! What the screens show where there is nothing, much, or something broken.
+//! The screens with no content, with a lot of it, and with broken content.
 
 use serde_json::json;
 
@@ -36,7 +36,7 @@ fn empty_screens_say_what_to_do_next() {
 }
 
 #[test]
-fn many_benchmarks_come_in_pages() {
+fn many_benchmarks_are_paginated() {
     let scene = Scene::new();
     scene.upstream("b119");
     let ids: Vec<String> = (0..120).map(|number| format!("b{number}")).collect();
@@ -55,7 +55,7 @@ fn many_benchmarks_come_in_pages() {
 }
 
 #[test]
-fn jobs_are_listed_by_pages_and_told_one_by_one() {
+fn jobs_are_paginated_and_have_a_page_each() {
     let scene = Scene::new();
     let states = [
         json!({"state": "completed", "summary": {"models": [{"model": "quill", "accuracy": 0.875, "interval": [0.8, 0.925]}]}, "pull_request": "https://github.com/o/r/pull/4", "warnings": ["look `here`"]}),
@@ -87,7 +87,7 @@ fn jobs_are_listed_by_pages_and_told_one_by_one() {
     }
     let page = visitor.get("/studio/jobs/job-20261117t120001z-00000001").expect(200).body;
     assert!(page.contains("no <code>## Prompt</code>\nhint: add one"), "{page}");
-    // What ran when the last service ended was interrupted.
+    // A job that was running when the last service ended was interrupted.
     let live = visitor.get("/studio/live/jobs").expect(200).body;
     let live: serde_json::Value = serde_json::from_str(&live).unwrap();
     let words: Vec<&str> =

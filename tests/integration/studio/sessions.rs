@@ -1,11 +1,11 @@
-//! Who gets in, for how long, and how they leave.
+//! Signing in, session lifetime, and signing out.
 
 use std::time::Instant;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
-use super::scene::{Scene, TOKEN, wait_for};
+use super::scene::{Scene, TOKEN};
+use crate::support::until;
 
 const SCREENS: [&str; 7] = [
     "/studio/benchmarks",
@@ -18,7 +18,7 @@ const SCREENS: [&str; 7] = [
 ];
 
 #[test]
-fn every_screen_asks_for_a_token_and_leads_back() {
+fn every_screen_requires_sign_in_and_redirects_back() {
     let (scene, studio) = start();
     let stranger = studio.stranger();
     for path in SCREENS {
@@ -45,7 +45,7 @@ fn every_screen_asks_for_a_token_and_leads_back() {
 }
 
 #[test]
-fn the_cookie_is_for_this_page_alone() {
+fn the_cookie_is_only_for_the_studio() {
     let (_scene, studio) = start();
     let answer = studio.stranger().sign_in(TOKEN).expect(303);
     let cookie = answer.header("set-cookie").unwrap();
@@ -54,12 +54,12 @@ fn the_cookie_is_for_this_page_alone() {
     assert_eq!(attributes, "Path=/; Max-Age=43200; HttpOnly; SameSite=Strict");
     let visitor = studio.visitor();
     visitor.get("/studio/jobs").expect(200);
-    // It opens the page, not the API.
+    // It opens the studio, not the API.
     visitor.get("/jobs").expect(401);
 }
 
 #[test]
-fn behind_tls_the_cookie_says_so() {
+fn with_tls_the_cookie_is_secure() {
     let scene = Scene::new();
     let studio = scene.start(&["--behind-proxy"]);
     let answer = studio.stranger().sign_in(TOKEN).expect(303);
@@ -69,7 +69,7 @@ fn behind_tls_the_cookie_says_so() {
 }
 
 #[test]
-fn wrong_tokens_are_slowed_down_and_never_repeated() {
+fn wrong_tokens_are_throttled_and_never_echoed() {
     let (scene, studio) = start();
     let wrong = "deadbeefdeadbeefdeadbeefdeadbeef";
     let mut times = Vec::new();
@@ -80,7 +80,8 @@ fn wrong_tokens_are_slowed_down_and_never_repeated() {
         assert!(answer.body.contains("This is no valid token."), "{}", answer.body);
         assert!(!answer.body.contains(wrong) && answer.header("set-cookie").is_none());
     }
-    assert!(times[0] >= 100 && times[3] >= 800, "{times:?}");
+    // 100 and 800 ms, times the clock factor of the tests.
+    assert!(times[0] >= 5 && times[3] >= 40, "{times:?}");
     let log: String = std::fs::read_dir(scene.workspace.path("state/log"))
         .unwrap()
         .map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap())
@@ -92,7 +93,7 @@ fn wrong_tokens_are_slowed_down_and_never_repeated() {
 }
 
 #[test]
-fn who_signs_out_is_out_with_every_copy_of_the_cookie() {
+fn signing_out_invalidates_every_copy_of_the_cookie() {
     let (_scene, studio) = start();
     let (visitor, other) = (studio.visitor(), studio.visitor());
     let copy = visitor.clone();
@@ -108,25 +109,25 @@ fn who_signs_out_is_out_with_every_copy_of_the_cookie() {
 }
 
 #[test]
-fn a_session_dies_with_its_token() {
+fn a_session_ends_with_its_token() {
     let (scene, studio) = start();
     let visitor = studio.visitor();
     let fresh = "0123456789abcdef0123456789abcdef";
     let reload = |text: &str| {
         scene.write_tokens(text);
-        kill(Pid::from_raw(studio.id().cast_signed()), Signal::SIGHUP).unwrap();
+        studio.signal(Signal::SIGHUP);
     };
-    // A second token beside the first changes nothing for those who are in.
+    // Adding a second token does not affect existing sessions.
     reload(&format!("{fresh}\n{TOKEN}\n"));
-    wait_for("the new token opens", || studio.stranger().sign_in(fresh).status == 303);
+    until("the new token opens", || studio.stranger().sign_in(fresh).status == 303);
     visitor.get("/studio/jobs").expect(200);
     reload(fresh);
-    wait_for("the session is over", || visitor.get("/studio/jobs").status == 303);
+    until("the session is over", || visitor.get("/studio/jobs").status == 303);
 }
 
-/// Whichever token is taken away, its sessions go, and no others.
+/// Removing a token ends its sessions, and no others.
 #[test]
-fn a_session_has_nothing_to_do_with_other_tokens() {
+fn a_session_is_independent_of_other_tokens() {
     let other = "0123456789abcdef0123456789abcdef";
     for (gone, left) in [(TOKEN, other), (other, TOKEN)] {
         let scene = Scene::new();
@@ -139,16 +140,16 @@ fn a_session_has_nothing_to_do_with_other_tokens() {
             visitor
         });
         scene.write_tokens(left);
-        kill(Pid::from_raw(studio.id().cast_signed()), Signal::SIGHUP).unwrap();
+        studio.signal(Signal::SIGHUP);
         let [out, still_in] = visitors;
-        wait_for("the token is gone", || studio.stranger().sign_in(gone).status == 401);
+        until("the token is gone", || studio.stranger().sign_in(gone).status == 401);
         out.get("/studio/jobs").expect(303);
         still_in.get("/studio/jobs").expect(200);
     }
 }
 
 #[test]
-fn a_token_for_traces_opens_no_page() {
+fn a_trace_token_opens_no_page() {
     let scene = Scene::new();
     let theirs = "0123456789abcdef0123456789abcdef";
     scene.write_tokens(theirs);

@@ -1,20 +1,18 @@
-//! Somebody at the page without JavaScript: addresses, forms and a cookie, as they go over the wire.
+//! A visitor without JavaScript: URLs, forms and a cookie, as they go over the wire.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::Duration;
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_mins(1);
+use crate::support::PATIENCE;
 
-/// Somebody, with or without a session.
+/// A visitor, with or without a session.
 #[derive(Debug, Clone)]
 pub(crate) struct Visitor {
     pub(crate) address: String,
     pub(crate) cookie: Option<String>,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -23,7 +21,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The answer, if its status is this one.
+    /// The response, if it has this status.
     pub(crate) fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}\n{}", self.head, self.body);
         self
@@ -40,7 +38,7 @@ impl Visitor {
         Self { address: address.to_owned(), cookie: None }
     }
 
-    /// Shows a token at the door.
+    /// Signs in with a token.
     pub(crate) fn sign_in(&mut self, token: &str) -> Answer {
         let answer = self.post("/studio/login", &[], &[("token", token)]);
         if let Some(set) = answer.header("set-cookie") {
@@ -61,12 +59,12 @@ impl Visitor {
         self.send("POST", path, &[&kind[..], headers].concat(), &body.join("&"))
     }
 
-    /// Presses a button of a page that was loaded just now.
+    /// Presses a button of a freshly loaded page.
     pub(crate) fn press(&self, path: &str) -> Answer {
         self.post(path, &[], &[("csrf", &self.csrf())])
     }
 
-    /// What the forms of this session carry.
+    /// The CSRF token of this session's forms.
     pub(crate) fn csrf(&self) -> String {
         let page = self.get("/studio/jobs").expect(200);
         between(&page.body, "name=\"csrf\" value=\"", "\"").to_owned()
@@ -82,7 +80,7 @@ impl Visitor {
             self.address,
             body.len()
         );
-        // Whoever has heard enough may close before the end.
+        // The server may close the connection before the end.
         let _ = stream.write_all(request.as_bytes());
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -94,7 +92,7 @@ impl Visitor {
     }
 }
 
-/// What stands between two texts.
+/// The text between two others.
 pub(crate) fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
     let start = text.find(before).unwrap_or_else(|| panic!("no {before} in {text}")) + before.len();
     &text[start..start + text[start..].find(after).unwrap()]

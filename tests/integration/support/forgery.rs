@@ -1,17 +1,17 @@
-//! Batches made by hand, as somebody would who wants a runner to do what it should not.
+//! Batches made by hand, as an attacker would make them.
 
 use std::io::{Read as _, Write as _};
 use std::process::Stdio;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use run_evals::model::Digest;
+use run_evals::testing::Digest;
 use serde_json::{Value, json};
 use tar::{Builder, EntryType, Header};
 
 use super::Workspace;
 
-/// A batch, and what is wrong with it.
+/// A batch, and its defects.
 pub(crate) struct Forgery {
     pub(crate) manifest: Value,
     requests: String,
@@ -20,7 +20,7 @@ pub(crate) struct Forgery {
 }
 
 impl Forgery {
-    /// A batch `b1` for the target `llm`, whose manifest fits these lines: nothing is wrong with it yet.
+    /// A batch `b1` for the target `llm` with a matching manifest: it has no defect yet.
     pub(crate) fn of(requests: &[Value]) -> Self {
         let requests: String = requests.iter().map(|line| format!("{line}\n")).collect();
         let manifest = json!({
@@ -36,20 +36,20 @@ impl Forgery {
         Self { manifest, requests, files: Vec::new(), more: Vec::new() }
     }
 
-    /// Another value in the manifest.
-    pub(crate) fn says(mut self, key: &str, value: impl Into<Value>) -> Self {
+    /// Sets another value in the manifest.
+    pub(crate) fn set(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.manifest[key] = value.into();
         self
     }
 
-    /// An attachment, under any name.
+    /// Adds an attachment, under any name.
     pub(crate) fn file(mut self, name: &str, content: &[u8]) -> Self {
         self.files.push((name.to_owned(), content.to_vec()));
         self.manifest["files"] = json!(self.files.len());
         self
     }
 
-    /// One more entry of any kind; a link leads to `/etc/passwd`.
+    /// Adds an entry of any kind; a link points to `/etc/passwd`.
     pub(crate) fn entry(mut self, name: &str, kind: EntryType, content: &[u8]) -> Self {
         let mut header = header(name, kind, content.len() as u64);
         if matches!(kind, EntryType::Symlink | EntryType::Link) {
@@ -65,7 +65,7 @@ impl Forgery {
         self.pack_with(|_| {})
     }
 
-    /// The archive with an end of one's own.
+    /// The archive with a custom end.
     pub(crate) fn pack_with(&self, end: impl FnOnce(&mut Builder<GzEncoder<Vec<u8>>>)) -> Vec<u8> {
         let mut tar = Builder::new(GzEncoder::new(Vec::new(), Compression::best()));
         let manifest = self.manifest.to_string();
@@ -85,7 +85,7 @@ impl Forgery {
     }
 }
 
-/// A header with this name as it stands: the library would refuse to write a hostile one.
+/// A header with exactly this name: the library would refuse to write a hostile one.
 pub(crate) fn header(name: &str, kind: EntryType, size: u64) -> Header {
     let mut header = Header::new_ustar();
     header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
@@ -96,7 +96,7 @@ pub(crate) fn header(name: &str, kind: EntryType, size: u64) -> Header {
     header
 }
 
-/// Puts bytes where the batch of this id should lie, with git's own commands.
+/// Writes bytes to the branch of the batch with this id, with git's own commands.
 pub(crate) fn hand_over(workspace: &Workspace, id: &str, archive: &[u8]) {
     let blob = git(workspace, &["hash-object", "-w", "--stdin"], archive);
     let tree = git(workspace, &["mktree"], format!("100644 blob {blob}\tbatch.tar.gz\n").as_bytes());
@@ -104,7 +104,7 @@ pub(crate) fn hand_over(workspace: &Workspace, id: &str, archive: &[u8]) {
     git(workspace, &["update-ref", &format!("refs/heads/eval-batch/{id}"), &commit], b"");
 }
 
-/// Runs git in the exchange and gives its answer.
+/// Runs git in the exchange and returns its output.
 pub(crate) fn git(workspace: &Workspace, args: &[&str], input: &[u8]) -> String {
     let mut child = std::process::Command::new("git")
         .args(["-c", "user.name=nobody", "-c", "user.email=nobody@example.com"])

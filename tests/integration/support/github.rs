@@ -1,11 +1,10 @@
-//! A simulated GitHub: the example `mock_github`, on free ports, ended with the test.
+//! A simulated GitHub: the example `mock_github`, on free ports, stopped with the test.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -14,15 +13,14 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::{PATIENCE, example, temporary};
+
 #[path = "../../mock_github/wire.rs"]
 mod wire;
 
 pub(crate) use wire::*;
 
-/// How long anything may take.
-const PATIENCE: Duration = Duration::from_mins(1);
-
-/// The token of a person who may do everything that a dispatcher does.
+/// The token of a user with all permissions of a dispatcher.
 pub(crate) const TOKEN: &str = "github_pat_dispatcher";
 
 /// A running server. It also ends when its stdin closes, so that even a killed test leaves none behind.
@@ -40,9 +38,9 @@ impl MockGithub {
 
     /// A server with other options.
     pub(crate) fn start_with(options: &[&str]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = temporary();
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let mut command = Command::new(executable());
+        let mut command = Command::new(example("mock_github"));
         command.arg("--exit-with-stdin").arg("--dir").arg(dir.path()).arg("--action").arg(root).args(options);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mock_github starts");
@@ -52,17 +50,17 @@ impl MockGithub {
         Self { child, ready, dir }
     }
 
-    /// Where everything is.
+    /// The addresses of the server.
     pub(crate) fn urls(&self) -> &Ready {
         &self.ready
     }
 
-    /// Makes a repository.
+    /// Creates a repository.
     pub(crate) fn repo(&self, repo: &NewRepo) {
         self.post("/repos", &json!(repo));
     }
 
-    /// Makes a private repository with the workflow `run-evals.yml` and these secrets, and gives `TOKEN` what a dispatcher needs.
+    /// Creates a private repository with the workflow `run-evals.yml` and these secrets, and gives `TOKEN` a dispatcher's permissions.
     pub(crate) fn runner_repo(&self, full_name: &str, secrets: &[(&str, &str)]) {
         self.runner_repo_on(full_name, secrets, BTreeMap::new());
     }
@@ -93,7 +91,7 @@ impl MockGithub {
         self.put_file_on(repo, "main", path, content);
     }
 
-    /// Commits a file on a branch, which is made if it does not exist.
+    /// Commits a file on a branch, which is created if it does not exist.
     pub(crate) fn put_file_on(&self, repo: &str, branch: &str, path: &str, content: impl AsRef<[u8]>) {
         let file = NewFile {
             repo: repo.to_owned(),
@@ -104,7 +102,7 @@ impl MockGithub {
         self.post("/files", &json!(file));
     }
 
-    /// Makes a fine-grained token for one repository.
+    /// Creates a fine-grained token for one repository.
     pub(crate) fn token(&self, token: &str, login: &str, repo: &str, permissions: &[(&str, &str)]) {
         let grants =
             permissions.iter().map(|(name, access)| ((*name).to_owned(), (*access).to_owned())).collect();
@@ -116,32 +114,32 @@ impl MockGithub {
         });
     }
 
-    /// Makes any token.
+    /// Creates any token.
     pub(crate) fn new_token(&self, token: &NewToken) {
         self.post("/tokens", &json!(token));
     }
 
-    /// Registers an App and gives its private key.
+    /// Registers an App and returns its private key.
     pub(crate) fn app(&self, app: &NewApp) -> String {
         self.post("/apps", &json!(app))["private_key"].as_str().unwrap().to_owned()
     }
 
-    /// Switches a workflow: `active`, `disabled_manually`, `disabled_inactivity`.
+    /// Sets the state of a workflow: `active`, `disabled_manually`, `disabled_inactivity`.
     pub(crate) fn set_workflow_state(&self, repo: &str, file: &str, state: &str) {
         self.post("/workflow-state", &json!({ "repo": repo, "file": file, "state": state }));
     }
 
-    /// Something goes wrong, once.
+    /// Adds a fault that strikes once.
     pub(crate) fn fault(&self, what: What) -> u64 {
         self.add_fault(&Fault { what, times: Some(1), skip: 0 })
     }
 
-    /// Something goes wrong as often as the fault says.
+    /// Adds a fault that strikes as often as it says.
     pub(crate) fn add_fault(&self, fault: &Fault) -> u64 {
         self.post("/faults", &json!(fault))["id"].as_u64().unwrap()
     }
 
-    /// No fault strikes any more.
+    /// Removes all faults.
     pub(crate) fn clear_faults(&self) {
         self.call("DELETE", "/faults", None);
     }
@@ -162,7 +160,7 @@ impl MockGithub {
         self.requests().iter().filter(|request| request.route == route).count()
     }
 
-    /// How many requests of somebody count against their limit.
+    /// How many requests of a login count against its rate limit.
     pub(crate) fn counted(&self, login: &str) -> usize {
         self.requests().iter().filter(|request| request.counted && request.login == login).count()
     }
@@ -197,7 +195,7 @@ impl MockGithub {
         self.get("/runs")
     }
 
-    /// The runs, once they are so; a run's jobs can be seen, too.
+    /// The runs, once they meet a condition; a run's jobs are visible, too.
     pub(crate) fn until(&self, is_so: impl Fn(&[RunView]) -> bool) -> Vec<RunView> {
         let start = Instant::now();
         loop {
@@ -210,23 +208,23 @@ impl MockGithub {
         }
     }
 
-    /// The only run, once it is over.
+    /// The only run, once it is complete.
     pub(crate) fn finished_run(&self) -> RunView {
         let mut runs = self.until(|runs| matches!(runs, [run] if run.status == "completed"));
         runs.remove(0)
     }
 
-    /// What the description of GitHub's API does not allow.
+    /// Requests that violate GitHub's API description.
     pub(crate) fn violations(&self) -> Vec<Violation> {
         self.get("/violations")
     }
 
-    /// Forgives them, in a test that provokes some.
+    /// Clears them, in a test that provokes some.
     pub(crate) fn forget_violations(&self) {
         self.call("DELETE", "/violations", None);
     }
 
-    /// Runs git in a bare repository and gives its answer.
+    /// Runs git in a bare repository and returns its output.
     pub(crate) fn git(&self, repo: &str, args: &[&str]) -> String {
         let output =
             Command::new("git").arg("--git-dir").arg(self.git_dir(repo)).args(args).output().unwrap();
@@ -239,7 +237,7 @@ impl MockGithub {
         self.dir.path().join("git").join(format!("{repo}.git"))
     }
 
-    /// Everything that anybody could read of the runs: logs, annotations, summaries, outputs.
+    /// Everything readable about the runs: logs, annotations, summaries, outputs.
     pub(crate) fn everything_shown(&self) -> String {
         serde_json::to_string(&self.runs()).unwrap()
     }
@@ -274,7 +272,7 @@ impl MockGithub {
 impl Drop for MockGithub {
     fn drop(&mut self) {
         let violations = if std::thread::panicking() { Vec::new() } else { self.violations() };
-        // Closing its stdin lets it end its own children.
+        // Closing its stdin lets it stop its own children.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
         assert!(violations.is_empty(), "GitHub's description does not allow this: {violations:#?}");
@@ -285,17 +283,4 @@ impl Drop for MockGithub {
 pub(crate) fn workflow() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("workflows/run-evals.yml");
     std::fs::read_to_string(path).unwrap()
-}
-
-/// `cargo test` builds the examples, a narrower command does not: it is built here, which takes no time if it is fresh.
-fn executable() -> &'static PathBuf {
-    static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let profile_dir = PathBuf::from(env!("CARGO_BIN_EXE_run-evals")).parent().unwrap().to_owned();
-        let profile = if profile_dir.ends_with("release") { "release" } else { "dev" };
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--example", "mock_github", "--profile", profile]);
-        assert!(build.status().unwrap().success());
-        profile_dir.join("examples").join("mock_github")
-    })
 }

@@ -1,16 +1,17 @@
-//! Scores in the form in which ours and AgentV's are compared: everything but words and times.
+//! Scores in the form in which ours and AgentV's are compared: everything except texts and times.
 
 use serde_json::{Value, json};
 
-/// The suites that are compared, with what AgentV is told about each: it reads a suite's threshold only for its exit code.
-pub(crate) const SUITES: [(&str, &[&str]); 2] = [("suite", &[]), ("defaults", &["--threshold", "0.6"])];
+/// The compared suites, with the options for AgentV: it uses a suite's threshold only for its exit code.
+pub(crate) const SUITES: [(&str, &[&str]); 3] =
+    [("suite", &[]), ("defaults", &["--threshold", "0.6"]), ("tools", &[])];
 
 /// A row of our `scores.jsonl`.
 pub(crate) fn of_ours(row: &Value) -> Value {
     comparable(row, row["status"].as_str().unwrap())
 }
 
-/// Whether our row says the same as AgentV's. AgentV lists no graders where a test has none but its criteria.
+/// Whether our row equals AgentV's. AgentV lists no graders if a test has only criteria.
 pub(crate) fn is_same(ours: &Value, agentv: &Value) -> bool {
     let mut ours = ours.clone();
     if agentv["graders"].is_null() && ours["graders"].as_array().is_some_and(|graders| graders.len() == 1) {
@@ -19,7 +20,7 @@ pub(crate) fn is_same(ours: &Value, agentv: &Value) -> bool {
     ours == *agentv
 }
 
-/// A row with what became of it.
+/// A row with its status.
 pub(crate) fn comparable(row: &Value, status: &str) -> Value {
     let graders =
         row["scores"].as_array().map(|scores| scores.iter().map(|score| grader(score, true)).collect());
@@ -37,7 +38,7 @@ fn grader(score: &Value, is_top: bool) -> Value {
     if !members.is_empty() {
         out["members"] = members.into();
     }
-    // Members have a weight only where there is a mean to take.
+    // Members have a weight only if they are averaged.
     if is_top {
         out["weight"] = rounded(&score["weight"]);
     }

@@ -1,11 +1,11 @@
-//! A mock server: the example `mock_llm`, on a free port, ended with the test.
+//! A mock server: the example `mock_llm`, on a free port, stopped with the test.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+
+use super::example;
 
 /// A running server. It also ends when its stdin closes, so that even a killed test leaves none behind.
 pub(crate) struct MockLlm {
@@ -15,7 +15,7 @@ pub(crate) struct MockLlm {
 
 impl MockLlm {
     pub(crate) fn start(options: &[&str]) -> Self {
-        let mut child = Command::new(executable())
+        let mut child = Command::new(example("mock_llm"))
             .args(["--exit-with-stdin", "--record"])
             .args(options)
             .stdin(Stdio::piped())
@@ -32,7 +32,7 @@ impl MockLlm {
         format!("http://{}/v1", self.address)
     }
 
-    /// Where the counters are.
+    /// The address of the counters.
     pub(crate) fn counters_url(&self) -> String {
         format!("http://{}/counters", self.address)
     }
@@ -62,17 +62,4 @@ impl Drop for MockLlm {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// `cargo test` builds the examples, a narrower command does not: it is built here, which takes no time if it is fresh.
-fn executable() -> &'static PathBuf {
-    static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let profile_dir = PathBuf::from(env!("CARGO_BIN_EXE_run-evals")).parent().unwrap().to_owned();
-        let profile = if profile_dir.ends_with("release") { "release" } else { "dev" };
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--example", "mock_llm", "--profile", profile]);
-        assert!(build.status().unwrap().success());
-        profile_dir.join("examples").join("mock_llm")
-    })
 }

@@ -1,15 +1,23 @@
-//! What the tests share: a directory to work in, the binary to run there, servers to call, and batches made by hand.
+//! Shared by the tests: a working directory, the binary to run there, servers to call, and batches made by hand.
 
+mod example;
 mod forgery;
 pub(crate) mod github;
 pub(crate) mod grades;
 mod llm;
+pub(crate) mod power;
 mod results;
 mod scene;
+mod server;
+pub(crate) mod stage;
+mod until;
 mod workspace;
 
+use example::example;
 pub(crate) use forgery::{Forgery, git, hand_over, header};
 pub(crate) use llm::MockLlm;
 pub(crate) use results::{Came, Results};
 pub(crate) use scene::Scene;
-pub(crate) use workspace::{Output, Workspace};
+pub(crate) use server::Server;
+pub(crate) use until::{PATIENCE, until};
+pub(crate) use workspace::{CLOCK_FACTOR, Output, Workspace, temporary};

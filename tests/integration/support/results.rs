@@ -17,13 +17,13 @@ pub(crate) struct Results {
     count: u32,
 }
 
-/// What came of one try.
+/// The outcome of one trial.
 pub(crate) enum Came<'a> {
-    /// An answer with its score; it passes from 0.5 on.
+    /// An answer with its score; 0.5 and above passes.
     To(f64, &'a str),
     /// An answer that is not to be graded.
     Skipped(&'a str),
-    /// No answer; a later run may get one, or not.
+    /// No answer; `retryable` if a later run may get one.
     Nothing { retryable: bool },
 }
 
@@ -32,7 +32,7 @@ impl Results {
         Self { suite: Some(suite.to_owned()), ..Self::default() }
     }
 
-    /// One more test with these tries on the target `gpt`.
+    /// Adds a test with these trials on the target `gpt`.
     pub(crate) fn test(self, id: &str, tries: &[Came<'_>]) -> Self {
         self.test_on("gpt", id, tries)
     }

@@ -1,4 +1,4 @@
-//! A workspace in which something was run and paid for, so that there is something to lose.
+//! A workspace with paid results, so that there is something to lose.
 
 use super::{MockLlm, Workspace};
 
@@ -13,7 +13,7 @@ impl Scene {
     pub(crate) fn new() -> Self {
         let llm = MockLlm::start(&[]);
         let workspace = Workspace::new();
-        // What is unpacked or left over is then in sight of `fails`.
+        // Unpacked files and leftovers are then visible to `fails`.
         let temporary = workspace.path("tmp");
         std::fs::create_dir(&temporary).unwrap();
         let workspace = workspace.env("TMPDIR", temporary.to_str().unwrap());
@@ -25,7 +25,7 @@ impl Scene {
         Self { workspace, llm }
     }
 
-    /// The whole message of a command that must end with exit code 3, without a call, a result or a trace.
+    /// The full message of a command that must end with exit code 3, without a call, a result or a leftover.
     pub(crate) fn refused(&self, args: &[&str]) -> String {
         self.fails(3, args)
     }
@@ -46,7 +46,7 @@ impl Scene {
         self.comparable(&output.stderr)
     }
 
-    /// The message without what differs from run to run.
+    /// The message without values that differ between runs.
     pub(crate) fn comparable(&self, message: &str) -> String {
         let message = message.replace(self.workspace.root().to_str().unwrap(), "[dir]");
         let words = message.split_inclusive(|c: char| !c.is_ascii_alphanumeric());

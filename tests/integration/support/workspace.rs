@@ -1,20 +1,24 @@
-//! A temporary directory, and the binary run in it with nothing of the outer environment but what it needs.
+//! A temporary directory, and the binary run in it with a minimal environment.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A directory to work in.
+/// The factor for all waits of a command, unless a test sets another one.
+pub(crate) const CLOCK_FACTOR: &str = "0.05";
+
+/// A working directory.
 pub(crate) struct Workspace {
     dir: TempDir,
     env: Vec<(String, String)>,
 }
 
-/// What a command printed, and how it ended.
+/// The output and exit code of a command.
 pub(crate) struct Output {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -23,7 +27,12 @@ pub(crate) struct Output {
 
 impl Workspace {
     pub(crate) fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap(), env: Vec::new() }
+        Self { dir: temporary(), env: Vec::new() }
+    }
+
+    /// A directory on a separate disk.
+    pub(crate) fn within(dir: &Path) -> Self {
+        Self { dir: tempfile::tempdir_in(dir).unwrap(), env: Vec::new() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -34,7 +43,7 @@ impl Workspace {
         self.dir.path()
     }
 
-    /// A variable for every command.
+    /// Sets a variable for every command.
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
         self
@@ -44,6 +53,13 @@ impl Workspace {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
+    }
+
+    /// A file that only its owner may read.
+    pub(crate) fn write_private(&self, name: &str, text: &str) {
+        use std::os::unix::fs::PermissionsExt as _;
+        self.write(name, text);
+        std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(0o600)).unwrap();
     }
 
     pub(crate) fn read(&self, name: &str) -> String {
@@ -56,7 +72,7 @@ impl Workspace {
         self.read(name).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Everything in the directory: the content of each file, and nothing for a directory or a link.
+    /// Everything in the directory: the content of each file; directories and links without content.
     pub(crate) fn tree(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         let entries = walkdir::WalkDir::new(self.root()).into_iter().map(Result::unwrap);
         let content = |entry: &walkdir::DirEntry| {
@@ -65,7 +81,7 @@ impl Workspace {
         entries.map(|entry| (entry.path().to_owned(), content(&entry))).collect()
     }
 
-    /// `requests.jsonl` with so many requests, each asking its own id.
+    /// `requests.jsonl` with this many requests, each with its own message.
     pub(crate) fn write_requests(&self, count: usize) {
         let mut lines = String::new();
         for i in 0..count {
@@ -76,7 +92,7 @@ impl Workspace {
         self.write("requests.jsonl", lines);
     }
 
-    /// `targets.yaml` with the target `llm` at this server; `more` are further lines of it.
+    /// `targets.yaml` with the target `llm` at this server; `more` are additional lines.
     pub(crate) fn write_target(&self, base_url: &str, more: &str) {
         let more: String = more.lines().map(|line| format!("    {}\n", line.trim())).collect();
         self.write(
@@ -91,22 +107,41 @@ impl Workspace {
         command
     }
 
-    /// Lets any command run in the directory, with nothing of the outer environment but what it needs.
+    /// Makes any command run in the directory, with a minimal environment.
     pub(crate) fn like<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         command.current_dir(self.dir.path()).env_clear();
         if let Some(path) = std::env::var_os("PATH") {
             command.env("PATH", path);
         }
+        command.env("TMPDIR", temporary_root()).env("RUN_EVALS_CLOCK_FACTOR", CLOCK_FACTOR);
         command.env("HOME", self.dir.path()).envs(self.env.iter().cloned()).stdin(Stdio::null())
     }
 
+    /// A `PATH` whose git first runs a `sh` script, and then the real git unless the script exits.
+    pub(crate) fn path_with_git(&self, script: &str) -> String {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = std::env::var_os("PATH").unwrap();
+        let real =
+            std::env::split_paths(&path).map(|dir| dir.join("git")).find(|path| path.is_file()).unwrap();
+        self.write(
+            "bin/git",
+            format!("#!/bin/sh\nreal='{}'\n{script}\nexec \"$real\" \"$@\"\n", real.display()),
+        );
+        std::fs::set_permissions(self.path("bin/git"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let paths = std::iter::once(self.path("bin")).chain(std::env::split_paths(&path));
+        std::env::join_paths(paths).unwrap().into_string().unwrap()
+    }
+
     pub(crate) fn run(&self, args: &[&str]) -> Output {
-        let output = self.command(args).output().unwrap();
-        Output {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        Output::of(&mut self.command(args))
+    }
+
+    /// The same for a command that might hang or take all memory: it is killed after 20 seconds, and gets 4 GB.
+    pub(crate) fn run_bounded(&self, args: &[&str]) -> Output {
+        let mut command = Command::new("sh");
+        let script = "ulimit -v 4000000; exec timeout -k 1 20 \"$@\"";
+        command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_run-evals")]).args(args);
+        Output::of(self.like(&mut command))
     }
 
     /// Runs `dispatch` on `requests.jsonl` and `targets.yaml` to the directory `out`.
@@ -117,10 +152,40 @@ impl Workspace {
 }
 
 impl Output {
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let output = command.output().unwrap();
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
     /// The output, if the exit code is this one.
     pub(crate) fn expect(self, code: i32) -> Self {
         let Self { stdout, stderr, .. } = &self;
         assert_eq!(self.code, Some(code), "stdout:\n{stdout}\nstderr:\n{stderr}");
         self
     }
+}
+
+/// A temporary directory in `TMPDIR`, otherwise in memory if possible: tests create and delete thousands of files, and sync many of them.
+pub(crate) fn temporary() -> TempDir {
+    tempfile::tempdir_in(temporary_root()).unwrap()
+}
+
+fn temporary_root() -> &'static Path {
+    static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
+        if let Some(root) = std::env::var_os("TMPDIR") {
+            return root.into();
+        }
+        let memory = Path::new("/dev/shm");
+        // Tests also run the scripts that they write.
+        let runs_scripts =
+            |stat: rustix::fs::StatVfs| !stat.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC);
+        let usable =
+            rustix::fs::statvfs(memory).is_ok_and(runs_scripts) && tempfile::tempfile_in(memory).is_ok();
+        if usable { memory.to_owned() } else { std::env::temp_dir() }
+    });
+    &ROOT
 }

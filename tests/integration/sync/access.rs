@@ -1,4 +1,4 @@
-//! Over smart HTTP, from a server that wants to know who asks.
+//! Over smart HTTP, from a server that requires authentication.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -28,7 +28,7 @@ fn private(env: impl Fn(Workspace, &MockGithub) -> Workspace) -> Private {
 }
 
 impl Private {
-    /// The clone has what the server has.
+    /// Checks that the clone has what the server has.
     fn check(&self) {
         let seen = self.bench.seen();
         assert_eq!(seen.head, self.github.git("o/bench", &["rev-parse", "main"]));
@@ -42,7 +42,7 @@ impl Private {
         }
     }
 
-    /// The token is in no file and was not printed.
+    /// Checks that the token is in no file and was not printed.
     fn check_secret(&self, printed: &str) {
         assert!(!printed.contains(SECRET), "{printed}");
         let encoded = base64::Engine::encode(
@@ -58,7 +58,7 @@ impl Private {
 }
 
 #[test]
-fn a_token_of_the_server_opens_its_repositories() {
+fn a_token_for_the_server_opens_its_repositories() {
     let private = private(|workspace, github| {
         workspace.env("GITHUB_SERVER_URL", &github.urls().server_url).env("GH_ENTERPRISE_TOKEN", SECRET)
     });
@@ -73,7 +73,7 @@ fn a_token_of_the_server_opens_its_repositories() {
 }
 
 #[test]
-fn gits_own_helpers_are_asked() {
+fn gits_credential_helpers_are_used() {
     let private = private(|workspace, _| {
         let helper = format!(
             "[credential]\n\thelper = \"!f() {{ test \\\"$1\\\" = get && printf 'username=x\\\\npassword={SECRET}\\\\n'; }}; f\"\n"
@@ -87,7 +87,7 @@ fn gits_own_helpers_are_asked() {
 }
 
 #[test]
-fn without_a_token_or_with_a_wrong_one_nobody_is_let_in() {
+fn without_a_valid_token_access_is_denied() {
     for token in [None, Some("github_pat_wrong_token")] {
         let private = private(|workspace, github| {
             let workspace = workspace.env("GITHUB_SERVER_URL", &github.urls().server_url);
@@ -107,7 +107,7 @@ fn without_a_token_or_with_a_wrong_one_nobody_is_let_in() {
 }
 
 #[test]
-fn a_repository_that_is_not_there_and_a_server_that_is_down() {
+fn a_missing_repository_and_an_unreachable_server() {
     let private = private(|workspace, github| {
         workspace.env("GITHUB_SERVER_URL", &github.urls().server_url).env("GH_ENTERPRISE_TOKEN", SECRET)
     });
@@ -125,7 +125,7 @@ fn a_repository_that_is_not_there_and_a_server_that_is_down() {
         told.contains("there is no repository at `[server]/o/nothing` that can be seen from here"),
         "{told}"
     );
-    // A port that nobody listens on.
+    // A port without a server.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     private.bench.register(&format!("url: 'http://127.0.0.1:{port}/o/bench', ref: main"));
     let told = private.bench.sync(&["--reset"]).expect(1).stderr;
@@ -135,7 +135,7 @@ fn a_repository_that_is_not_there_and_a_server_that_is_down() {
 }
 
 #[test]
-fn the_token_goes_to_no_other_host() {
+fn the_token_is_sent_to_no_other_host() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let heard = std::thread::spawn(move || {

@@ -1,9 +1,9 @@
-//! What a sync does: clones, fast-forwards, follows the `ref`, and keeps what is the user's.
+//! What a sync does: clones, fast-forwards, follows the `ref`, and keeps the user's files.
 
 use super::{Bench, git, git_command, whole};
 
 #[test]
-fn the_first_sync_clones_what_the_ref_has_and_nothing_else() {
+fn the_first_sync_clones_only_the_ref() {
     let bench = Bench::new();
     let first = bench.synced(&[]);
     assert_eq!(first["change"], "cloned");
@@ -11,11 +11,11 @@ fn the_first_sync_clones_what_the_ref_has_and_nothing_else() {
     assert_eq!(bench.seen(), bench.expected("main", &[]));
     assert_eq!(git(&bench.clone(), &["rev-list", "--count", "HEAD"]), "1");
     assert_eq!(git(&bench.clone(), &["config", "remote.origin.partialclonefilter"]), "blob:none");
-    // Every file is here: reading needs no network.
+    // Every file is local: reading needs no network.
     let mut missing = git_command(&bench.clone(), &["rev-list", "--objects", "--missing=print", "HEAD"]);
     let listed = String::from_utf8(missing.env("GIT_NO_LAZY_FETCH", "1").output().unwrap().stdout).unwrap();
     assert!(!listed.contains('?') && listed.lines().count() > 3, "{listed}");
-    // Beside it lies its lock, and nothing that was needed on the way.
+    // Next to it is only its lock; temporary files are gone.
     let mut names: Vec<_> = std::fs::read_dir(bench.workspace.path("clones"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
@@ -27,7 +27,7 @@ fn the_first_sync_clones_what_the_ref_has_and_nothing_else() {
 }
 
 #[test]
-fn an_empty_directory_gives_way_and_a_link_leads_to_the_place() {
+fn an_empty_directory_is_replaced_and_a_link_is_followed() {
     let bench = Bench::new();
     std::fs::create_dir_all(bench.clone()).unwrap();
     bench.synced(&[]);
@@ -42,7 +42,7 @@ fn an_empty_directory_gives_way_and_a_link_leads_to_the_place() {
 }
 
 #[test]
-fn a_fast_forward_keeps_files_stashes_branches_and_settings_of_the_user() {
+fn a_fast_forward_keeps_the_users_files_stashes_branches_and_settings() {
     let bench = Bench::new();
     bench.synced(&[]);
     let clone = bench.clone();
@@ -68,7 +68,7 @@ fn a_fast_forward_keeps_files_stashes_branches_and_settings_of_the_user() {
     expected.files.insert("dangling".into(), (0, b"/nowhere".to_vec()));
     assert_eq!(bench.seen(), expected);
     assert!(!clone.join("cases/b.yaml").exists() && clone.join("empty").is_dir());
-    // The very files, not copies of them.
+    // The same files, not copies of them.
     assert_eq!((inode("notes.txt"), inode("cases/a.yaml")), (notes, unchanged));
     assert_eq!(git(&clone, &["config", "alias.mine"]), "log");
     assert!(git(&clone, &["branch", "--list", "mine"]).contains("mine"));
@@ -108,7 +108,7 @@ fn the_ref_is_followed_to_branches_tags_and_commits() {
 }
 
 #[test]
-fn a_commit_can_be_the_first_thing_that_is_cloned() {
+fn a_commit_can_be_cloned_first() {
     let bench = Bench::new();
     let first = git(&bench.upstream(), &["rev-parse", "HEAD~1"]);
     bench.register(&format!("url: {}, ref: {first}", bench.upstream().display()));
@@ -118,7 +118,7 @@ fn a_commit_can_be_the_first_thing_that_is_cloned() {
 }
 
 #[test]
-fn a_tag_that_moves_forward_is_followed_and_one_that_moves_elsewhere_is_not() {
+fn a_tag_is_followed_forward_but_not_elsewhere() {
     let bench = Bench::new();
     let upstream = bench.upstream();
     git(&upstream, &["tag", "v1"]);
@@ -136,7 +136,7 @@ fn a_tag_that_moves_forward_is_followed_and_one_that_moves_elsewhere_is_not() {
 }
 
 #[test]
-fn a_clone_with_its_whole_history_keeps_it() {
+fn a_clone_with_full_history_keeps_it() {
     let bench = Bench::new();
     git(bench.workspace.root(), &["clone", "-q", bench.upstream().to_str().unwrap(), "clones/one"]);
     let next = bench.commit("README.md", "two\n");
@@ -146,10 +146,10 @@ fn a_clone_with_its_whole_history_keeps_it() {
 }
 
 #[test]
-fn a_fast_forward_is_one_whatever_the_clocks_say() {
+fn a_fast_forward_does_not_depend_on_commit_dates() {
     let bench = Bench::new();
     bench.synced(&[]);
-    // Younger commits with older dates: the date of what is here does not find them.
+    // Newer commits with older dates: a date does not find them.
     for round in 0..3 {
         std::fs::write(bench.upstream().join("README.md"), format!("{round}\n")).unwrap();
         let mut commit = git_command(&bench.upstream(), &["commit", "-q", "-a", "-m", "old"]);
@@ -161,7 +161,7 @@ fn a_fast_forward_is_one_whatever_the_clocks_say() {
 }
 
 #[test]
-fn one_that_fails_does_not_stop_the_others_and_local_ones_stay_untouched() {
+fn a_failed_benchmark_does_not_stop_the_others_and_local_ones_are_untouched() {
     let bench = Bench::new();
     let upstream = bench.upstream().display().to_string();
     bench.workspace.write("mine/file.txt", "mine\n");
@@ -187,7 +187,7 @@ fn one_that_fails_does_not_stop_the_others_and_local_ones_stay_untouched() {
             "b       cloned  (default)  [commit]"
         ]
     );
-    insta::assert_snapshot!(bench.told(&output), @r"
+    insta::assert_snapshot!(bench.message(&output), @r"
     error: broken: `nowhere` is no branch and no tag of `[dir]/upstream`
 
     hint: change `source.ref` of `broken` in `[dir]/all.yaml`

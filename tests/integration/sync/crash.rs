@@ -1,4 +1,4 @@
-//! Syncs that are killed, and syncs that meet.
+//! Killed syncs, and concurrent syncs.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -9,13 +9,13 @@ use super::{Bench, git, seen};
 
 const KILLS: u32 = 30;
 const SEED: u64 = 0x5eed_0008;
-/// Files of the user's in the clone.
+/// The user's files in the clone.
 const OWN: [(&str, &str); 2] = [("notes.txt", "mine\n"), ("results/rows.jsonl", "{}\n")];
 
 #[test]
 fn a_killed_sync_leaves_the_old_state_or_the_new_one() {
     let bench = Bench::new();
-    for file in 0..300 {
+    for file in 0..150 {
         std::fs::create_dir_all(bench.upstream().join("data")).unwrap();
         std::fs::write(bench.upstream().join(format!("data/{file}")), vec![b'x'; 2000 + file]).unwrap();
     }
@@ -29,7 +29,7 @@ fn a_killed_sync_leaves_the_old_state_or_the_new_one() {
     let mut random = fastrand::Rng::with_seed(SEED);
     let (mut old, mut new, mut absent) = (0, 0, 0);
     for kill in 0..KILLS {
-        // Every third time there is nothing yet.
+        // Every third time, there is no clone yet.
         let is_first = kill % 3 == 2;
         let own = if is_first { &[][..] } else { &OWN[..] };
         let before = if is_first {
@@ -38,7 +38,7 @@ fn a_killed_sync_leaves_the_old_state_or_the_new_one() {
         } else {
             Some(bench.seen())
         };
-        for file in (0..300).filter(|file| file % 3 == kill as usize % 3) {
+        for file in (0..150).filter(|file| file % 3 == kill as usize % 3) {
             std::fs::write(bench.upstream().join(format!("data/{file}")), format!("{kill} {file}\n"))
                 .unwrap();
         }
@@ -80,7 +80,7 @@ fn a_killed_sync_leaves_the_old_state_or_the_new_one() {
     }
     assert_eq!(old + new + absent, KILLS);
     assert!(old + absent > 0, "no kill came before the exchange");
-    // What killed syncs left is cleaned up, once their last child has ended.
+    // Leftovers of killed syncs are removed once their last child has ended.
     let until = Instant::now() + Duration::from_secs(30);
     loop {
         bench.sync(&[]).expect(0);
@@ -96,7 +96,7 @@ fn a_killed_sync_leaves_the_old_state_or_the_new_one() {
 }
 
 #[test]
-fn of_two_syncs_at_once_one_waits_and_says_so() {
+fn a_concurrent_sync_waits_and_says_so() {
     let bench = Bench::new();
     bench.synced(&[]);
     bench.commit("README.md", "two\n");
@@ -118,7 +118,7 @@ fn of_two_syncs_at_once_one_waits_and_says_so() {
 }
 
 #[test]
-fn many_syncs_at_once_end_in_one_state() {
+fn many_concurrent_syncs_end_in_one_state() {
     let bench = Bench::new();
     for round in 0..3 {
         bench.commit("README.md", &format!("{round}\n"));
@@ -141,10 +141,10 @@ fn many_syncs_at_once_end_in_one_state() {
 }
 
 #[test]
-fn an_old_directory_of_which_nobody_knows_what_it_had_is_kept() {
+fn an_old_directory_without_an_inventory_is_kept() {
     let bench = Bench::new();
     bench.synced(&[]);
-    // A sync that was killed between the exchange and its end: the old directory lies in the workshop, without its inventory.
+    // A sync that was killed between the exchange and its end: the old directory is in the staging area, without its inventory.
     let workshop = bench.workspace.path("clones/.one.sync-0123abcd");
     let head = git(&bench.clone(), &["rev-parse", "HEAD"]);
     let note = serde_json::json!({"replica": 1, "head": head, "reset": false});
@@ -160,7 +160,7 @@ fn an_old_directory_of_which_nobody_knows_what_it_had_is_kept() {
 }
 
 #[test]
-fn where_directories_cannot_be_exchanged_the_gap_between_two_renames_is_mended() {
+fn without_atomic_exchange_the_gap_between_two_renames_is_repaired() {
     let bench = Bench::new();
     bench.synced(&[]);
     let before = bench.seen();

@@ -1,10 +1,10 @@
-//! Submodules, large files, and the step of a workflow.
+//! Submodules, large files, and the workflow step.
 
 use super::{Bench, git, git_command};
 use crate::support::Workspace;
 
 #[test]
-fn submodules_are_fetched_where_asked_for() {
+fn submodules_are_fetched_on_request() {
     let bench = Bench::new();
     let sub = bench.workspace.path("sub");
     git(bench.workspace.root(), &["clone", "-q", "upstream", "sub"]);
@@ -21,7 +21,7 @@ fn submodules_are_fetched_where_asked_for() {
     assert_eq!(std::fs::read_to_string(bench.clone().join("parts/sub/README.md")).unwrap(), "one\n");
     assert_eq!(git(&bench.clone(), &["status", "--porcelain"]), "");
     assert_eq!(bench.synced(&["--submodules"])["change"], "unchanged");
-    // Once fetched, they go along.
+    // Once fetched, they are kept up to date.
     git(&sub, &["commit", "-q", "--allow-empty", "-m", "more"]);
     git(&bench.upstream().join("parts/sub"), &["pull", "-q"]);
     bench.commit("README.md", "two\n");
@@ -34,7 +34,7 @@ fn submodules_are_fetched_where_asked_for() {
 }
 
 #[test]
-fn large_files_are_told_of_and_need_git_lfs() {
+fn large_files_are_reported_and_need_git_lfs() {
     let bench = Bench::new();
     bench.commit(".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n");
     let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\nsize 12345\n";
@@ -44,7 +44,7 @@ fn large_files_are_told_of_and_need_git_lfs() {
         "large files are pointers of git-lfs; `run-evals sync one --lfs` fetches them"
     );
     assert_eq!(std::fs::read_to_string(bench.clone().join("data.bin")).unwrap(), pointer);
-    // Where there is no git-lfs: a `PATH` with git and nothing else.
+    // Without git-lfs: a `PATH` with only git.
     let bin = bench.workspace.path("bin");
     std::fs::create_dir(&bin).unwrap();
     let path = std::env::var_os("PATH").unwrap();

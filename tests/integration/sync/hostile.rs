@@ -1,12 +1,32 @@
-//! Registries, clones and repositories that mean harm.
+//! Hostile registries, clones and repositories.
 
-use super::late::with_submodule;
+use super::concurrent_edits::with_submodule;
 use super::{Bench, git};
 use crate::support::Workspace;
 use crate::support::github::{MockGithub, NewRepo};
 
 #[test]
-fn nothing_that_a_clone_configures_is_run() {
+fn an_alias_in_a_clone_cannot_replace_a_missing_git_lfs() {
+    let bench = Bench::new();
+    bench.synced(&[]);
+    let pwned = bench.workspace.path("pwned");
+    git(&bench.clone(), &["config", "alias.lfs", &format!("!: > {}", pwned.display())]);
+    bench.commit("README.md", "two\n");
+    // Of git's programs, only git itself: git-lfs may be installed on this machine.
+    let path = std::env::var_os("PATH").unwrap();
+    let real = std::env::split_paths(&path).map(|dir| dir.join("git")).find(|git| git.is_file()).unwrap();
+    std::fs::create_dir(bench.workspace.path("bin")).unwrap();
+    std::os::unix::fs::symlink(real, bench.workspace.path("bin/git")).unwrap();
+    let mut command = bench.workspace.command(&["sync", "one", "--allow-local", "--lfs"]);
+    command.env("PATH", bench.workspace.path("bin"));
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!pwned.exists(), "{stderr}");
+    assert!(stderr.contains("`--lfs` needs git-lfs"), "{stderr}");
+}
+
+#[test]
+fn commands_configured_in_a_clone_are_not_run() {
     let bench = Bench::new();
     bench.commit(".gitattributes", "* filter=evil diff=evil\n*.lfs filter=lfs\n");
     bench.synced(&[]);
@@ -56,12 +76,12 @@ fn nothing_that_a_clone_configures_is_run() {
     bench.write("README.md", "three\n");
     bench.synced(&["--reset"]);
     assert!(!pwned.exists(), "something was run");
-    // It is the user's configuration all the same, and stays.
+    // It is still the user's configuration, and stays.
     assert!(std::fs::read_to_string(clone.join(".git/config")).unwrap().contains("filter \"evil\""));
 }
 
 #[test]
-fn submodules_are_not_reached_in_ways_that_are_not_allowed() {
+fn submodules_with_forbidden_transports_are_not_fetched() {
     let bench = Bench::new();
     let pwned = bench.workspace.path("pwned");
     let url = format!("ext::sh -c touch% {}", pwned.display());
@@ -82,7 +102,7 @@ fn submodules_are_not_reached_in_ways_that_are_not_allowed() {
 }
 
 #[test]
-fn addresses_that_run_something_or_carry_a_password_are_refused() {
+fn urls_that_run_commands_or_contain_a_password_are_rejected() {
     let bench = Bench::new();
     let refused = |url: &str| {
         bench.register(&format!("url: '{url}', ref: main"));
@@ -107,7 +127,7 @@ fn addresses_that_run_something_or_carry_a_password_are_refused() {
     }
     bench.register("url: 'https://me:hunter2secret@github.com/o/r', ref: main");
     let output = bench.sync(&[]).expect(3);
-    insta::assert_snapshot!(bench.told(&output), @r"
+    insta::assert_snapshot!(bench.message(&output), @r"
     error: `url`: `https://github.com/o/r` was written with a user or a password in it
       --> .agentv/benchmarks.yaml:6:20
        |
@@ -119,7 +139,7 @@ fn addresses_that_run_something_or_carry_a_password_are_refused() {
     assert!(!output.stderr.contains("hunter2"));
     for url in [bench.upstream().display().to_string(), format!("file://{}", bench.upstream().display())] {
         bench.register(&format!("url: {url}, ref: main"));
-        let told = bench.told(&bench.workspace.run(&["sync", "one"]).expect(1));
+        let told = bench.message(&bench.workspace.run(&["sync", "one"]).expect(1));
         assert!(
             told.contains("is a directory of this machine")
                 && told.contains("hint: run-evals sync one --allow-local"),
@@ -131,7 +151,7 @@ fn addresses_that_run_something_or_carry_a_password_are_refused() {
 }
 
 #[test]
-fn nothing_that_a_submodules_configuration_names_is_run() {
+fn commands_configured_in_a_submodule_are_not_run() {
     let bench = with_submodule();
     let (clone, pwned) = (bench.clone(), bench.workspace.path("pwned"));
     let module = clone.join("parts/sub");
@@ -163,10 +183,10 @@ fn nothing_that_a_submodules_configuration_names_is_run() {
     assert_eq!(bench.synced(&["--reset", "--submodules"])["change"], "updated");
     assert_eq!(std::fs::read_to_string(module.join("README.md")).unwrap(), "sub 2\n");
     assert!(!pwned.exists(), "something was run");
-    // It is the user's configuration all the same, and stays.
+    // It is still the user's configuration, and stays.
     let config = std::fs::read_to_string(clone.join(".git/modules/parts/sub/config")).unwrap();
     assert!(config.contains("filter \"evil\"") && config.contains("worktree"), "{config}");
-    // A repository that lies elsewhere has a configuration elsewhere.
+    // A repository elsewhere has its configuration elsewhere.
     std::fs::rename(clone.join(".git/modules/parts/sub"), bench.workspace.path("elsewhere")).unwrap();
     bench.write("parts/sub/.git", &format!("gitdir: {}\n", bench.workspace.path("elsewhere").display()));
     step(3);
@@ -179,7 +199,7 @@ fn nothing_that_a_submodules_configuration_names_is_run() {
 }
 
 #[test]
-fn a_submodule_of_another_machines_repository_does_not_reach_into_this_one() {
+fn a_remote_repository_cannot_have_a_local_submodule() {
     let local = with_submodule();
     let github = MockGithub::start();
     github.repo(&NewRepo { full_name: "o/bench".into(), ..NewRepo::default() });

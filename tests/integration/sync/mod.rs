@@ -1,12 +1,15 @@
-//! `sync`, with real git on both sides: local repositories, and smart HTTP that wants to know who asks.
+//! `sync`, with real git on both sides: local repositories, and smart HTTP with authentication.
 
 mod access;
 mod changes;
+mod concurrent_edits;
 mod crash;
 mod extras;
 mod hostile;
-mod late;
+mod instead_of;
+mod power;
 mod refusals;
+mod register;
 mod registry;
 mod status;
 mod step;
@@ -28,16 +31,21 @@ pub(super) struct Bench {
 pub(super) struct Seen {
     pub(super) head: String,
     pub(super) branch: String,
-    /// `git status`, without files that git does not know.
+    /// `git status`, without untracked files.
     pub(super) status: String,
-    /// Every file but git's own, with its mode.
+    /// Every file except git's own, with its mode.
     pub(super) files: BTreeMap<PathBuf, (u32, Vec<u8>)>,
 }
 
 impl Bench {
     /// The source is a directory, with three commits on `main`.
     pub(super) fn new() -> Self {
-        let bench = Self { workspace: Workspace::new() };
+        Self::of(Workspace::new())
+    }
+
+    /// The same in any workspace.
+    pub(super) fn of(workspace: Workspace) -> Self {
+        let bench = Self { workspace };
         let upstream = bench.upstream();
         std::fs::create_dir_all(&upstream).unwrap();
         git(&upstream, &["init", "-q", "--initial-branch=main"]);
@@ -57,7 +65,7 @@ impl Bench {
         self.workspace.path("clones/one")
     }
 
-    /// The registry names this source.
+    /// Sets the source in the registry.
     pub(super) fn register(&self, source: &str) {
         let text = format!(
             "# mine\nbenchmarks:\n  - id: one\n    path: ../clones/one\n    owner: me # kept\n    source: {{ {source} }}\n"
@@ -65,7 +73,7 @@ impl Bench {
         self.workspace.write(".agentv/benchmarks.yaml", text);
     }
 
-    /// One more commit.
+    /// Adds a commit.
     pub(super) fn commit(&self, file: &str, content: &str) -> String {
         let path = self.upstream().join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -79,7 +87,7 @@ impl Bench {
         self.workspace.run(&[&["sync", "one", "--allow-local"], more].concat())
     }
 
-    /// Syncs, with something done while the replica exists and the exchange is still to come: git waits for it.
+    /// Syncs, and runs an action after the replica is created and before the exchange: git waits for it.
     pub(super) fn meanwhile(&self, more: &[&str], act: impl FnOnce()) -> Output {
         use std::os::unix::fs::PermissionsExt as _;
         let (bin, frozen, go) =
@@ -116,7 +124,7 @@ impl Bench {
         }
     }
 
-    /// The directory that was kept beside the clone, if one was.
+    /// The directory that was kept next to the clone, if any.
     pub(super) fn kept(&self) -> Option<PathBuf> {
         let entries = std::fs::read_dir(self.workspace.path("clones")).unwrap().map(|entry| entry.unwrap());
         entries
@@ -125,22 +133,22 @@ impl Bench {
             .next()
     }
 
-    /// Syncs, which must work, and gives what `--format json` says of it.
+    /// Syncs successfully and returns the output of `--format json`.
     pub(super) fn synced(&self, more: &[&str]) -> serde_json::Value {
         let output = self.sync(&[&["--format", "json"], more].concat()).expect(0);
         serde_json::from_str::<serde_json::Value>(&output.stdout).unwrap()["benchmarks"][0].clone()
     }
 
-    /// Syncs, which must be refused with everything as it was, and gives the message.
+    /// A sync that must be refused without changes; returns the message.
     pub(super) fn refused(&self, more: &[&str]) -> String {
         let before = whole(&self.workspace.path("clones"));
         let output = self.sync(more).expect(1);
         assert_eq!(whole(&self.workspace.path("clones")), before, "something was changed: {}", output.stderr);
-        self.told(&output)
+        self.message(&output)
     }
 
-    /// What was said, with the directory and commits under names that do not change.
-    pub(super) fn told(&self, output: &Output) -> String {
+    /// The message, with stable names for the directory and the commits.
+    pub(super) fn message(&self, output: &Output) -> String {
         let mut text = output.stderr.replace(self.workspace.root().to_str().unwrap(), "[dir]");
         let head = git(&self.upstream(), &["log", "--all", "--reflog", "--format=%H"]);
         for commit in head.lines() {
@@ -153,7 +161,18 @@ impl Bench {
         seen(&self.clone())
     }
 
-    /// The state that a sync must lead to: the files of the upstream's commit, and these besides.
+    /// The same for a clone that may be damaged; if it is, git's error.
+    pub(super) fn try_seen(&self) -> Result<Seen, String> {
+        for args in [&["rev-parse", "--verify", "HEAD^{tree}"][..], &["status", "--porcelain"]] {
+            let output = git_command(&self.clone(), args).output().unwrap();
+            if !output.status.success() {
+                return Err(format!("damaged: {}", String::from_utf8_lossy(&output.stderr)));
+            }
+        }
+        Ok(self.seen())
+    }
+
+    /// The state that a sync must lead to: the files of the upstream commit, plus these.
     pub(super) fn expected(&self, branch: &str, own: &[(&str, &str)]) -> Seen {
         let mut expected = seen(&self.upstream());
         branch.clone_into(&mut expected.branch);
@@ -169,7 +188,7 @@ impl Bench {
     }
 }
 
-/// Runs git, which must work.
+/// Runs git, which must succeed.
 pub(super) fn git(dir: &Path, args: &[&str]) -> String {
     let output = git_command(dir, args).output().unwrap();
     assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -187,7 +206,7 @@ pub(super) fn git_command(dir: &Path, args: &[&str]) -> Command {
         "commit.gpgsign=false",
     ]);
     command.args(args).current_dir(dir).env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
-    // Whoever looks at a clone must not need the network.
+    // Reading a clone must not need the network.
     command.env("GIT_ALLOW_PROTOCOL", "file").env("GIT_CEILING_DIRECTORIES", dir.parent().unwrap());
     command
 }
@@ -201,7 +220,7 @@ pub(super) fn seen(dir: &Path) -> Seen {
     }
 }
 
-/// Everything in a directory, git's own files too, but for what git writes when somebody only looks, and locks.
+/// Everything in a directory, with git's own files, but without locks and without what git writes when it only reads.
 pub(super) fn whole(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     files(dir).into_iter().filter(|(path, _)| !path.to_string_lossy().ends_with(".sync.lock")).collect()
 }

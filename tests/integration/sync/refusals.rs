@@ -1,4 +1,4 @@
-//! What a sync refuses, with everything as it was; and what `--reset` makes of it.
+//! What a sync refuses without changes, and what `--reset` does in each case.
 
 use super::{Bench, git, whole};
 
@@ -17,13 +17,13 @@ fn changed_files_staged_or_not() {
     assert!(bench.refused(&[]).contains("local changes: `README.md`"));
     let reset = bench.synced(&["--reset"]);
     assert_eq!(bench.seen(), bench.expected("main", &[]));
-    // Nothing that was given up is lost.
+    // Discarded changes are kept.
     let saved = reset["saved"].as_str().unwrap();
     assert_eq!(git(&bench.clone(), &["show", &format!("{saved}:README.md")]), "mine");
 }
 
 #[test]
-fn a_new_file_where_the_commit_has_one_even_if_it_is_ignored() {
+fn a_new_file_that_the_commit_also_has_even_if_it_is_ignored() {
     let bench = Bench::new();
     bench.synced(&[]);
     bench.write(".git/info/exclude", "new.txt\n");
@@ -41,7 +41,7 @@ fn a_new_file_where_the_commit_has_one_even_if_it_is_ignored() {
 }
 
 #[test]
-fn commits_of_the_users_own() {
+fn local_commits() {
     let bench = Bench::new();
     bench.synced(&[]);
     bench.write("README.md", "mine\n");
@@ -64,7 +64,7 @@ fn commits_of_the_users_own() {
 }
 
 #[test]
-fn history_that_was_rewritten_or_taken_back() {
+fn rewritten_or_rewound_history() {
     let bench = Bench::new();
     bench.synced(&[]);
     let upstream = bench.upstream();
@@ -84,7 +84,7 @@ fn history_that_was_rewritten_or_taken_back() {
 }
 
 #[test]
-fn another_branch_or_commit_checked_out_by_hand() {
+fn a_branch_or_commit_checked_out_by_hand() {
     let bench = Bench::new();
     bench.synced(&[]);
     git(&bench.clone(), &["checkout", "-q", "--detach"]);
@@ -104,7 +104,7 @@ fn another_branch_or_commit_checked_out_by_hand() {
 }
 
 #[test]
-fn a_branch_that_is_gone() {
+fn a_deleted_branch() {
     let bench = Bench::new();
     git(&bench.upstream(), &["checkout", "-q", "-b", "soon-gone"]);
     bench.register(&format!("url: {}, ref: soon-gone", bench.upstream().display()));
@@ -120,7 +120,7 @@ fn a_branch_that_is_gone() {
 }
 
 #[test]
-fn a_commit_that_nobody_has() {
+fn a_missing_commit() {
     let bench = Bench::new();
     bench.synced(&[]);
     bench.register(&format!("url: {}, ref: '{}'", bench.upstream().display(), "1".repeat(40)));
@@ -132,7 +132,7 @@ fn a_commit_that_nobody_has() {
 }
 
 #[test]
-fn a_directory_that_is_no_clone_even_with_reset() {
+fn a_directory_that_is_not_a_clone_even_with_reset() {
     let bench = Bench::new();
     bench.write("mine.txt", "mine\n");
     insta::assert_snapshot!(bench.refused(&[]), @r"
@@ -141,16 +141,16 @@ fn a_directory_that_is_no_clone_even_with_reset() {
     hint: mv [dir]/clones/one [dir]/clones/one.old && run-evals sync one
     ");
     assert!(bench.refused(&["--reset"]).contains("is no clone"));
-    // Nor does a repository around it make it one.
+    // A surrounding repository does not make it one.
     git(bench.workspace.root(), &["init", "-q", "clones"]);
     assert!(bench.refused(&["--reset"]).contains("is no clone, but part of the repository `[dir]/clones`"));
-    // A clone that is broken is none.
+    // A broken clone does not count.
     std::fs::create_dir_all(bench.clone().join(".git")).unwrap();
     assert!(bench.refused(&["--reset"]).contains("cannot be read as a clone"));
 }
 
 #[test]
-fn a_file_a_link_to_nothing_and_a_work_tree_of_another_repository() {
+fn a_file_a_dangling_link_and_a_work_tree_of_another_repository() {
     let bench = Bench::new();
     bench.workspace.write("clones/one", "a file\n");
     insta::assert_snapshot!(bench.refused(&["--reset"]), @r"
@@ -167,7 +167,7 @@ fn a_file_a_link_to_nothing_and_a_work_tree_of_another_repository() {
 }
 
 #[test]
-fn a_clone_of_something_else() {
+fn a_clone_of_another_repository() {
     let bench = Bench::new();
     bench.synced(&[]);
     let other = bench.workspace.path("other");
@@ -191,15 +191,15 @@ fn a_clone_of_something_else() {
 }
 
 #[test]
-fn a_place_that_may_not_be_written() {
+fn a_read_only_directory() {
     let bench = Bench::new();
-    // Nobody may, not even root.
+    // Read-only for everyone, even root.
     let registry = format!(
         "benchmarks:\n  - {{id: one, path: /sys/benchmarks/one, source: {{url: {}}}}}\n",
         bench.upstream().display()
     );
     bench.workspace.write(".agentv/benchmarks.yaml", registry);
-    let told = bench.told(&bench.sync(&[]).expect(1));
+    let told = bench.message(&bench.sync(&[]).expect(1));
     assert!(told.starts_with("error: one: cannot make `/sys/benchmarks`: "), "{told}");
     assert!(
         told.ends_with(
@@ -210,10 +210,10 @@ fn a_place_that_may_not_be_written() {
 }
 
 #[test]
-fn a_disk_that_is_full() {
+fn a_full_disk() {
     let bench = Bench::new();
     bench.commit("large.bin", &"0123456789abcdef".repeat(1 << 16));
-    // A limit on the size of files is what a full disk looks like to git.
+    // To git, a file size limit looks like a full disk.
     let mut command = std::process::Command::new("sh");
     let line = format!(
         "trap '' XFSZ; ulimit -f 200; exec {} sync one --allow-local",
@@ -227,14 +227,14 @@ fn a_disk_that_is_full() {
 }
 
 #[test]
-fn no_benchmark_and_an_unknown_one() {
+fn a_missing_and_an_unknown_benchmark() {
     let bench = Bench::new();
-    insta::assert_snapshot!(bench.told(&bench.workspace.run(&["sync"]).expect(2)), @r"
+    insta::assert_snapshot!(bench.message(&bench.workspace.run(&["sync"]).expect(2)), @r"
     error: name the benchmarks to sync, or all of them with `--all`
 
     hint: there are `one`
     ");
-    insta::assert_snapshot!(bench.told(&bench.workspace.run(&["sync", "oen"]).expect(3)), @r"
+    insta::assert_snapshot!(bench.message(&bench.workspace.run(&["sync", "oen"]).expect(3)), @r"
     error: there is no benchmark `oen` in `[dir]/.agentv/benchmarks.yaml`
 
     hint: did you mean `one`? there are `one`
@@ -243,7 +243,7 @@ fn no_benchmark_and_an_unknown_one() {
 }
 
 #[test]
-fn a_git_that_is_at_work_in_the_clone() {
+fn a_running_git_in_the_clone() {
     let bench = Bench::new();
     bench.synced(&[]);
     bench.write(".git/index.lock", "");
@@ -259,11 +259,11 @@ fn a_git_that_is_at_work_in_the_clone() {
 }
 
 #[test]
-fn a_mount_point_is_refused_before_anybody_is_asked() {
+fn a_mount_point_is_refused_before_any_fetch() {
     let bench = Bench::new();
     let registry = "benchmarks:\n  - {id: one, path: /proc, source: {url: /nowhere/at/all}}\n";
     bench.workspace.write(".agentv/benchmarks.yaml", registry);
-    insta::assert_snapshot!(bench.told(&bench.sync(&[]).expect(1)), @r"
+    insta::assert_snapshot!(bench.message(&bench.sync(&[]).expect(1)), @r"
     error: one: `/proc` is a mount point, which cannot be replaced in one step
 
     hint: mount the directory above it, and let `path` be a directory in it
@@ -271,7 +271,7 @@ fn a_mount_point_is_refused_before_anybody_is_asked() {
 }
 
 #[test]
-fn the_name_of_a_branch_is_quoted_in_what_to_type() {
+fn a_branch_name_is_quoted_in_the_suggested_command() {
     let bench = Bench::new();
     let name = "m;touch${IFS}here";
     git(&bench.upstream(), &["checkout", "-q", "-b", name]);

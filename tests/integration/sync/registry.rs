@@ -1,4 +1,4 @@
-//! The registry: what is read, from where, and what is wrong with it.
+//! The registry: its content, its location, and its errors.
 
 use super::{Bench, git};
 use crate::support::Workspace;
@@ -11,7 +11,7 @@ fn problems(text: &str) -> String {
 }
 
 #[test]
-fn every_mistake_is_drawn_at_once() {
+fn all_mistakes_are_shown_at_once() {
     insta::assert_snapshot!(problems("benchmarks:\n  - path: a\n  - id: ../up\n    path: b\n  - id: c\n    path: c\n    source: { url: https://h/r, ref: a..b }\n  - id: d\n    path: d\n    source: { url: 'https://h/${{ NOT_SET }}', ref: '${{ REF:--x }}' }\n  - id: e\n    path: e\n    source: { url: 'https://h/${{ MY_TOKEN }}', ref: 7 }\n"), @r"
     error: `id` is missing
       --> r.yaml:2:5
@@ -68,7 +68,7 @@ fn every_mistake_is_drawn_at_once() {
 }
 
 #[test]
-fn two_of_the_same_are_refused() {
+fn duplicates_are_rejected() {
     let told = problems(
         "benchmarks:\n  - {id: a, path: x/a}\n  - {id: a, path: y/a}\n  - {id: b, path: ./x/../x/a}\n  - {id: c, path: x}\n  - {id: d, path: '.'}\n",
     );
@@ -90,7 +90,7 @@ fn variables_and_defaults_are_filled_in() {
     let bench = Bench::new();
     git(&bench.upstream(), &["branch", "release"]);
     bench.register("url: '${{ PLACE }}/upstream', ref: '${{ REF:-main }}'");
-    let told = bench.told(&bench.sync(&[]).expect(3));
+    let told = bench.message(&bench.sync(&[]).expect(3));
     assert!(told.starts_with("error: `url`: the variable `PLACE` is not set"), "{told}");
     let run = |reference: &str| {
         let mut command = bench.workspace.command(&["sync", "one", "--allow-local"]);
@@ -107,7 +107,42 @@ fn variables_and_defaults_are_filled_in() {
 }
 
 #[test]
-fn the_place_is_agentvs_home_and_its_own_projects_count_too() {
+fn variables_in_a_path_are_filled_in_and_never_name_a_directory() {
+    let bench = Bench::new();
+    let upstream = bench.upstream().display().to_string();
+    let registry = |path: &str| {
+        let text = format!(
+            "benchmarks:\n  - {{ id: one, path: '{path}', source: {{ url: {upstream}, ref: main }} }}\n"
+        );
+        bench.workspace.write(".agentv/benchmarks.yaml", text);
+    };
+    for (path, message) in [
+        ("${{ WHERE }}/one", "`path`: the variable `WHERE` is not set"),
+        ("${{ WHERE", "`path`: a reference that names no variable"),
+        ("x/${{ }}", "`path`: a reference that names no variable"),
+        ("${{ GH_TOKEN }}", "`path`: `GH_TOKEN` holds a secret"),
+    ] {
+        registry(path);
+        let told = bench.message(&bench.sync(&[]).expect(3));
+        assert!(told.starts_with(&format!("error: {message}")), "{path}: {told}");
+    }
+    bench.workspace.write(
+        ".agentv/config.yaml",
+        format!("projects:\n  - {{ id: two, name: Two, path: '${{{{ WHERE }}}}/two', repo_url: {upstream}, ref: main }}\n"),
+    );
+    registry("${{ WHERE:-../clones }}/one");
+    bench.sync(&[]).expect(3);
+    assert_eq!(std::fs::read_dir(bench.workspace.path(".agentv")).unwrap().count(), 2, "nothing was made");
+    let where_to = bench.workspace.path("elsewhere");
+    let mut command = bench.workspace.command(&["sync", "one", "two", "--allow-local"]);
+    assert!(command.env("WHERE", &where_to).output().unwrap().status.success());
+    for id in ["one", "two"] {
+        assert_eq!(super::seen(&where_to.join(id)), bench.expected("main", &[]));
+    }
+}
+
+#[test]
+fn the_registry_is_in_agentvs_home_and_includes_its_projects() {
     let bench = Bench::new();
     let upstream = bench.upstream().display().to_string();
     let home = bench.workspace.path("home");
@@ -131,13 +166,18 @@ fn the_place_is_agentvs_home_and_its_own_projects_count_too() {
             .collect::<Vec<_>>(),
         [["four", "cloned"], ["five", "cloned"]]
     );
+    // A relative path begins where the command was started, as AgentV's does.
+    assert!(
+        told.contains("AgentV resolves a relative path from the directory that it is started in"),
+        "{told}"
+    );
     for id in ["four", "five"] {
-        assert_eq!(super::seen(&home.join(id)), bench.expected("main", &[]));
+        assert_eq!(super::seen(&bench.workspace.path(id)), bench.expected("main", &[]));
     }
-    // Our own file goes first; a project that stands in both is one.
+    // Our own file takes precedence; a project in both counts once.
     bench.workspace.write(
         "home/benchmarks.yaml",
-        format!("benchmarks:\n  - {{id: four, path: four, source: {{url: {upstream}, ref: main}}}}\n"),
+        format!("benchmarks:\n  - {{id: four, path: ../four, source: {{url: {upstream}, ref: main}}}}\n"),
     );
     let (json, _) = run(&["sync", "--status", "--offline", "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -154,7 +194,7 @@ fn the_place_is_agentvs_home_and_its_own_projects_count_too() {
 }
 
 #[test]
-fn no_registry_and_a_slip_in_a_key_are_told() {
+fn a_missing_registry_and_a_typo_in_a_key_are_reported() {
     let workspace = Workspace::new();
     let output = workspace.run(&["sync", "--all"]).expect(3);
     insta::assert_snapshot!(output.stderr.replace(workspace.root().to_str().unwrap(), "[dir]").trim_end(), @r"

@@ -13,7 +13,7 @@ impl Bench {
 }
 
 #[test]
-fn every_state_is_told_and_nothing_is_changed() {
+fn every_state_is_reported_without_changes() {
     let bench = Bench::new();
     let of = |status: &serde_json::Value| {
         let number = |key: &str| status[key].as_u64();
@@ -53,7 +53,26 @@ fn every_state_is_told_and_nothing_is_changed() {
 }
 
 #[test]
-fn the_table_has_a_line_for_each() {
+fn an_exit_code_tells_whether_everything_is_current() {
+    let bench = Bench::new();
+    let code = |more: &[&str]| {
+        let args = [&["sync", "--status", "--allow-local"], more].concat();
+        bench.workspace.run(&args).code
+    };
+    assert_eq!((code(&[]), code(&["--exit-code"])), (Some(0), Some(1)), "missing");
+    bench.synced(&[]);
+    assert_eq!(code(&["--exit-code"]), Some(0), "current");
+    bench.workspace.write("more.yaml", "benchmarks: [{ id: mine, path: mine }]\n");
+    assert_eq!(code(&["--exit-code", "--registry", "more.yaml"]), Some(0), "local");
+    bench.commit("README.md", "two\n");
+    assert_eq!((code(&[]), code(&["--exit-code"])), (Some(0), Some(1)), "behind");
+    bench.register("url: 'http://127.0.0.1:1/o/bench', ref: main");
+    assert_eq!((code(&[]), code(&["--exit-code"])), (Some(0), Some(1)), "unknown");
+    assert_eq!(code(&["--exit-code", "--offline"]), Some(2), "offline, nothing can be current");
+}
+
+#[test]
+fn the_table_has_a_line_per_benchmark() {
     let bench = Bench::new();
     bench.synced(&[]);
     bench.workspace.write("mine/x", "");

@@ -1,9 +1,9 @@
-//! The steps of a sync, as the page hears them.
+//! The progress events of a sync, as the studio gets them.
 
 use std::sync::Mutex;
 
-use run_evals::config::Env;
-use run_evals::sync::{Options, Registry, Step, sync_one};
+use run_evals::testing::Env;
+use run_evals::testing::{Options, Registry, Step, sync_one};
 
 use super::Bench;
 

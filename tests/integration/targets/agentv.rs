@@ -1,4 +1,4 @@
-//! What AgentV makes of a `github-actions` target, told without AgentV.
+//! How AgentV will use a `github-actions` target, checked without AgentV.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -6,8 +6,8 @@ use insta::assert_snapshot;
 
 use crate::support::Workspace;
 
-/// What is told of a target with these further lines; `@` is the directory.
-fn told(lines: &str) -> String {
+/// The report on a target with these additional lines; `@` is the directory.
+fn check(lines: &str) -> String {
     let workspace = Workspace::new();
     let root = workspace.root().to_str().unwrap().to_owned();
     for (name, mode) in [("run-evals", 0o755), ("notes", 0o644)] {
@@ -23,7 +23,7 @@ fn told(lines: &str) -> String {
     workspace.write("targets.yaml", targets);
     let output = workspace.run(&["targets", "check", "--offline", "--target", "cloud"]);
     let told = output.stdout.replace(&format!("{root}/"), "@/");
-    // What is drawn depends on the length of the directory's name; another test has it.
+    // The drawn span depends on the length of the directory's name; another test covers it.
     let is_drawn = |line: &str| {
         let line = line.trim_start();
         line.starts_with("--> ")
@@ -33,7 +33,7 @@ fn told(lines: &str) -> String {
     format!("exit {}\n{told}", output.code.unwrap())
 }
 
-/// What every good call of the adapter has.
+/// The arguments of every correct call of the adapter.
 const FILES: &str = "--prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}";
 
 #[test]
@@ -43,7 +43,7 @@ fn commands_that_agentv_can_run() {
         format!("\"'@/run-evals' adapter --target=default {FILES} --workers 50\""),
         format!("GH_TOKEN=x MODE= @/run-evals adapter --target cloud {FILES}"),
     ] {
-        let told = told(&format!("command: {command}"));
+        let told = check(&format!("command: {command}"));
         assert!(told.starts_with("exit 0\n"), "{told}");
         assert!(told.contains("\n  ok         `agentv eval` can run its `command`\n"), "{told}");
         assert!(!told.contains("warning"), "{told}");
@@ -52,14 +52,14 @@ fn commands_that_agentv_can_run() {
         format!("command: @/run-evals adapter --target cloud {FILES} --token-file ${{HOME}}/x 2>/dev/null"),
         "command: @/run-evals dispatch --agentv-batch s.yaml --target cloud --output-file {OUTPUT_FILE}\nprovider_batching: true".to_owned(),
     ] {
-        let told = told(&lines);
+        let told = check(&lines);
         assert!(told.starts_with("exit 0\n") && !told.contains("warning"), "{told}");
     }
 }
 
 #[test]
-fn options_that_the_adapter_does_not_have() {
-    assert_snapshot!(told(&format!("command: @/run-evals adapter --target cloud {FILES} --attemt {{ATTEMPT}}")), @r"
+fn unknown_options_of_the_adapter() {
+    assert_snapshot!(check(&format!("command: @/run-evals adapter --target cloud {FILES} --attemt {{ATTEMPT}}")), @r"
     exit 3
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
@@ -68,7 +68,7 @@ fn options_that_the_adapter_does_not_have() {
 
     1 target of `targets.yaml`: 0 fine, 1 cannot be used
     ");
-    assert_snapshot!(told(&format!("command: @/run-evals adapter --target cloud {FILES} --window 2")), @r"
+    assert_snapshot!(check(&format!("command: @/run-evals adapter --target cloud {FILES} --window 2")), @r"
     exit 3
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
@@ -80,8 +80,8 @@ fn options_that_the_adapter_does_not_have() {
 }
 
 #[test]
-fn no_command() {
-    assert_snapshot!(told(""), @r"
+fn a_missing_command() {
+    assert_snapshot!(check(""), @r"
     exit 0
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
@@ -93,8 +93,8 @@ fn no_command() {
 }
 
 #[test]
-fn placeholders_that_agentv_does_not_have() {
-    assert_snapshot!(told("command: @/run-evals adapter --target cloud {PROMPT_FIL} {EVAL_FILE} {lower} {}"), @r"
+fn unknown_placeholders() {
+    assert_snapshot!(check("command: @/run-evals adapter --target cloud {PROMPT_FIL} {EVAL_FILE} {lower} {}"), @r"
     exit 3
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
@@ -114,8 +114,8 @@ fn placeholders_that_agentv_does_not_have() {
 }
 
 #[test]
-fn a_program_that_is_not_there_or_cannot_be_run() {
-    assert_snapshot!(told("command: @/gone adapter --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
+fn a_missing_or_non_executable_program() {
+    assert_snapshot!(check("command: @/gone adapter --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
     exit 3
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
@@ -124,7 +124,7 @@ fn a_program_that_is_not_there_or_cannot_be_run() {
 
     1 target of `targets.yaml`: 0 fine, 1 cannot be used
     ");
-    assert_snapshot!(told("command: @/notes adapter --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
+    assert_snapshot!(check("command: @/notes adapter --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
     exit 3
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
@@ -133,7 +133,7 @@ fn a_program_that_is_not_there_or_cannot_be_run() {
 
     1 target of `targets.yaml`: 0 fine, 1 cannot be used
     ");
-    assert_snapshot!(told("command: run-evals adapter --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
+    assert_snapshot!(check("command: run-evals adapter --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
     exit 0
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
@@ -146,7 +146,7 @@ fn a_program_that_is_not_there_or_cannot_be_run() {
 
 #[test]
 fn a_command_for_another_target() {
-    assert_snapshot!(told("command: @/run-evals adapter --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
+    assert_snapshot!(check("command: @/run-evals adapter --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
     exit 3
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
@@ -155,7 +155,7 @@ fn a_command_for_another_target() {
 
     1 target of `targets.yaml`: 0 fine, 1 cannot be used
     ");
-    assert_snapshot!(told("command: @/run-evals adapter --target=echo --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
+    assert_snapshot!(check("command: @/run-evals adapter --target=echo --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
     exit 0
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
@@ -164,7 +164,7 @@ fn a_command_for_another_target() {
 
     1 target of `targets.yaml`: 1 fine
     ");
-    assert_snapshot!(told("command: @/run-evals adapter --target cluod --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
+    assert_snapshot!(check("command: @/run-evals adapter --target cluod --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
     exit 3
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
@@ -176,8 +176,8 @@ fn a_command_for_another_target() {
 }
 
 #[test]
-fn a_command_of_ones_own() {
-    assert_snapshot!(told("command: @/run-evals --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
+fn a_custom_command() {
+    assert_snapshot!(check("command: @/run-evals --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
     exit 0
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
@@ -189,8 +189,8 @@ fn a_command_of_ones_own() {
 }
 
 #[test]
-fn calls_that_are_not_as_the_command_wants_them() {
-    assert_snapshot!(told("command: @/run-evals adapter --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}\nprovider_batching: true"), @r"
+fn calls_that_do_not_match_the_command() {
+    assert_snapshot!(check("command: @/run-evals adapter --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}\nprovider_batching: true"), @r"
     exit 0
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
@@ -199,7 +199,7 @@ fn calls_that_are_not_as_the_command_wants_them() {
 
     1 target of `targets.yaml`: 1 fine
     ");
-    assert_snapshot!(told("command: @/run-evals dispatch --agentv-batch s.yaml --target cloud --output-file {OUTPUT_FILE}"), @r"
+    assert_snapshot!(check("command: @/run-evals dispatch --agentv-batch s.yaml --target cloud --output-file {OUTPUT_FILE}"), @r"
     exit 0
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
@@ -211,8 +211,8 @@ fn calls_that_are_not_as_the_command_wants_them() {
 }
 
 #[test]
-fn a_command_that_is_no_text_or_comes_from_elsewhere() {
-    assert_snapshot!(told("command: [@/run-evals, adapter]"), @r"
+fn a_command_that_is_not_text_or_comes_from_a_variable() {
+    assert_snapshot!(check("command: [@/run-evals, adapter]"), @r"
     exit 3
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
@@ -220,7 +220,7 @@ fn a_command_that_is_no_text_or_comes_from_elsewhere() {
 
     1 target of `targets.yaml`: 0 fine, 1 cannot be used
     ");
-    assert_snapshot!(told("command: ${{ ADAPTER }}"), @r"
+    assert_snapshot!(check("command: ${{ ADAPTER }}"), @r"
     exit 0
     cloud (github-actions)
       variables  `ADAPTER` not set (not needed by run-evals)
@@ -230,7 +230,7 @@ fn a_command_that_is_no_text_or_comes_from_elsewhere() {
 
     1 target of `targets.yaml`: 1 fine
     ");
-    assert_snapshot!(told("command: ${{ HOME }}"), @r"
+    assert_snapshot!(check("command: ${{ HOME }}"), @r"
     exit 0
     cloud (github-actions)
       variables  `HOME` set
@@ -239,7 +239,7 @@ fn a_command_that_is_no_text_or_comes_from_elsewhere() {
 
     1 target of `targets.yaml`: 1 fine
     ");
-    assert_snapshot!(told("command: ${{ HOME }}/run-evals adapter"), @r"
+    assert_snapshot!(check("command: ${{ HOME }}/run-evals adapter"), @r"
     exit 3
     cloud (github-actions)
       variables  `HOME` set
@@ -252,7 +252,7 @@ fn a_command_that_is_no_text_or_comes_from_elsewhere() {
 }
 
 #[test]
-fn each_mistake_is_shown_where_it_stands() {
+fn each_mistake_is_shown_at_its_line() {
     let workspace = Workspace::new();
     let command =
         "run-evals adapter --target=clod --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {ID}";

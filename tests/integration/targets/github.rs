@@ -1,4 +1,4 @@
-//! What GitHub is asked about a runner repository, and what is told when it says no.
+//! What is checked on GitHub for a runner repository, and the message for each failure.
 
 use insta::assert_snapshot;
 
@@ -8,7 +8,7 @@ use crate::support::github::{NewRepo, workflow};
 const WORKFLOW: &str = ".github/workflows/run-evals.yml";
 
 impl Scene {
-    /// The exit code and the report; nothing is left behind, here or there.
+    /// The exit code and the report; nothing is left behind, locally or on GitHub.
     fn checked(&self, more: &[&str]) -> String {
         let branches = || self.github.git(&self.repo, &["for-each-ref", "--format=%(refname) %(objectname)"]);
         let pushes = || self.github.pushes().iter().filter(|push| push.repo == self.repo).count();
@@ -30,7 +30,7 @@ fn permitted(name: &str, permissions: &[(&str, &str)]) -> Scene {
 }
 
 #[test]
-fn a_runner_repository_where_everything_is_right() {
+fn a_correct_runner_repository() {
     assert_snapshot!(Scene::new("check-fine").checked(&[]), @r"
     exit 0
     cloud (github-actions)
@@ -47,7 +47,7 @@ fn a_runner_repository_where_everything_is_right() {
 }
 
 #[test]
-fn offline_nobody_is_asked() {
+fn offline_makes_no_requests() {
     let scene = Scene::new("check-offline").env("GITHUB_API_URL", "http://127.0.0.1:9");
     assert_snapshot!(scene.checked(&["--offline"]), @r"
     exit 0
@@ -61,7 +61,7 @@ fn offline_nobody_is_asked() {
 }
 
 #[test]
-fn links_to_one_repository_ask_once() {
+fn targets_of_one_repository_are_checked_once() {
     let scene = Scene::new("check-once");
     let targets = scene.workspace.read("targets.yaml");
     scene.workspace.write("targets.yaml", format!("{targets}  - {{ name: default, use_target: cloud }}\n"));
@@ -73,7 +73,7 @@ fn links_to_one_repository_ask_once() {
 }
 
 #[test]
-fn a_wrong_token() {
+fn an_invalid_token() {
     let scene = Scene::new("check-wrong-token").env("GH_ENTERPRISE_TOKEN", "github_pat_wrong");
     assert_snapshot!(scene.checked(&[]), @r"
     exit 3
@@ -88,7 +88,7 @@ fn a_wrong_token() {
 }
 
 #[test]
-fn a_token_file_that_is_not_there() {
+fn a_missing_token_file() {
     let scene = Scene::new("check-token-file");
     let targets = scene.workspace.read("targets.yaml");
     scene.workspace.write("targets.yaml", format!("{targets}  - {{ name: echo, provider: mock }}\n"));
@@ -108,7 +108,7 @@ fn a_token_file_that_is_not_there() {
 }
 
 #[test]
-fn a_repository_that_is_not_there() {
+fn a_missing_repository() {
     let scene = Scene::new("check-repo");
     scene.target("repo: acme/nowhere");
     assert_snapshot!(scene.checked(&[]), @r"
@@ -124,7 +124,7 @@ fn a_repository_that_is_not_there() {
 }
 
 #[test]
-fn a_workflow_that_is_not_there() {
+fn a_missing_workflow() {
     let scene = Scene::new("check-workflow");
     scene.target("workflow: evals.yml");
     assert_snapshot!(scene.checked(&[]), @r"
@@ -162,7 +162,7 @@ fn a_workflow_without_our_inputs() {
 }
 
 #[test]
-fn a_token_that_may_only_read() {
+fn a_read_only_token() {
     assert_snapshot!(permitted("check-read", &[("actions", "read"), ("contents", "read")]).checked(&[]), @r"
     exit 3
     cloud (github-actions)
@@ -181,7 +181,7 @@ fn a_token_that_may_only_read() {
 }
 
 #[test]
-fn a_token_that_may_not_push() {
+fn a_token_without_permission_to_push() {
     assert_snapshot!(permitted("check-push", &[("actions", "write"), ("contents", "read")]).checked(&[]), @r"
     exit 0
     cloud (github-actions)
@@ -231,7 +231,7 @@ fn a_check_and_a_dispatch_say_the_same() {
 }
 
 #[test]
-fn trouble_on_the_way_is_no_verdict() {
+fn network_trouble_is_not_a_verdict() {
     let scene = Scene::new("check-trouble").env("GITHUB_API_URL", "http://127.0.0.1:9");
     let output = scene.workspace.run(&["targets", "check", "-q"]).expect(1);
     assert_snapshot!(output.stdout, @r"

@@ -1,4 +1,4 @@
-//! Links, variables and names, without any network.
+//! Links, variables and names, without a network.
 
 use insta::assert_snapshot;
 use serde_json::Value;
@@ -31,8 +31,8 @@ fn check(workspace: &Workspace, more: &[&str]) -> Output {
     output
 }
 
-/// A file with these targets, checked without GitHub; the exit code is told too.
-fn told(targets: &str, more: &[&str]) -> String {
+/// The exit code and the report for these targets, checked without GitHub.
+fn report(targets: &str, more: &[&str]) -> String {
     let workspace = Workspace::new();
     workspace.write("targets.yaml", targets);
     let output = check(&workspace, &[&["--offline"], more].concat());
@@ -41,7 +41,7 @@ fn told(targets: &str, more: &[&str]) -> String {
 }
 
 #[test]
-fn all_fine() {
+fn a_valid_file() {
     let workspace = Workspace::new().env("OPENAI_API_KEY", KEY);
     workspace.write("targets.yaml", FINE);
     let output = check(&workspace, &[]).expect(0);
@@ -67,8 +67,8 @@ fn all_fine() {
 }
 
 #[test]
-fn variables_that_are_not_set() {
-    assert_snapshot!(told(FINE, &["--target", "gpt", "--target", "default"]), @r"
+fn unset_variables() {
+    assert_snapshot!(report(FINE, &["--target", "gpt", "--target", "default"]), @r"
     exit 3
     gpt (openai)
       variables  `OPENAI_API_KEY` not set, `OPENAI_BASE_URL` not set, `TEMPERATURE` not set (has a default)
@@ -91,7 +91,7 @@ fn variables_that_are_not_set() {
     2 targets of `targets.yaml`: 0 fine, 2 cannot be used
     ");
     let unset_link = "targets:\n  - { name: default, use_target: '${{ AGENT_TARGET }}' }\n  - { name: echo, provider: mock }\n";
-    assert_snapshot!(told(unset_link, &[]), @r"
+    assert_snapshot!(report(unset_link, &[]), @r"
     exit 3
     default → ${{ AGENT_TARGET }}
       variables  `AGENT_TARGET` not set
@@ -110,7 +110,7 @@ fn variables_that_are_not_set() {
 }
 
 #[test]
-fn links_that_lead_nowhere_or_in_a_circle() {
+fn missing_and_cyclic_links() {
     let targets = "\
 targets:
   - { name: a, use_target: b }
@@ -118,7 +118,7 @@ targets:
   - { name: c, use_target: nowhere }
   - { name: fine, provider: mock }
 ";
-    assert_snapshot!(told(targets, &[]), @r"
+    assert_snapshot!(report(targets, &[]), @r"
     exit 3
     a → b → a
       error      `use_target` goes in a circle: a → b → a
@@ -152,13 +152,13 @@ targets:
 }
 
 #[test]
-fn other_targets_that_do_not_exist() {
+fn missing_related_targets() {
     let targets = "\
 targets:
   - { name: default, use_target: echo, grader_target: judge, fallback_targets: [echo, '${{ SPARE:-spare }}'] }
   - { name: echo, provider: mock, grader_target: default }
 ";
-    assert_snapshot!(told(targets, &["--target", "default"]), @r"
+    assert_snapshot!(report(targets, &["--target", "default"]), @r"
     exit 0
     default → echo (mock)
       variables  `SPARE` not set (has a default)
@@ -194,7 +194,7 @@ fn a_provider_from_the_environment() {
 }
 
 #[test]
-fn a_file_that_is_invalid() {
+fn an_invalid_file() {
     let workspace = Workspace::new();
     workspace.write(
         "targets.yaml",
@@ -207,7 +207,7 @@ fn a_file_that_is_invalid() {
 }
 
 #[test]
-fn a_name_that_is_not_there() {
+fn an_unknown_name() {
     let workspace = Workspace::new();
     workspace.write("targets.yaml", FINE);
     let output = check(&workspace, &["--target", "gtp"]).expect(3);
@@ -220,7 +220,7 @@ fn a_name_that_is_not_there() {
 }
 
 #[test]
-fn another_file_and_the_variables_beside_it() {
+fn another_file_and_the_env_file_beside_it() {
     let workspace = Workspace::new();
     workspace.write("evals/my-targets.yaml", FINE);
     workspace.write("evals/.env", format!("OPENAI_API_KEY={KEY}\n"));

@@ -1,4 +1,4 @@
-//! `run-evals targets`: what is told of a targets file before it is used.
+//! `run-evals targets`: checks of a targets file before it is used.
 
 mod agentv;
 mod github;

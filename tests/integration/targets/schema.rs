@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use jsonschema::Validator;
-use run_evals::config::{Document, TargetsFile};
+use run_evals::testing::{Document, TargetsFile};
 use serde_json::{Map, Value, json};
 
 use crate::support::Workspace;
@@ -17,7 +17,7 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
 });
 static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| jsonschema::draft7::new(&SCHEMA).unwrap());
 
-/// The least that a target of each kind says.
+/// The minimal target of each kind.
 fn kinds() -> BTreeMap<&'static str, Map<String, Value>> {
     let key = "${{ KEY }}";
     let minimal = json!({
@@ -41,7 +41,7 @@ fn kinds() -> BTreeMap<&'static str, Map<String, Value>> {
     minimal.into_iter().map(named).collect()
 }
 
-/// What the reader says of a file, JSON being YAML.
+/// The result of reading a file; JSON is YAML.
 fn read(file: &Value) -> Result<(), String> {
     let parsed = TargetsFile::parse(file.to_string().into_bytes(), Path::new("t.yaml"), Path::new(""));
     parsed.map(drop).map_err(|failure| failure.to_string())
@@ -55,8 +55,8 @@ fn properties(definition: &str) -> BTreeSet<String> {
     SCHEMA["definitions"][definition]["properties"].as_object().unwrap().keys().cloned().collect()
 }
 
-/// The keys that the reader says are legal, in place of one that is not.
-fn asked_for(target: &Map<String, Value>, nested: Option<&str>) -> BTreeSet<String> {
+/// The legal keys that the reader lists in place of an unknown one.
+fn expected_keys(target: &Map<String, Value>, nested: Option<&str>) -> BTreeSet<String> {
     let mut target = target.clone();
     match nested {
         Some(key) => target.insert(key.to_owned(), json!({ "zzzzzzzzzzzzzzzz": 1 })),
@@ -69,18 +69,18 @@ fn asked_for(target: &Map<String, Value>, nested: Option<&str>) -> BTreeSet<Stri
 }
 
 #[test]
-fn the_file_in_docs_is_the_one_that_is_printed() {
+fn the_schema_in_docs_is_the_printed_one() {
     let output = Workspace::new().run(&["targets", "schema"]).expect(0);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/targets.schema.json");
     let kept = std::fs::read_to_string(path).unwrap();
     assert!(
         kept == output.stdout,
-        "docs/targets.schema.json is stale: run `run-evals targets schema > docs/targets.schema.json`"
+        "docs/targets.schema.json is stale: run `UPDATE_DOCS=1 cargo test --lib targets::tests::docs`"
     );
 }
 
 #[test]
-fn it_is_a_schema_in_which_every_key_is_explained() {
+fn the_schema_is_valid_and_documents_every_key() {
     jsonschema::meta::validate(&SCHEMA).unwrap();
     let definitions = SCHEMA["definitions"].as_object().unwrap();
     let keys: Vec<_> = definitions.iter().filter(|(name, _)| name.starts_with("key-")).collect();
@@ -92,16 +92,16 @@ fn it_is_a_schema_in_which_every_key_is_explained() {
 }
 
 #[test]
-fn the_readers_ask_for_the_keys_of_the_schema_and_no_others() {
+fn the_readers_accept_exactly_the_keys_of_the_schema() {
     for (kind, target) in kinds() {
-        assert_eq!(asked_for(&target, None), properties(kind), "{kind}");
+        assert_eq!(expected_keys(&target, None), properties(kind), "{kind}");
         if properties(kind).contains("price") {
-            assert_eq!(asked_for(&target, Some("price")), properties("price"), "price of {kind}");
+            assert_eq!(expected_keys(&target, Some("price")), properties("price"), "price of {kind}");
         }
     }
 }
 
-/// What the schema lets pass although the reader does not, and why a pattern cannot say it.
+/// What the schema accepts although the reader does not, and why a pattern cannot express it.
 const WIDER: [(&str, &str); 5] = [
     ("poll_interval", "one second or more"),
     ("timeout", "one second or more of a runner repository"),
@@ -109,7 +109,7 @@ const WIDER: [(&str, &str); 5] = [
     ("response_format", "what belongs to each type"),
     ("results_branch", "the rules of git for names, and the reserved ones"),
 ];
-/// What the schema does not let pass although the reader does, and who would refuse it.
+/// What the schema rejects although the reader does not, and which check would reject it.
 const NARROWER: [(&str, &str); 10] = [
     ("api_format", "AgentV"),
     ("attachments_format", "AgentV"),
@@ -235,7 +235,7 @@ fn samples() -> Vec<Value> {
 }
 
 #[test]
-fn the_readers_take_the_values_of_the_schema_and_no_others() {
+fn the_readers_accept_exactly_the_values_of_the_schema() {
     const URLS: [&str; 4] = ["base_url", "endpoint", "resource", "resource_name"];
     let (mut taken, mut refused, mut wrong) = (0, 0, Vec::new());
     for (kind, minimal) in kinds() {
@@ -248,7 +248,7 @@ fn the_readers_take_the_values_of_the_schema_and_no_others() {
                 target.insert("price".to_owned(), json!({ "input_per_mtok": 1, "output_per_mtok": 2 }));
             }
             for value in samples() {
-                // Any other word as the provider changes everything.
+                // Any other provider name changes everything.
                 if key == "provider" {
                     continue;
                 }
@@ -272,7 +272,7 @@ fn the_readers_take_the_values_of_the_schema_and_no_others() {
 }
 
 #[test]
-fn what_belongs_together_and_what_does_not() {
+fn keys_that_require_or_exclude_each_other() {
     let refused = |kind: &str, more: Value| {
         let mut target = kinds()[kind].clone();
         target.extend(more.as_object().unwrap().clone());
@@ -298,7 +298,7 @@ fn what_belongs_together_and_what_does_not() {
         let minimal = file(&target);
         assert_eq!(read(&minimal), Ok(()), "{kind}");
         assert!(VALIDATOR.is_valid(&minimal), "{kind}");
-        // Nothing of the least can be left out.
+        // No key of the minimal target can be left out.
         for key in target.keys() {
             let mut less = target.clone();
             less.remove(key);
@@ -315,7 +315,7 @@ fn what_belongs_together_and_what_does_not() {
 }
 
 #[test]
-fn providers_that_are_not_ours() {
+fn unknown_providers() {
     for (target, is_fine) in [
         (json!({ "name": "a", "provider": "codex", "model": "x", "anything": { "at": "all" } }), true),
         (json!({ "name": "a", "provider": "my-own", "command": "x {OUTPUT_FILE}", "anything": 1 }), true),
@@ -346,7 +346,7 @@ fn providers_that_are_not_ours() {
 }
 
 #[test]
-fn good_files_pass() {
+fn valid_files_pass() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
     for entry in walkdir::WalkDir::new(root.join("fixtures")).into_iter().map(Result::unwrap) {
@@ -356,7 +356,7 @@ fn good_files_pass() {
         }
     }
     assert!(!files.is_empty());
-    // The blocks of the documents that begin like a targets file.
+    // The code blocks of the docs that begin like a targets file.
     for doc in ["README.md", "docs/design.md", "docs/security.md", "docs/agentv.md"] {
         let text = std::fs::read_to_string(root.join(doc)).unwrap();
         for (number, block) in text.split("```yaml\n").skip(1).enumerate() {

@@ -1,9 +1,9 @@
-//! Which components a push raised: thirty commits with every way to raise, lower, undo and hide a version.
+//! Which components a push bumped: thirty commits with every way to raise, lower, undo and hide a version.
 
 use super::Stage;
 use super::history::{History, Names, names, path, prompt};
 
-/// What was there before.
+/// The versions before the push.
 const BEFORE: [(&str, &str); 12] = [
     ("alpha", "1.0.0"),
     ("beta", "1.4.2"),
@@ -19,8 +19,8 @@ const BEFORE: [(&str, &str); 12] = [
     ("rho", "2.0.0"),
 ];
 
-/// What was raised, and by which commit.
-const RAISED: [(&str, &str); 9] = [
+/// What was bumped, and by which commit.
+const BUMPED: [(&str, &str); 9] = [
     ("alpha", "alpha 1.1.0"),
     ("eta", "eta 1.10.0"),
     ("gamma", "gamma 2.0.0"),
@@ -108,30 +108,30 @@ pub(super) fn thirty(history: History) -> History {
 }
 
 pub(super) fn expected(names: &Names) -> Vec<(String, String)> {
-    RAISED.iter().map(|(skill, subject)| ((*skill).to_owned(), names.of(subject).to_owned())).collect()
+    BUMPED.iter().map(|(skill, subject)| ((*skill).to_owned(), names.of(subject).to_owned())).collect()
 }
 
 #[test]
-fn exactly_what_rose_in_thirty_commits_is_fired() {
+fn exactly_the_versions_bumped_in_thirty_commits_are_requested() {
     let stage = Stage::new(&thirty(before()));
     let names = names(&stage.github);
     let count =
         stage.github.git(super::REPO, &["rev-list", "--count", &format!("{}..main", names.of("before"))]);
     assert_eq!(count, "30");
-    for _ in 0..RAISED.len() {
+    for _ in 0..BUMPED.len() {
         stage.service.answer(202, r#"{"job_id":"job-1"}"#);
     }
     let output = stage.push(names.of("before"), names.of("and again")).expect(0);
     assert_eq!(stage.fired(), expected(&names));
-    let first = &stage.service.orders()[0];
+    let first = &stage.service.job_requests()[0];
     assert_eq!(first["replicates"], 10);
     let requests = stage.github.counted("reader");
-    // One comparison; two looks at each prompt that changed, one at a new one; one list for each that rose; and a look at each
+    // One comparison; two reads of each changed prompt, one of a new one; one list for each bumped component; and one read of each
     // commit of those that changed more than once.
     assert_eq!(requests, 36);
     assert!(output.stdout.contains(&format!("; {requests} requests to GitHub")), "{}", output.stdout);
     let told: Vec<&str> = output.stdout.lines().filter(|line| line.starts_with("fired")).collect();
-    assert_eq!(told.len(), RAISED.len(), "{}", output.stdout);
+    assert_eq!(told.len(), BUMPED.len(), "{}", output.stdout);
     insta::assert_snapshot!(output.stderr, @r"
     warning: `components/Sigma` was left out: the name of a skill has 1 to 100 characters of `a-z`, `0-9`, `.`, `_` and `-`, begins with a letter or digit, and has no `..`
 

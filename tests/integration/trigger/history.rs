@@ -1,4 +1,4 @@
-//! A made history of a skill library, written with `git fast-import` into the repository of the simulated GitHub.
+//! A synthetic history of a skill library, written with `git fast-import` into the repository of the simulated GitHub.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,42 +12,42 @@ use crate::support::github::{MockGithub, NewRepo};
 /// The library.
 pub(super) const REPO: &str = "meadow/prompt-library";
 
-/// Commits in the order in which they were made.
+/// Commits in the order of their creation.
 pub(super) struct History {
     stream: String,
     made: usize,
-    /// The first commit was made this long ago, and each later one a minute after the one before.
+    /// The age of the first commit; each later one is a minute younger.
     begun: SignedDuration,
 }
 
-/// The names of the commits, by what they are called in the test.
+/// The SHAs of the commits, by their names in the test.
 pub(super) struct Names(BTreeMap<String, String>);
 
 impl Names {
-    /// The whole name of a commit.
+    /// The full SHA of a commit.
     pub(super) fn of(&self, subject: &str) -> &str {
         &self.0[subject]
     }
 }
 
 impl History {
-    /// A history that began so many hours ago.
+    /// A history that began this many hours ago.
     pub(super) fn new(hours_ago: i64) -> Self {
         Self { stream: String::new(), made: 0, begun: SignedDuration::from_hours(hours_ago) }
     }
 
-    /// A pause of so many hours before the next commit.
+    /// A pause of this many hours before the next commit.
     pub(super) fn pause(mut self, hours: i64) -> Self {
         self.begun -= SignedDuration::from_hours(hours);
         self
     }
 
-    /// A commit on `main`. A change is a path and its content, or nothing to delete it.
+    /// A commit on `main`. A change is a path and its content, or `None` to delete it.
     pub(super) fn commit(self, subject: &str, changes: &[(&str, Option<String>)]) -> Self {
         self.commit_on("main", subject, "", changes)
     }
 
-    /// A commit on a branch; `from` are the lines of fast-import that name its parents, where they are not the branch's last.
+    /// A commit on a branch; `from` are the lines of fast-import that name its parents, if they are not the tip of the branch.
     pub(super) fn commit_on(
         mut self,
         branch: &str,
@@ -82,7 +82,7 @@ impl History {
         self.made
     }
 
-    /// Makes the repository.
+    /// Creates the repository.
     pub(super) fn store(&self, github: &MockGithub) {
         github.repo(&NewRepo { full_name: REPO.to_owned(), private: true, ..NewRepo::default() });
         self.add_to(github);

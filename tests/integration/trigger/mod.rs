@@ -1,10 +1,10 @@
-//! `trigger` and `sweep`: a skill library on the simulated GitHub, and a service that records what it is asked for.
+//! `trigger` and `sweep`: a skill library on the simulated GitHub, and a service that records its requests.
 
-mod asking;
 mod bumps;
 mod history;
 mod range;
 mod real;
+mod requests;
 mod service;
 mod sweeping;
 
@@ -17,12 +17,12 @@ use service::Recorder;
 use crate::support::github::MockGithub;
 use crate::support::{Output, Workspace};
 
-/// What reads the library.
+/// The token that reads the library.
 const TOKEN: &str = "github_pat_library_reader";
-/// What the service knows us by.
+/// The token for the service.
 const SERVE_TOKEN: &str = "serve-token-0123456789abcdef0123456789abcdef";
 
-/// A library, a service, and somebody who speaks with both.
+/// A library, a service, and a client of both.
 struct Stage {
     github: MockGithub,
     service: Recorder,
@@ -48,14 +48,14 @@ impl Stage {
         self.workspace.run(&[args, &["--url", &url]].concat())
     }
 
-    /// Fires for a push that is named.
+    /// Triggers for an explicit push.
     fn push(&self, before: &str, after: &str) -> Output {
         self.run(&["trigger", "--repo", REPO, "--before", before, "--after", after])
     }
 
-    /// What the service was asked for: skill and commit.
+    /// The requests that the service got: skill and commit.
     fn fired(&self) -> Vec<(String, String)> {
-        let orders = self.service.orders();
+        let orders = self.service.job_requests();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         orders.iter().map(|order| (text(&order["skill_name"]), text(&order["git_sha"]))).collect()
     }

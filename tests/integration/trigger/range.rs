@@ -1,4 +1,4 @@
-//! Which commits a push brought: new branches, histories written anew, more than GitHub tells at once, and events of other kinds.
+//! Which commits a push brought: new branches, rewritten histories, more than GitHub lists at once, and other events.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ fn two_bumps() -> History {
 }
 
 #[test]
-fn before_a_new_branch_is_the_parent_of_its_last_commit() {
+fn a_new_branch_is_compared_with_the_parent_of_its_last_commit() {
     let stage = Stage::new(&two_bumps());
     let names = names(&stage.github);
     stage.push(ZEROS, names.of("beta 2.0.0")).expect(0);
@@ -26,7 +26,7 @@ fn before_a_new_branch_is_the_parent_of_its_last_commit() {
 }
 
 #[test]
-fn in_the_first_commit_of_all_everything_is_new() {
+fn in_the_root_commit_everything_is_new() {
     let history = History::new(1).commit("first", &[(&path("alpha"), prompt("1.0.0"))]);
     let stage = Stage::new(&history);
     let names = names(&stage.github);
@@ -57,7 +57,7 @@ fn the_event_of_a_push_is_read() {
     assert_eq!(told["range"]["base"], names.of("before"));
     assert_eq!(told["components"][0]["outcome"], "fired");
     assert_eq!(told["github_requests"], 3);
-    // Whose before and after are those of a branch that may never be merged.
+    // Its before and after belong to a branch that may never be merged.
     let (code, _, stderr) = run("pull_request");
     assert_eq!(code, Some(2));
     insta::assert_snapshot!(stderr, @r"
@@ -79,7 +79,7 @@ fn the_event_of_a_push_is_read() {
 }
 
 #[test]
-fn a_history_written_anew_counts_from_the_last_common_commit() {
+fn a_rewritten_history_is_compared_with_the_merge_base() {
     let stage = Stage::new(&two_bumps());
     let old = names(&stage.github).of("beta 2.0.0").to_owned();
     let before = names(&stage.github).of("before").to_owned();
@@ -95,7 +95,7 @@ fn a_history_written_anew_counts_from_the_last_common_commit() {
 }
 
 #[test]
-fn where_the_commit_before_is_gone_the_last_commit_is_looked_at() {
+fn without_the_commit_before_only_the_last_commit_is_checked() {
     let stage = Stage::new(&two_bumps());
     let names = names(&stage.github);
     let output = stage.push("1234567890123456789012345678901234567890", names.of("beta 2.0.0")).expect(0);
@@ -125,7 +125,7 @@ fn more_files_than_github_compares_are_found_in_the_trees() {
 }
 
 #[test]
-fn in_a_range_that_is_not_told_whole_the_commit_is_found() {
+fn the_commit_is_found_in_a_truncated_range() {
     let mut history = bumps::before();
     for i in 0..60 {
         history = history.commit(&format!("readme {i}"), &[("README.md", Some(format!("{i}")))]);
@@ -145,7 +145,7 @@ fn in_a_range_that_is_not_told_whole_the_commit_is_found() {
 }
 
 #[test]
-fn what_github_refuses_is_told() {
+fn errors_of_github_are_reported() {
     let stage = Stage::new(&two_bumps());
     let names = names(&stage.github);
     let unknown = "1234567890123456789012345678901234567890";

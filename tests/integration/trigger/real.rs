@@ -1,4 +1,4 @@
-//! Against the real service: TLS with a CA of its own, a token, one job at a time, and results that a sweep finds again.
+//! Against the real service: TLS with its own CA, a token, one job at a time, and results that a sweep finds again.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
@@ -10,7 +10,7 @@ use super::SERVE_TOKEN;
 use crate::evaluate::stage::{LIBRARY, SKILL, Stage};
 use crate::support::{Output, Workspace};
 
-/// `serve`, ended with the test.
+/// `serve`, stopped with the test.
 struct Serve {
     child: Child,
     url: String,
@@ -46,7 +46,7 @@ impl Serve {
             command.env("RUN_EVALS_SERVE_TOKEN", SERVE_TOKEN).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
         let url = lines.find_map(|line| Some(line.split_once("listening on ")?.1.trim().to_owned()));
-        // What it says later must go somewhere, or it waits.
+        // Its later output must be drained, or it blocks.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, url: url.expect("it starts") }
     }
@@ -59,7 +59,7 @@ impl Drop for Serve {
     }
 }
 
-/// Runs a command as somebody who knows the service and reads the library.
+/// Runs a command as a user who knows the service and reads the library.
 fn run(stage: &Stage, serve: &Serve, args: &[&str]) -> Output {
     let step = Workspace::new()
         .env("RUN_EVALS_SERVE_TOKEN", SERVE_TOKEN)
@@ -74,7 +74,7 @@ fn outcome(output: &Output) -> Value {
 }
 
 #[test]
-fn what_a_push_raised_is_evaluated_once() {
+fn a_bumped_skill_is_evaluated_once() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     let serve = Serve::start(&stage);
@@ -101,7 +101,7 @@ fn what_a_push_raised_is_evaluated_once() {
     assert_eq!((&fired["skill"], &fired["git_sha"]), (&Value::from(SKILL), &Value::from(bump.as_str())));
     assert!(fired["job_id"].as_str().unwrap().starts_with("job-"), "{fired:#}");
 
-    // Until it is merged, the sweep finds it as a job or as a pull request, and never asks for it again.
+    // Until it is merged, the sweep finds it as a job or as a pull request, and never requests it again.
     let sweep = ["sweep", "--repo", LIBRARY, "--replicates", "1", "--pause", "50ms", "--format", "json"];
     let started = Instant::now();
     loop {
@@ -125,7 +125,7 @@ fn what_a_push_raised_is_evaluated_once() {
 }
 
 #[test]
-fn a_certificate_of_somebody_else_gets_no_token() {
+fn an_untrusted_certificate_gets_no_token() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     let serve = Serve::start(&stage);

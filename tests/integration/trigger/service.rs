@@ -1,4 +1,4 @@
-//! A service that does nothing but answer as it is told, and remember what it was asked.
+//! A service that only gives scripted responses and records its requests.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -13,16 +13,16 @@ pub(super) struct Recorder {
     state: Arc<Mutex<State>>,
 }
 
-/// What it was asked and what it answers.
+/// Its requests and its responses.
 #[derive(Default)]
 pub(super) struct State {
     /// Every request: method and path, headers, body.
     pub(super) requests: Vec<(String, Vec<String>, String)>,
-    /// The next answers to orders, whole; after them it takes one order at a time.
+    /// The next responses to job requests, complete; after them, it accepts one job at a time.
     pub(super) scripted: VecDeque<(u16, String)>,
-    /// The jobs, the newest first.
+    /// The jobs, newest first.
     pub(super) jobs: Vec<Value>,
-    /// After so many looks at the list, the job that runs is done; never where it is nothing.
+    /// After this many reads of the list, the running job is done; never if `None`.
     pub(super) looks_per_job: Option<u32>,
     looks: u32,
 }
@@ -50,14 +50,14 @@ impl Recorder {
         self.state.lock().unwrap()
     }
 
-    /// The bodies of all orders.
-    pub(super) fn orders(&self) -> Vec<Value> {
+    /// The bodies of all job requests.
+    pub(super) fn job_requests(&self) -> Vec<Value> {
         let state = self.state();
         let orders = state.requests.iter().filter(|(line, ..)| line.starts_with("POST "));
         orders.map(|(_, _, body)| serde_json::from_str(body).unwrap()).collect()
     }
 
-    /// The next order is answered so.
+    /// Sets the response to the next job request.
     pub(super) fn answer(&self, status: u16, body: &str) {
         self.state().scripted.push_back((status, body.to_owned()));
     }
@@ -68,7 +68,7 @@ impl State {
         self.jobs.iter().any(|job| job["state"] == "running")
     }
 
-    fn order(&mut self, body: &str) -> (u16, String) {
+    fn submit(&mut self, body: &str) -> (u16, String) {
         if let Some(scripted) = self.scripted.pop_front() {
             return scripted;
         }
@@ -125,7 +125,7 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
         let mut state = state.lock().unwrap();
         state.requests.push((request.clone(), headers, body.clone()));
         match request.as_str() {
-            "POST /evaluate" => state.order(&body),
+            "POST /evaluate" => state.submit(&body),
             "GET /jobs" => state.list(),
             _ => (404, json!({ "error": "no such route" }).to_string()),
         }

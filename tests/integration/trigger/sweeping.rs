@@ -1,20 +1,20 @@
-//! What was left out is fired again, and nothing twice.
+//! The sweep requests what was missed, and nothing twice.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
-use run_evals::leaderboard::Leaderboard;
+use run_evals::testing::Leaderboard;
 use serde_json::{Value, json};
 
 use super::history::{History, Names, REPO, names, path, prompt};
 use super::{Stage, bumps};
 use crate::support::github::{Fault, What, Wrong};
 
-/// What opens pull requests.
+/// The token that opens pull requests.
 const WRITER: &str = "github_pat_writer";
 
-/// One rise long ago, five today.
+/// One bump long ago, five today.
 fn history() -> History {
     let mut history =
         bumps::before().pause(60).commit("eta 1.10.0", &[(&path("eta"), prompt("1.10.0"))]).pause(35);
@@ -80,7 +80,7 @@ fn propose(stage: &Stage, branch: &str, entries: &[(&str, &str)]) {
     assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
 }
 
-/// What a sweep said of each component.
+/// The outcome of a sweep for each component.
 fn outcomes(stdout: &str) -> Vec<(String, String)> {
     let told: Value = serde_json::from_str(stdout).unwrap();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -92,7 +92,7 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
     expected.iter().map(|(one, other)| ((*one).to_owned(), (*other).to_owned())).collect()
 }
 
-/// A push of which the service could take the first component only.
+/// A push of which the service could accept only the first component.
 fn left_out() -> (Stage, Names) {
     let stage = Stage::new(&history());
     let names = names(&stage.github);
@@ -103,7 +103,7 @@ fn left_out() -> (Stage, Names) {
 }
 
 #[test]
-fn what_a_busy_service_left_out_is_fired_and_nothing_twice() {
+fn the_sweep_requests_what_a_busy_service_missed_and_nothing_twice() {
     let (stage, names) = left_out();
     let beta = names.of("beta 2.0.0");
     stage.github.put_file(REPO, "leaderboard.json", board(&[("beta", beta), ("delta", names.of("before"))]));
@@ -127,7 +127,7 @@ fn what_a_busy_service_left_out_is_fired_and_nothing_twice() {
     assert_eq!(fired, pairs(&[("delta", names.of("delta 2.1.0")), ("zeta", names.of("zeta 1.1.0"))]));
     assert!(output.stderr.contains("the service evaluates `alpha`; `delta` waits"), "{}", output.stderr);
 
-    // Once all of it is there, there is nothing left to do.
+    // Once everything is evaluated, there is nothing left to do.
     let all = ["alpha 1.1.0", "beta 2.0.0", "delta 2.1.0", "gamma 1.0.0", "zeta 1.1.0"];
     let all: Vec<(&str, &str)> =
         all.iter().map(|subject| (subject.split(' ').next().unwrap(), names.of(subject))).collect();
@@ -151,7 +151,7 @@ fn what_a_busy_service_left_out_is_fired_and_nothing_twice() {
 }
 
 #[test]
-fn the_wait_has_an_end_and_what_is_left_is_told() {
+fn the_wait_is_limited_and_the_sweep_reports_what_it_could_not_request() {
     let (stage, _) = left_out();
     let output = stage.sweep(&["--wait-limit", "100ms"]).expect(6);
     assert_eq!(stage.fired().len(), 5, "a service that is known to be busy is not asked");
@@ -165,7 +165,7 @@ fn the_wait_has_an_end_and_what_is_left_is_told() {
 }
 
 #[test]
-fn a_refusal_does_not_stop_the_others() {
+fn a_rejection_does_not_stop_the_others() {
     let (stage, names) = left_out();
     stage.service.state().jobs.clear();
     stage.service.state().looks_per_job = Some(1);
@@ -178,7 +178,7 @@ fn a_refusal_does_not_stop_the_others() {
 }
 
 #[test]
-fn a_dry_run_asks_for_nothing() {
+fn a_dry_run_sends_no_requests() {
     let (stage, _) = left_out();
     let output = stage.sweep(&["--dry-run", "--format", "json"]).expect(0);
     let expected = [
@@ -193,7 +193,7 @@ fn a_dry_run_asks_for_nothing() {
 }
 
 #[test]
-fn only_what_rose_lately_is_looked_at() {
+fn only_recent_bumps_are_checked() {
     let stage = Stage::new(&history());
     stage.service.state().looks_per_job = Some(1);
     let output = stage.sweep(&["--since", "1m"]).expect(0);
@@ -205,7 +205,7 @@ fn only_what_rose_lately_is_looked_at() {
 }
 
 #[test]
-fn an_old_commit_that_was_merged_today_counts() {
+fn an_old_commit_merged_today_counts() {
     let history = bumps::before();
     let mark = history.mark();
     let history = history
@@ -221,8 +221,8 @@ fn an_old_commit_that_was_merged_today_counts() {
 }
 
 #[test]
-fn an_old_commit_on_top_of_a_young_one_counts() {
-    // Made last week, and pushed onto what others made today.
+fn an_old_commit_on_top_of_a_recent_one_counts() {
+    // Created last week, and pushed on top of today's commits.
     let history = bumps::before()
         .pause(90)
         .commit("a readme", &[("README.md", Some("one".to_owned()))])
@@ -238,7 +238,7 @@ fn an_old_commit_on_top_of_a_young_one_counts() {
 }
 
 #[test]
-fn a_pull_request_from_a_fork_claims_nothing() {
+fn a_pull_request_from_a_fork_is_ignored() {
     let (stage, names) = left_out();
     stage.service.state().jobs.clear();
     propose(&stage, "eval-results/alpha-1234567-20261117T010203Z", &[("alpha", names.of("alpha 1.1.0"))]);
@@ -261,7 +261,7 @@ fn a_pull_request_from_a_fork_claims_nothing() {
 }
 
 #[test]
-fn a_service_that_is_not_there_is_told_before_anything_is_fired() {
+fn an_unreachable_service_is_reported_before_any_request() {
     let stage = Stage::new(&history());
     let output = stage.workspace.run(&["sweep", "--repo", REPO, "--url", "http://127.0.0.1:1"]).expect(1);
     insta::assert_snapshot!(output.stderr, @r"
@@ -272,7 +272,7 @@ fn a_service_that_is_not_there_is_told_before_anything_is_fired() {
 }
 
 #[test]
-fn a_leaderboard_that_somebody_edited_is_told() {
+fn an_edited_leaderboard_is_reported() {
     let (stage, names) = left_out();
     let text = String::from_utf8(board(&[("beta", names.of("beta 2.0.0"))])).unwrap();
     let edited = text.replace("\"quill\"", "\"quill\" ");
@@ -283,7 +283,7 @@ fn a_leaderboard_that_somebody_edited_is_told() {
 
     hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
-    // In a pull request it is only not believed.
+    // In a pull request, it is merely ignored.
     stage.github.put_file(REPO, "leaderboard.json", board(&[]));
     propose(&stage, "eval-results/beta-1234567-20261117T010203Z", &[]);
     stage.github.put_file_on(REPO, "eval-results/beta-1234567-20261117T010203Z", "leaderboard.json", &edited);

@@ -1,4 +1,4 @@
-//! Jobs that call another workflow: their jobs take its place.
+//! Jobs that call another workflow: its jobs replace them.
 
 use std::path::Path;
 
@@ -10,22 +10,22 @@ use crate::workflow_file;
 const FOLDER: &str = ".github/workflows/";
 const LEVELS: [&str; 3] = ["none", "read", "write"];
 
-/// A job to plan, of the file itself or of one that it calls.
+/// A job to plan, from the file itself or from a called one.
 #[derive(Debug, Clone)]
 pub(super) struct Defined {
-    /// Its key, with that of the caller before it.
+    /// Its key, prefixed with the key of the caller.
     pub(super) key: String,
-    /// What it is.
+    /// Its definition.
     pub(super) definition: Value,
-    /// The keys of the jobs before it.
+    /// The keys of the jobs that it needs.
     pub(super) needs: Vec<String>,
-    /// What stands before its name.
+    /// The prefix of its name.
     pub(super) prefix: String,
     /// `inputs` and `secrets` of the called workflow, instead of the run's own.
     pub(super) given: Option<(Value, Value)>,
 }
 
-/// All jobs of a workflow; those of called ones are read from the repository of the action.
+/// All jobs of a workflow; called workflows are read from the repository of the action.
 pub(super) fn expand(
     workflow: &Value,
     context: &Context,
@@ -100,6 +100,12 @@ fn called(
         Value::Object(_) => expression::interpolate_all(&job["secrets"], context)?,
         _ => json!({}),
     };
+    let declared = |name: &str| call["secrets"].get(name).is_some();
+    if let Some(name) =
+        job["secrets"].as_object().into_iter().flatten().map(|(name, _)| name).find(|name| !declared(name))
+    {
+        return Err(format!("Invalid secret, {name} is not defined in the referenced workflow."));
+    }
     let given = Some((Value::Object(inputs), secrets));
     let allowed = [&job["permissions"], default_permissions]
         .into_iter()
@@ -130,7 +136,7 @@ fn called(
     inner.iter().map(one).collect()
 }
 
-/// A called workflow gets no permission that its caller has not got.
+/// A called workflow gets no permission that its caller does not have.
 fn no_more_than(allowed: &Value, wanted: &Value, key: &str) -> Result<(), String> {
     let level = |access: &str| LEVELS.iter().position(|level| *level == access).unwrap_or(0);
     for (name, access) in wanted.as_object().into_iter().flatten() {
@@ -160,7 +166,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join(FOLDER)).unwrap();
         let called = "
-on: { workflow_call: { inputs: { size: { type: string, default: small } } } }
+on: { workflow_call: { inputs: { size: { type: string, default: small } }, secrets: { A: { required: false } } } }
 jobs:
   run: { permissions: { contents: write } }
   finish: { needs: run }
@@ -172,7 +178,7 @@ jobs:
     }
 
     #[test]
-    fn the_jobs_of_the_called_workflow_take_the_callers_place() {
+    fn the_jobs_of_the_called_workflow_replace_the_caller() {
         let jobs = expanded(
             "
 jobs:
@@ -199,7 +205,7 @@ jobs:
     }
 
     #[test]
-    fn a_called_workflow_gets_no_more_than_its_caller_has() {
+    fn a_called_workflow_gets_at_most_its_callers_permissions() {
         let call = |more: &str| {
             format!(
                 "permissions: {{}}\njobs: {{ evals: {{ uses: x/y/.github/workflows/runner.yml@v1 {more} }} }}"

@@ -1,12 +1,10 @@
-//! The log of a job: secrets are masked, workflow commands are obeyed.
+//! The log of a job: secrets are masked, workflow commands are executed.
 
-use jiff::Timestamp;
-
-/// GitHub keeps so many of each level of a step.
+/// GitHub keeps this many annotations of each level per step.
 const MOST_ANNOTATIONS: usize = 10;
 const LONGEST_ANNOTATION: usize = 4096;
 
-/// What stands between a program and its log.
+/// Filters the output of a program for its log.
 #[derive(Debug, Default)]
 pub(super) struct Console {
     /// Level and message.
@@ -16,7 +14,7 @@ pub(super) struct Console {
 }
 
 impl Console {
-    /// A console that hides these.
+    /// A console that masks these values.
     pub(super) fn new(secrets: &[String]) -> Self {
         let mut console = Self::default();
         for secret in secrets {
@@ -25,7 +23,7 @@ impl Console {
         console
     }
 
-    /// A line as it stands in the log, if it does.
+    /// The line as it appears in the log, if it does.
     pub(super) fn line(&mut self, line: &str) -> Option<String> {
         if let Some(token) = &self.paused_until {
             if line.trim() == format!("::{token}::") {
@@ -71,27 +69,27 @@ impl Console {
         self.logged(&format!("##[error]{message}"))
     }
 
-    /// Text without what is hidden.
+    /// Text with masked secrets.
     pub(super) fn masked(&self, text: &str) -> String {
         self.masks.iter().fold(text.to_owned(), |text, mask| text.replace(mask, "***"))
     }
 
-    /// Whether text contains something hidden.
+    /// Whether text contains a secret.
     pub(super) fn has_secret(&self, text: &str) -> bool {
         self.masks.iter().any(|mask| text.contains(mask))
     }
 
-    /// Hides a value; one of several lines is hidden line by line.
+    /// Masks a value; a value of several lines is masked line by line.
     fn hide(&mut self, value: &str) {
         let lines = value.lines().map(str::trim).filter(|line| !line.is_empty());
         self.masks.extend(lines.map(str::to_owned));
-        // The longest first, so that nothing is left of it.
+        // Longest first, so that nothing of it remains.
         self.masks.sort_by_key(|mask| std::cmp::Reverse(mask.len()));
         self.masks.dedup();
     }
 
     fn logged(&self, line: &str) -> String {
-        format!("{} {}\n", Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.7fZ"), self.masked(line))
+        format!("{} {}\n", crate::world::now().strftime("%Y-%m-%dT%H:%M:%S%.7fZ"), self.masked(line))
     }
 }
 
@@ -112,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_masked_and_commands_obeyed() {
+    fn secrets_are_masked_and_commands_are_executed() {
         let mut console = Console::new(&["sk-one".to_owned(), "line 1\nline 2".to_owned()]);
         let lines = [
             "key sk-one, sk-one!",

@@ -1,13 +1,13 @@
-//! What a leg sees: its directories, its tokens, its variables.
+//! The environment of a matrix job: its directories, its tokens, its variables.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::leg::Leg;
+use super::matrix_job::MatrixJob;
 use crate::expression::{self, Context};
 use crate::results_service;
 use crate::shapes;
@@ -15,9 +15,9 @@ use crate::wire::TokenKind;
 use crate::workflow_file;
 use crate::world::{Token, World, random_hex};
 
-/// The machine of a leg.
+/// The machine of a matrix job.
 pub(super) struct Machine {
-    /// What expressions of steps refer to.
+    /// The context for expressions in steps.
     pub(super) context: Context,
     dir: PathBuf,
     token: String,
@@ -29,7 +29,7 @@ pub(super) struct Machine {
 pub(super) struct StepEnvironment {
     /// All variables.
     pub(super) variables: BTreeMap<String, String>,
-    /// What the log must not show.
+    /// Values that the log must not show.
     pub(super) secrets: Vec<String>,
     /// The `with:` values, as the log shows them.
     pub(super) with: BTreeMap<String, String>,
@@ -39,7 +39,7 @@ pub(super) struct StepEnvironment {
     pub(super) workspace: PathBuf,
 }
 
-/// What is known of a leg before it has a machine.
+/// What is known of a matrix job before it has a machine.
 pub(super) struct Facts {
     /// The event file's content.
     pub(super) event: Value,
@@ -49,39 +49,39 @@ pub(super) struct Facts {
 }
 
 impl Machine {
-    /// Makes the directories, the tokens and the event file.
-    pub(super) fn prepare(world: &World, leg: &Leg) -> Result<Self, String> {
-        let dir = world.options.dir.join("machines").join(format!("{}-{}", leg.run, leg.job));
+    /// Creates the directories, the tokens and the event file.
+    pub(super) fn prepare(world: &World, matrix_job: &MatrixJob) -> Result<Self, String> {
+        let dir = world.options.dir.join("machines").join(format!("{}-{}", matrix_job.run, matrix_job.job));
         for folder in ["workspace", "temp", "home", "file_commands"] {
             fs::create_dir_all(dir.join(folder))
                 .map_err(|error| format!("cannot make a machine: {error}"))?;
         }
-        let Facts { event, variables, secrets } = facts(world, leg, &dir)?;
+        let Facts { event, variables, secrets } = facts(world, matrix_job, &dir)?;
         fs::write(dir.join("event.json"), event.to_string())
             .map_err(|error| format!("cannot write the event: {error}"))?;
-        let token = issue_token(world, leg);
-        let mut context = leg.context.clone();
+        let token = issue_token(world, matrix_job);
+        let mut context = matrix_job.context.clone();
         context.values["github"]["token"] = Value::from(token.clone());
         context.values["secrets"]["GITHUB_TOKEN"] = Value::from(token.clone());
         Ok(Self { context, dir, token, base: variables, secrets })
     }
 
-    /// The job's token is good for nothing any more.
+    /// Revokes the job's token.
     pub(super) fn revoke(&self, world: &World) {
         world.lock().tokens.remove(&self.token);
     }
 
-    /// All its files are gone.
+    /// Deletes all its files.
     pub(super) fn lose(&self) {
         let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
-/// Collects what a leg is about; its files are in `dir`.
-pub(super) fn facts(world: &World, leg: &Leg, dir: &Path) -> Result<Facts, String> {
+/// Collects the facts about a matrix job; its files are in `dir`.
+pub(super) fn facts(world: &World, matrix_job: &MatrixJob, dir: &Path) -> Result<Facts, String> {
     let state = world.lock();
-    let run = state.runs.get(&leg.run).ok_or("the run is gone")?;
-    let job = run.jobs.iter().find(|job| job.id == leg.job).ok_or("the job is gone")?;
+    let run = state.runs.get(&matrix_job.run).ok_or("the run is gone")?;
+    let job = run.jobs.iter().find(|job| job.id == matrix_job.job).ok_or("the job is gone")?;
     let repo = state.repos.get(&run.repo.to_lowercase()).ok_or("the repository is gone")?.clone();
     let event = json!({
         "inputs": run.inputs,
@@ -132,19 +132,20 @@ pub(super) fn facts(world: &World, leg: &Leg, dir: &Path) -> Result<Facts, Strin
     let (backend, job_backend) = (run.backend_id.clone(), job.backend_id.clone());
     let secrets: Vec<String> = repo.secrets.values().cloned().collect();
     drop(state);
-    let runtime_token = results_service::runtime_token(world, leg.run, &backend, leg.job, &job_backend);
+    let runtime_token =
+        results_service::runtime_token(world, matrix_job.run, &backend, matrix_job.job, &job_backend);
     base.insert("ACTIONS_RUNTIME_TOKEN".to_owned(), runtime_token);
     base.insert("PATH".to_owned(), std::env::var("PATH").unwrap_or_default());
     base.extend(repo.machine_env);
     Ok(Facts { event, variables: base, secrets })
 }
 
-/// `GITHUB_TOKEN` with the permissions that the file gives the job.
-pub(super) fn issue_token(world: &World, leg: &Leg) -> String {
+/// `GITHUB_TOKEN` with the permissions of the job in the workflow file.
+pub(super) fn issue_token(world: &World, matrix_job: &MatrixJob) -> String {
     let token = format!("ghs_{}", random_hex(36));
     let mut state = world.lock();
-    let Some(run) = state.runs.get(&leg.run) else { return token };
-    let declared = [&leg.definition["permissions"], &run.workflow["permissions"]];
+    let Some(run) = state.runs.get(&matrix_job.run) else { return token };
+    let declared = [&matrix_job.definition["permissions"], &run.workflow["permissions"]];
     let mut permissions: BTreeMap<String, String> = match declared.into_iter().find(|one| !one.is_null()) {
         Some(Value::Object(map)) => {
             map.iter().map(|(name, value)| (name.clone(), expression::as_text(value))).collect()
@@ -160,7 +161,7 @@ pub(super) fn issue_token(world: &World, leg: &Leg) -> String {
     };
     permissions.insert("metadata".to_owned(), "read".to_owned());
     let grants = BTreeMap::from([(run.repo.to_lowercase(), permissions)]);
-    let expires_at = Some(Timestamp::now() + SignedDuration::from_hours(6));
+    let expires_at = Some(crate::world::now() + SignedDuration::from_hours(6));
     let login = "github-actions[bot]".to_owned();
     state.tokens.insert(token.clone(), Token { login, kind: TokenKind::Job, grants, expires_at });
     token
@@ -169,7 +170,7 @@ pub(super) fn issue_token(world: &World, leg: &Leg) -> String {
 /// The variables of a step, as a container action gets them.
 pub(super) fn of_step(
     world: &World,
-    leg: &Leg,
+    matrix_job: &MatrixJob,
     machine: &Machine,
     step: &Value,
     number: usize,
@@ -186,16 +187,16 @@ pub(super) fn of_step(
         fs::write(&path, "").map_err(|error| format!("cannot make a file: {error}"))?;
         variables.insert(name.to_owned(), path.display().to_string());
     }
-    let workflow = world.lock().runs.get(&leg.run).map(|run| run.workflow.clone()).unwrap_or_default();
+    let workflow = world.lock().runs.get(&matrix_job.run).map(|run| run.workflow.clone()).unwrap_or_default();
     let mut own = Vec::new();
-    for level in [&workflow["env"], &leg.definition["env"], &step["env"]] {
+    for level in [&workflow["env"], &matrix_job.definition["env"], &step["env"]] {
         for (name, value) in level.as_object().into_iter().flatten() {
             let value = expression::as_text(&expression::interpolate_all(value, &machine.context)?);
             own.push(name.clone());
             variables.insert(name.clone(), value);
         }
     }
-    // Those of other actions are not simulated.
+    // Inputs of other actions are not simulated.
     let is_ours = |action: &str| action.contains("run-evals") || action.starts_with("./");
     let with = if step["uses"].as_str().is_some_and(is_ours) {
         inputs(world, step, &machine.context)?
@@ -244,7 +245,7 @@ fn inputs(world: &World, step: &Value, context: &Context) -> Result<BTreeMap<Str
     resolved.collect()
 }
 
-/// What the log says before a step: its name, its `with:` and its `env:`.
+/// The log before a step: its name, its `with:` and its `env:`.
 pub(super) fn announcement(name: &str, environment: &StepEnvironment) -> Vec<String> {
     let mut lines = vec![format!("##[group]{name}")];
     let mut block = |title: &str, entries: Vec<(&String, &String)>| {

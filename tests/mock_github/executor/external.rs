@@ -1,4 +1,4 @@
-//! Runs handed to another program as a whole, for example one that starts `act`.
+//! Runs that another program executes as a whole, for example one that starts `act`.
 
 use std::fs;
 use std::process::Stdio;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::environment;
-use super::leg::{self, Leg};
+use super::matrix_job::{self, MatrixJob};
 use super::{process, quietly, stopped};
 use crate::expression::Context;
 use crate::world::World;
@@ -35,9 +35,9 @@ async fn try_run(world: &Arc<World>, id: u64) -> Result<&'static str, String> {
     world.change(id, |run| {
         run.status = "in_progress";
         let attempt = run.attempt;
-        let mut queued = leg::queued(job, "workflow", "workflow", attempt, &Value::Null);
+        let mut queued = matrix_job::queued(job, "workflow", "workflow", attempt, &Value::Null);
         queued.status = "in_progress";
-        queued.started_at = Some(jiff::Timestamp::now());
+        queued.started_at = Some(crate::world::now());
         run.jobs.push(queued);
     });
     let definition = {
@@ -46,11 +46,11 @@ async fn try_run(world: &Arc<World>, id: u64) -> Result<&'static str, String> {
             state.runs.get(&id).and_then(|run| run.workflow["jobs"].as_object().cloned()).unwrap_or_default();
         jobs.into_iter().next().map(|(_, job)| job).unwrap_or_default()
     };
-    let leg = Leg { run: id, job, index: 0, definition, context: Context::default() };
+    let matrix_job = MatrixJob { run: id, job, index: 0, definition, context: Context::default() };
     let dir = world.options.dir.join("executions").join(format!("{id}-{job}"));
     fs::create_dir_all(&dir).map_err(|error| error.to_string())?;
-    let environment::Facts { event, mut variables, .. } = environment::facts(world, &leg, &dir)?;
-    let token = environment::issue_token(world, &leg);
+    let environment::Facts { event, mut variables, .. } = environment::facts(world, &matrix_job, &dir)?;
+    let token = environment::issue_token(world, &matrix_job);
     variables.insert("GITHUB_TOKEN".to_owned(), token.clone());
     let description = {
         let state = world.lock();
@@ -97,7 +97,7 @@ async fn try_run(world: &Arc<World>, id: u64) -> Result<&'static str, String> {
             job.log = text;
             job.pid = None;
             job.exit_code = code;
-            leg::conclude(job, conclusion);
+            matrix_job::conclude(job, conclusion);
         }
     });
     Ok(conclusion)

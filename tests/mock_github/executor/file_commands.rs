@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use super::console::Console;
 use super::environment::StepEnvironment;
 
-/// A larger summary is dropped as a whole.
+/// A larger summary is dropped entirely.
 const LONGEST_SUMMARY: usize = 1 << 20;
 
-/// What a step left in its files.
+/// What a step wrote to its files.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct FileCommands {
     /// Names and values.
     pub(super) outputs: BTreeMap<String, String>,
     /// Markdown.
     pub(super) summary: String,
-    /// What makes the step fail.
+    /// The error that fails the step.
     pub(super) problems: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ pub(super) fn read(environment: &StepEnvironment, console: &Console) -> FileComm
     };
     let mut result = FileCommands::default();
     match outputs(&content("GITHUB_OUTPUT")) {
-        // GitHub drops what contains a secret.
+        // GitHub drops outputs that contain a secret.
         Ok(outputs) => {
             result.outputs = outputs.into_iter().filter(|(_, value)| !console.has_secret(value)).collect();
         }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_outputs_are_refused() {
+    fn malformed_outputs_are_rejected() {
         let problems = ["no sign\n", "a<<EOF\nx\n", "a<<EOF\nEOFx"].map(|text| outputs(text).unwrap_err());
         insta::assert_snapshot!(problems.join("\n"), @r"
         Invalid format 'no sign'

@@ -1,6 +1,6 @@
-//! Dispatched workflows, run: the jobs of the file in their order, each leg a process of its own.
+//! Runs dispatched workflows: the jobs of the file in order, each matrix job in its own process.
 //!
-//! `plan` reads jobs and matrices, `called` those of called workflows, `leg` runs one leg, `environment` says what it sees, `process` starts and ends its program, `scripts` are `run:` steps and checkouts,
+//! `plan` reads jobs and matrices, `called` those of called workflows, `matrix_job` runs one of them, `environment` defines its environment, `process` starts and stops its program, `scripts` are `run:` steps and checkouts,
 //! `console` is its log, `file_commands` its outputs and summary; `external` hands whole runs to another program instead.
 
 mod called;
@@ -8,7 +8,7 @@ mod console;
 mod environment;
 mod external;
 mod file_commands;
-mod leg;
+mod matrix_job;
 mod plan;
 mod process;
 mod scripts;
@@ -16,11 +16,10 @@ mod scripts;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
-
 use crate::faults::moment;
 use crate::run::{Run, Stop};
 use crate::wire::What;
+use crate::workflow_file;
 use crate::world::{State, World};
 
 /// Longer than any test.
@@ -31,20 +30,20 @@ pub(crate) fn start(world: &Arc<World>, run: u64) {
     tokio::spawn(drive(Arc::clone(world), run, false));
 }
 
-/// Starts a run anew, with its next attempt.
+/// Starts the next attempt of a run.
 pub(crate) fn rerun(world: &Arc<World>, run: u64, only_failed: bool) {
     world.change(run, |run| {
         run.attempt += 1;
         run.status = "queued";
         run.conclusion = None;
-        run.started_at = Timestamp::now();
+        run.started_at = crate::world::now();
         run.machine_at = Instant::now();
         run.stop.send_replace(Stop::No);
     });
     tokio::spawn(drive(Arc::clone(world), run, only_failed));
 }
 
-/// Ends every process that is still there.
+/// Kills every remaining process.
 pub(crate) fn end_all(world: &World) {
     let state = world.lock();
     for pid in state.runs.values().flat_map(|run| &run.jobs).filter_map(|job| job.pid) {
@@ -68,7 +67,7 @@ async fn conclude(world: &Arc<World>, id: u64, only_failed: bool) -> &'static st
         let Some(run) = state.runs.get_mut(&id) else { return "failure" };
         let (own, rest) = std::mem::take(&mut run.faults)
             .into_iter()
-            .partition(|what| !matches!(what, What::LegKilled { .. }));
+            .partition(|what| !matches!(what, What::JobKilled { .. }));
         run.faults = rest;
         (own, *run.stop.borrow() != Stop::No)
     };
@@ -98,12 +97,12 @@ async fn conclude(world: &Arc<World>, id: u64, only_failed: bool) -> &'static st
     }
 }
 
-/// Leaves the jobs of a run in the queue for so long.
+/// Leaves the jobs of a run in the queue for this long.
 fn wait_for_machine(world: &World, id: u64, wait: Duration) {
     quietly(world, id, |run| run.machine_at = Instant::now() + wait);
 }
 
-/// The conclusion of the jobs together.
+/// The combined conclusion of the jobs.
 fn conclusion(world: &World, id: u64) -> &'static str {
     let state = world.lock();
     let Some(run) = state.runs.get(&id) else { return "failure" };
@@ -119,7 +118,7 @@ fn conclusion(world: &World, id: u64) -> &'static str {
     }
 }
 
-/// Waits until somebody wants the run to end.
+/// Waits until the run is to be stopped.
 pub(crate) async fn stopped(world: &World, id: u64) {
     let receiver = world.lock().runs.get(&id).map(|run| run.stop.subscribe());
     if let Some(mut receiver) = receiver {
@@ -155,18 +154,30 @@ fn group_of(state: &State, id: u64) -> Option<(String, String)> {
     state.runs.get(&id).and_then(|run| run.group.clone().map(|group| (run.repo.to_lowercase(), group)))
 }
 
-/// Waits for the run's turn in its concurrency group: one runs, one waits, and a newer one takes its place.
+/// How many runs may wait in a concurrency group with `queue: max`; GitHub cancels the next one.
+const QUEUE: usize = 100;
+
+/// Waits for the run's turn in its concurrency group. One runs and one waits, and a newer one takes its place; with `queue: max` up to
+/// 100 wait, in order.
 async fn enter_group(world: &World, id: u64) {
     {
         let mut state = world.lock();
         let Some(key) = group_of(&state, id) else { return };
+        let queues = state.runs.get(&id).is_some_and(|run| workflow_file::queues(&run.workflow));
         let group = state.groups.entry(key).or_default();
         if group.running.is_none() {
             group.running = Some(id);
             return;
         }
-        let pushed_out = group.pending.replace(id);
-        if let Some(run) = pushed_out.and_then(|id| state.runs.get(&id)) {
+        let cancelled: Vec<u64> = match queues {
+            true if group.pending.len() == QUEUE => vec![id],
+            true => Vec::new(),
+            false => group.pending.drain(..).collect(),
+        };
+        if !cancelled.contains(&id) {
+            group.pending.push_back(id);
+        }
+        for run in cancelled.iter().filter_map(|id| state.runs.get(id)) {
             run.stop.send_replace(Stop::Cancelled);
         }
         if let Some(run) = state.runs.get_mut(&id) {
@@ -187,18 +198,16 @@ fn leave_group(world: &World, id: u64) {
     if let Some(key) = group_of(&state, id)
         && let Some(group) = state.groups.get_mut(&key)
     {
-        if group.pending == Some(id) {
-            group.pending = None;
-        }
+        group.pending.retain(|run| *run != id);
         if group.running == Some(id) {
-            group.running = group.pending.take();
+            group.running = group.pending.pop_front();
         }
     }
     drop(state);
     world.changed.notify_waiters();
 }
 
-/// Changes a run without making it look changed: a log that grows is no news.
+/// Changes a run without notifying waiters: log output is not a change.
 fn quietly(world: &World, id: u64, change: impl FnOnce(&mut Run)) {
     if let Some(run) = world.lock().runs.get_mut(&id) {
         change(run);

@@ -1,4 +1,4 @@
-//! The jobs of a workflow file: their order, their conditions, their matrices.
+//! The jobs of a workflow file: order, conditions and matrices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
 use super::called::{self, Defined};
-use super::leg::{self, Leg};
+use super::matrix_job::{self, MatrixJob};
 use crate::expression::{self, Context};
 use crate::run::{Run, Stop};
 use crate::world::World;
 
-/// GitHub makes no more legs of one matrix.
-const MOST_LEGS: usize = 256;
+/// GitHub's limit of jobs per matrix.
+const MAX_MATRIX_JOBS: usize = 256;
 
-/// Runs the jobs, each when those that it needs are over.
+/// Runs the jobs, each after the jobs it needs.
 pub(super) async fn run(world: &Arc<World>, id: u64, only_failed: bool) -> Result<(), String> {
     let jobs = {
         let state = world.lock();
@@ -23,7 +23,7 @@ pub(super) async fn run(world: &Arc<World>, id: u64, only_failed: bool) -> Resul
         let repo = state.repos.get(&run.repo.to_lowercase()).ok_or("the repository is gone")?;
         called::expand(&run.workflow, &context(run, &repo.secrets), world.options.action.as_deref())?
     };
-    // By key: how it went, and whether it ran in this attempt.
+    // By key: the result, and whether it ran in this attempt.
     let mut done: BTreeMap<String, (&'static str, bool)> = BTreeMap::new();
     while done.len() < jobs.len() {
         let is_ready = |job: &&Defined| {
@@ -33,7 +33,7 @@ pub(super) async fn run(world: &Arc<World>, id: u64, only_failed: bool) -> Resul
         if ready.is_empty() {
             return Err("`needs:` leads in a circle or to nothing".to_owned());
         }
-        let mut legs: JoinSet<()> = JoinSet::new();
+        let mut matrix_jobs: JoinSet<()> = JoinSet::new();
         let mut begun: Vec<(&str, bool)> = Vec::new();
         let mut skipped: Vec<&str> = Vec::new();
         for job in ready {
@@ -42,18 +42,18 @@ pub(super) async fn run(world: &Arc<World>, id: u64, only_failed: bool) -> Resul
             let must = !only_failed || needed.iter().any(|(_, ran)| *ran);
             match planned(world, id, job, &needed, must)? {
                 Planned::Skipped => skipped.push(&job.key),
-                Planned::Legs(all) => {
+                Planned::Jobs(all) => {
                     begun.push((&job.key, !all.is_empty()));
-                    for leg in all {
+                    for matrix_job in all {
                         let world = Arc::clone(world);
-                        legs.spawn(async move { leg::run(&world, leg).await });
+                        matrix_jobs.spawn(async move { matrix_job::run(&world, matrix_job).await });
                     }
                 }
             }
         }
-        while legs.join_next().await.is_some() {}
+        while matrix_jobs.join_next().await.is_some() {}
         for key in skipped {
-            leg::skip(world, id, key);
+            matrix_job::skip(world, id, key);
             done.insert(key.to_owned(), ("skipped", false));
         }
         for (key, ran) in begun {
@@ -65,7 +65,7 @@ pub(super) async fn run(world: &Arc<World>, id: u64, only_failed: bool) -> Resul
 
 enum Planned {
     Skipped,
-    Legs(Vec<Leg>),
+    Jobs(Vec<MatrixJob>),
 }
 
 fn planned(
@@ -102,10 +102,10 @@ fn planned(
         return Ok(Planned::Skipped);
     }
     let combinations = matrix(&job["strategy"]["matrix"], &context)?;
-    if combinations.len() > MOST_LEGS {
-        return Err(format!("the matrix of `{key}` has {} legs", combinations.len()));
+    if combinations.len() > MAX_MATRIX_JOBS {
+        return Err(format!("the matrix of `{key}` has {} matrix_jobs", combinations.len()));
     }
-    let mut legs = Vec::new();
+    let mut matrix_jobs = Vec::new();
     for (index, values) in combinations.into_iter().enumerate() {
         let name = job_name(defined, &values, &context)?;
         let had_success = earlier.iter().any(|(known, how)| *known == name && *how == Some("success"));
@@ -115,18 +115,18 @@ fn planned(
         let mut context = context.clone();
         context.values["matrix"] = Value::Object(values);
         let job_id = state.new_id();
-        let leg = Leg { run: id, job: job_id, index, definition: job.clone(), context };
+        let matrix_job = MatrixJob { run: id, job: job_id, index, definition: job.clone(), context };
         if let Some(run) = state.runs.get_mut(&id) {
-            run.jobs.push(leg::queued(job_id, key, &name, attempt, job));
+            run.jobs.push(matrix_job::queued(job_id, key, &name, attempt, job));
         }
-        legs.push(leg);
+        matrix_jobs.push(matrix_job);
     }
     drop(state);
     world.changed.notify_waiters();
-    Ok(Planned::Legs(legs))
+    Ok(Planned::Jobs(matrix_jobs))
 }
 
-/// What expressions of a job may refer to, but for the matrix and the token.
+/// The context for expressions of a job, without the matrix and the token.
 fn context(run: &Run, secrets: &BTreeMap<String, String>) -> Context {
     let github = json!({
         "repository": run.repo,
@@ -146,7 +146,7 @@ fn context(run: &Run, secrets: &BTreeMap<String, String>) -> Context {
     }
 }
 
-/// All combinations of a matrix; one without values where there is none.
+/// All combinations of a matrix; one empty combination if there is none.
 fn matrix(definition: &Value, context: &Context) -> Result<Vec<Map<String, Value>>, String> {
     let resolved = expression::interpolate_all(definition, context)?;
     let mut combinations = vec![Map::new()];
@@ -195,8 +195,9 @@ mod tests {
     #[test]
     fn a_matrix_is_the_product_of_its_lists() {
         let context = Context { values: json!({ "inputs": { "shards": "[0,2]" } }), ..Context::default() };
-        let legs = matrix(&json!({ "shard": "${{ fromJSON(inputs.shards) }}", "os": ["a", "b"] }), &context)
-            .unwrap();
+        let matrix_jobs =
+            matrix(&json!({ "shard": "${{ fromJSON(inputs.shards) }}", "os": ["a", "b"] }), &context)
+                .unwrap();
         let job = Defined {
             key: "run".into(),
             definition: json!({}),
@@ -205,7 +206,7 @@ mod tests {
             given: None,
         };
         let shown: Vec<String> =
-            legs.iter().map(|values| job_name(&job, values, &context).unwrap()).collect();
+            matrix_jobs.iter().map(|values| job_name(&job, values, &context).unwrap()).collect();
         assert_eq!(shown, ["run (0, a)", "run (0, b)", "run (2, a)", "run (2, b)"]);
         assert_eq!(matrix(&Value::Null, &context).unwrap().len(), 1);
         assert!(matrix(&json!({ "shard": "x" }), &context).is_err());

@@ -1,4 +1,4 @@
-//! The program of a step: started in a group of its own, heard line by line, and ended as GitHub ends it.
+//! The program of a step: started in its own process group, logged line by line, and stopped as GitHub stops it.
 
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::console::Console;
 use super::environment::StepEnvironment;
-use super::leg::{Leg, append};
+use super::matrix_job::{MatrixJob, append};
 use super::{quietly, stopped};
 use crate::faults::moment;
 use crate::run::Stop;
@@ -25,18 +25,18 @@ const AFTER_TERMINATE: f64 = 2.5;
 
 /// How a program ended.
 pub(super) enum Ended {
-    /// By itself, or by a signal that was not ours (then 128 and more).
+    /// By itself, or by a signal that was not ours (then 128 or more).
     Exited(i32),
     /// Killed without warning.
     Killed,
-    /// Asked to end.
+    /// Stopped on request.
     Stopped(Option<i32>, Stop),
 }
 
 /// Runs a program to its end.
 pub(super) async fn run(
     world: &Arc<World>,
-    leg: &Leg,
+    matrix_job: &MatrixJob,
     program: &Path,
     environment: &StepEnvironment,
     console: Console,
@@ -53,25 +53,25 @@ pub(super) async fn run(
     let mut child =
         command.spawn().map_err(|error| format!("cannot start {}: {error}", program.display()))?;
     let pid = child.id();
-    world.change(leg.run, |run| {
-        if let Some(job) = run.job_mut(leg.job) {
+    world.change(matrix_job.run, |run| {
+        if let Some(job) = run.job_mut(matrix_job.job) {
             job.pid = pid;
         }
     });
     let console = Arc::new(Mutex::new(console));
     let readers = [
-        listen(world, leg, &console, child.stdout.take()),
-        listen(world, leg, &console, child.stderr.take()),
+        listen(world, matrix_job, &console, child.stdout.take()),
+        listen(world, matrix_job, &console, child.stderr.take()),
     ];
     let killed = async {
         match kill_at {
-            Some(when) => moment(world, leg.run, when).await,
+            Some(when) => moment(world, matrix_job.run, when).await,
             None => std::future::pending().await,
         }
     };
     let ended = tokio::select! {
         status = child.wait() => status.map_or(Ended::Killed, |status| Ended::Exited(code(status))),
-        () = stopped(world, leg.run) => stop(world, leg, &mut child).await,
+        () = stopped(world, matrix_job.run) => stop(world, matrix_job, &mut child).await,
         () = killed => {
             if let Some(pid) = pid {
                 kill_group(pid);
@@ -80,7 +80,7 @@ pub(super) async fn run(
             Ended::Killed
         }
     };
-    // A container is gone with its first process, and with it whatever that left behind.
+    // A container ends with its first process, together with all other processes in it.
     if let Some(pid) = pid {
         kill_group(pid);
     }
@@ -92,12 +92,12 @@ pub(super) async fn run(
 }
 
 /// SIGINT, some seconds, SIGTERM, some seconds, SIGKILL.
-async fn stop(world: &World, leg: &Leg, child: &mut Child) -> Ended {
-    let why = world.lock().runs.get(&leg.run).map_or(Stop::Cancelled, |run| *run.stop.borrow());
+async fn stop(world: &World, matrix_job: &MatrixJob, child: &mut Child) -> Ended {
+    let why = world.lock().runs.get(&matrix_job.run).map_or(Stop::Cancelled, |run| *run.stop.borrow());
     let Some(pid) = child.id() else { return Ended::Stopped(None, why) };
     if why != Stop::Forced {
         for (signal, seconds) in [(Signal::SIGINT, AFTER_INTERRUPT), (Signal::SIGTERM, AFTER_TERMINATE)] {
-            // Only the first process of the container hears it.
+            // Only the first process of the container gets it.
             let _ = kill(process(pid), signal);
             if let Ok(Ok(status)) = tokio::time::timeout(world.simulated(seconds), child.wait()).await {
                 return Ended::Stopped(status.code(), why);
@@ -109,7 +109,7 @@ async fn stop(world: &World, leg: &Leg, child: &mut Child) -> Ended {
     Ended::Stopped(None, why)
 }
 
-/// Ends a process and all its children at once.
+/// Kills a process and all its children at once.
 pub(super) fn kill_group(pid: u32) {
     let _ = killpg(process(pid), Signal::SIGKILL);
 }
@@ -123,14 +123,14 @@ fn code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// Adds what the program writes to the log, line by line.
+/// Adds the output of the program to the log, line by line.
 fn listen(
     world: &Arc<World>,
-    leg: &Leg,
+    matrix_job: &MatrixJob,
     console: &Arc<Mutex<Console>>,
     stream: Option<impl AsyncRead + Unpin + Send + 'static>,
 ) -> JoinHandle<()> {
-    let (world, console, run, job) = (Arc::clone(world), Arc::clone(console), leg.run, leg.job);
+    let (world, console, run, job) = (Arc::clone(world), Arc::clone(console), matrix_job.run, matrix_job.job);
     tokio::spawn(async move {
         let Some(stream) = stream else { return };
         let mut reader = BufReader::new(stream);

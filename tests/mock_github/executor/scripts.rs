@@ -1,19 +1,19 @@
-//! Steps that are no action of ours: a checkout, and `run:`.
+//! Steps other than our action: a checkout, and `run:`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::environment::StepEnvironment;
-use super::leg::Leg;
+use super::matrix_job::MatrixJob;
 use crate::git;
 use crate::world::World;
 
-/// Puts the files of the run's commit into the workspace.
-pub(super) async fn checkout(world: &World, leg: &Leg, workspace: &Path) -> Result<(), String> {
+/// Writes the files of the run's commit to the workspace.
+pub(super) async fn checkout(world: &World, matrix_job: &MatrixJob, workspace: &Path) -> Result<(), String> {
     let (dir, sha) = {
         let state = world.lock();
-        let run = state.runs.get(&leg.run).ok_or("the run is gone")?;
+        let run = state.runs.get(&matrix_job.run).ok_or("the run is gone")?;
         let repo = state.repos.get(&run.repo.to_lowercase()).ok_or("the repository is gone")?;
         (repo.bare.dir.clone(), run.sha.clone())
     };

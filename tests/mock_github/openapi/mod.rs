@@ -1,6 +1,6 @@
-//! GitHub's own description of its routes, and whether requests and answers fit it.
+//! GitHub's own description of its routes, and validation of requests and responses.
 //!
-//! `fixtures/github/openapi.json` is made by `extract.mjs`. What GitHub answers though it does not describe it is listed in
+//! `fixtures/github/openapi.json` is created by `extract.mjs`. Undocumented responses of GitHub are listed in
 //! `known`, one by one.
 
 mod known;
@@ -30,7 +30,7 @@ struct Route {
     operation: Value,
 }
 
-/// A request that is one of GitHub's routes.
+/// A request to one of GitHub's routes.
 #[derive(Debug, Clone)]
 pub(crate) struct Matched {
     /// `METHOD /path/{template}`.
@@ -58,7 +58,7 @@ impl OpenApi {
         })
     }
 
-    /// Which route a request is; the one with the most fixed segments, if several fit.
+    /// The route of a request; the one with the most fixed segments, if several match.
     pub(crate) fn find(&self, method: &str, path: &str) -> Option<Matched> {
         let segments: Vec<&str> = path.split('/').skip(1).collect();
         let matches = self.routes.iter().enumerate().filter_map(|(index, route)| {
@@ -68,7 +68,7 @@ impl OpenApi {
         matches.min_by_key(|matched| matched.parameters.len())
     }
 
-    /// What is wrong with a request.
+    /// The violations of a request.
     pub(crate) fn check_request(&self, matched: &Matched, query: &Query, body: &[u8]) -> Vec<String> {
         let operation = &self.routes[matched.index].operation;
         let declared = operation["parameters"].as_array().map_or(&[][..], Vec::as_slice);
@@ -86,7 +86,7 @@ impl OpenApi {
                 }
                 [] => {}
                 [value] => {
-                    // The description gives `created` the format of a date; in truth it takes ranges of dates.
+                    // The description gives `created` the format of a date; in fact it accepts ranges of dates.
                     if !known::is_free_text(name) {
                         let key = format!("{} {place} {name}", matched.route);
                         problems.extend(
@@ -126,7 +126,7 @@ impl OpenApi {
         problems
     }
 
-    /// What is wrong with an answer.
+    /// The violations of a response.
     pub(crate) fn check_answer(
         &self,
         matched: &Matched,
@@ -179,15 +179,34 @@ impl OpenApi {
     }
 
     fn compile(&self, schema: &Value) -> Result<Validator, String> {
-        let whole = json!({ "allOf": [schema], "components": self.components });
+        let mut components = Value::Null;
+        self.add_components(schema, &mut components);
+        let whole = json!({ "allOf": [schema], "components": components });
         let options =
             jsonschema::options().with_draft(jsonschema::Draft::Draft202012).should_validate_formats(true);
         options.build(&whole).map_err(|error| error.to_string())
     }
+
+    /// Adds the components that a schema refers to, directly or indirectly: compiling all of them would take long.
+    fn add_components(&self, schema: &Value, found: &mut Value) {
+        let reference = schema["$ref"].as_str().and_then(|text| text.strip_prefix("#/components/"));
+        if let Some((kind, name)) = reference.and_then(|path| path.split_once('/'))
+            && found[kind][name].is_null()
+        {
+            let component = &self.components[kind][name];
+            found[kind][name] = component.clone();
+            self.add_components(component, found);
+        }
+        match schema {
+            Value::Object(fields) => fields.values().for_each(|value| self.add_components(value, found)),
+            Value::Array(items) => items.iter().for_each(|item| self.add_components(item, found)),
+            _ => {}
+        }
+    }
 }
 
 impl Route {
-    /// The values of the parameters in the path, if it is this route.
+    /// The values of the parameters in the path, if it matches this route.
     fn parameters(&self, segments: &[&str]) -> Option<Vec<(String, String)>> {
         let mut values = Vec::new();
         for (index, segment) in self.segments.iter().enumerate() {
@@ -209,7 +228,7 @@ impl Route {
     }
 }
 
-/// A parameter as the JSON value that its schema wants, if it can be one.
+/// A parameter as the JSON value that its schema expects, if possible.
 fn typed(text: &str, schema: &Value) -> Value {
     let wants = |name: &str| {
         schema["type"] == name
@@ -242,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_are_found_by_their_fixed_parts_first() {
+    fn routes_match_by_their_fixed_segments_first() {
         let openapi = OpenApi::load().unwrap();
         let route = |path: &str| openapi.find("GET", path).map(|matched| matched.route);
         assert_eq!(
@@ -262,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_github_does_not_know_is_told() {
+    fn undocumented_requests_are_violations() {
         let problems = [
             request("GET", "/repos/o/r/actions/runs", "per_page=x&display_title=a&created=%3E%3D2026", ""),
             request("GET", "/repos/o/r/actions/runs/seven", "", ""),
@@ -282,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_github_would_not_give_is_told() {
+    fn undocumented_responses_are_violations() {
         let openapi = OpenApi::load().unwrap();
         let dispatch = openapi.find("POST", "/repos/o/r/actions/workflows/w.yml/dispatches").unwrap();
         let answer = |status: u16, body: &str| {

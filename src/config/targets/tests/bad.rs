@@ -1,4 +1,4 @@
-//! What every bad file is told. The helpers check that no message shows the key.
+//! The message for every bad file. The helpers check that no message shows the key.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn an_unknown_key() {
      6 |     tempature: 1
        |     ^^^^^^^^^
 
-    hint: did you mean `temperature`? legal for provider `openai`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `temperature`, `top_p`, `seed`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `api_format`, `max_concurrency`, `workers`, `requests_per_minute`, `tokens_per_minute`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`, `timeout`, `timeout_seconds`, `price`, `dedupe`, `keep_raw`, `allow_models`, `budget_usd`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`
+    hint: did you mean `temperature`? legal for provider `openai`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `ca_file`, `seed`, `api_format`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `requests_per_minute`, `tokens_per_minute`, `timeout`, `timeout_seconds`, `price`, `budget_usd`, `dedupe`, `keep_raw`, `allow_models`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`, `workers`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`
     ");
     insta::assert_snapshot!(refused(&one("provider: github-actions\nrepo: o/n\nworkflow: w.yml\nfrobnicate: 1")), @r"
     unknown key `frobnicate` for provider `github-actions`
@@ -405,7 +405,7 @@ fn a_missing_setting() {
 }
 
 #[test]
-fn a_missing_model_is_told_where_the_target_is_used() {
+fn a_missing_model_is_reported_where_the_target_is_used() {
     let yaml = "targets:\n  - { name: g, provider: gemini, api_key: '${{ KEY }}' }\n  - { name: a, provider: azure, resource: r, api_key: '${{ KEY }}' }\n  - { name: other, provider: mock }\n";
     assert!(load(yaml).unwrap().0.resolve("other", &env()).is_ok());
     insta::assert_snapshot!(unresolved(yaml, "g", &env()), @r"
@@ -541,7 +541,7 @@ fn a_file_of_another_shape() {
 }
 
 #[test]
-fn several_problems_are_told_at_once() {
+fn several_problems_are_reported_at_once() {
     insta::assert_snapshot!(refused("targets:\n  - name: a\n    provider: opnai\n  - name: b\n    provider: mock\n    latency: 5\n    error_rate: 2\n  - name: b\n    use_target: c\n    modle: x\n"), @r"
     `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `mock`, `github-actions`, found `opnai`
       --> targets.yaml:3:15
@@ -584,7 +584,7 @@ fn several_problems_are_told_at_once() {
 }
 
 #[test]
-fn a_literal_key_is_refused_and_never_shown() {
+fn a_literal_key_is_rejected_and_never_shown() {
     insta::assert_snapshot!(refused(&one("provider: openai\nmodel: m\napi_key: sk-test-0123456789abcdef")), @r"
     a key must not stand in this file
       --> targets.yaml:5:14
@@ -618,7 +618,7 @@ fn a_literal_key_is_refused_and_never_shown() {
      2 |   - { name: t, provider: gemini, model: m, api_key: **************************, wrong: 1 }
        |                                                                                 ^^^^^
 
-    hint: legal for provider `gemini`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `temperature`, `top_p`, `seed`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `workers`, `requests_per_minute`, `tokens_per_minute`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`, `timeout`, `timeout_seconds`, `price`, `dedupe`, `keep_raw`, `allow_models`, `budget_usd`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`
+    hint: legal for provider `gemini`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `ca_file`, `seed`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `requests_per_minute`, `tokens_per_minute`, `timeout`, `timeout_seconds`, `price`, `budget_usd`, `dedupe`, `keep_raw`, `allow_models`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`, `workers`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`
     ");
     insta::assert_snapshot!(refused(&one("provider: openai-compatible\nbase_url: https://h/v1\nmodel: m\napi_key: ${{ X:-sk-test-0123456789abcdef }}")), @r"
     a key must not stand in this file
@@ -653,7 +653,7 @@ fn a_literal_key_is_refused_and_never_shown() {
      5 |     api_ky: ************************
        |     ^^^^^^
 
-    hint: did you mean `api_key`? legal for provider `openai`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `temperature`, `top_p`, `seed`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `api_format`, `max_concurrency`, `workers`, `requests_per_minute`, `tokens_per_minute`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`, `timeout`, `timeout_seconds`, `price`, `dedupe`, `keep_raw`, `allow_models`, `budget_usd`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`
+    hint: did you mean `api_key`? legal for provider `openai`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `ca_file`, `seed`, `api_format`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `requests_per_minute`, `tokens_per_minute`, `timeout`, `timeout_seconds`, `price`, `budget_usd`, `dedupe`, `keep_raw`, `allow_models`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`, `workers`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`
     ");
     insta::assert_snapshot!(refused("targets:\n  - name: t\n    provider: openai\n    model: m\n    api_key: >-\n      sk-test-0123456789abcdef\n"), @r"
     a key must not stand in this file
@@ -709,7 +709,7 @@ fn a_bad_address() {
 }
 
 #[test]
-fn a_reference_that_is_none() {
+fn an_invalid_reference() {
     insta::assert_snapshot!(refused(&one("provider: openai\nmodel: ${{ vars.MODEL }}\napi_key: ${{ secrets.OPENAI_API_KEY }}")), @r"
     `model`: a reference that names no variable
       --> targets.yaml:4:12
@@ -790,45 +790,88 @@ fn an_unset_variable() {
 }
 
 #[test]
+fn a_key_is_legal_only_in_api_key() {
+    insta::assert_snapshot!(unresolved(&one("provider: github-actions\nrepo: o/n\nworkflow: w.yml\ntarget: ${{ KEY }}"), "t", &env()), @r"
+    `target`: `KEY` holds a key, and only `api_key` may refer to one
+      --> targets.yaml:6:13
+       |
+     6 |     target: ${{ KEY }}
+       |             ^^^^^^^^^^
+
+    hint: write the value itself, or refer to a variable without a key, token or password in its name and its value
+    ");
+    insta::assert_snapshot!(unresolved(&one("provider: openai-compatible\nmodel: m\nbase_url: https://h/${{ KEY }}"), "t", &env()), @r"
+    `base_url`: `KEY` holds a key, and only `api_key` may refer to one
+      --> targets.yaml:5:15
+       |
+     5 |     base_url: https://h/${{ KEY }}
+       |               ^^^^^^^^^^^^^^^^^^^^
+
+    hint: write the value itself, or refer to a variable without a key, token or password in its name and its value
+    ");
+}
+
+#[test]
+fn a_github_token_is_not_a_key_for_another_server() {
+    let env = Env::from([("GITHUB_TOKEN", KEY)]);
+    let target = |url: &str| {
+        one(&format!(
+            "provider: openai-compatible\nmodel: m\nbase_url: {url}\napi_key: ${{{{ GITHUB_TOKEN }}}}"
+        ))
+    };
+    insta::assert_snapshot!(unresolved(&target("https://models.github.ai.example/v1"), "t", &env), @r"
+    `GITHUB_TOKEN` says who you are on GitHub: it is not sent to a model's server
+      --> targets.yaml:6:14
+       |
+     6 |     api_key: ${{ GITHUB_TOKEN }}
+       |              ^^^^^^^^^^^^^^^^^^^
+
+    hint: write `api_key: ${{ NAME }}`, a variable that holds the key of this server
+    ");
+    let (file, _) = load(&target("https://models.github.ai/inference")).unwrap();
+    file.resolve("t", &env).unwrap();
+}
+
+#[test]
 fn a_variable_with_a_wrong_value_is_not_shown() {
-    insta::assert_snapshot!(unresolved(&one("provider: openai\nmodel: m\napi_key: ${{ KEY }}\nbase_url: ${{ KEY }}\ntimeout: ${{ KEY }}\nmax_tokens: ${{ KEY }}\nresponse_format: { type: '${{ KEY }}' }"), "t", &env()), @r"
-    `base_url`: expected a URL such as `https://api.example.com/v1`, found something else in the variable `KEY`
+    insta::assert_snapshot!(unresolved(&one("provider: openai\nmodel: m\napi_key: ${{ KEY }}\nbase_url: ${{ ODD }}\ntimeout: ${{ ODD }}\nmax_tokens: ${{ ODD }}\nresponse_format: { type: '${{ ODD }}' }"), "t", &env()), @r"
+    `base_url`: expected a URL such as `https://api.example.com/v1`, found something else in the variable `ODD`
       --> targets.yaml:6:15
        |
-     6 |     base_url: ${{ KEY }}
+     6 |     base_url: ${{ ODD }}
        |               ^^^^^^^^^^
 
-    error: `max_tokens`: expected a whole number, 1 or more, found something else in the variable `KEY`
+    error: `max_tokens`: expected a whole number, 1 or more, found something else in the variable `ODD`
       --> targets.yaml:8:17
        |
-     8 |     max_tokens: ${{ KEY }}
+     8 |     max_tokens: ${{ ODD }}
        |                 ^^^^^^^^^^
 
     error: `response_format`: its variables do not give a valid one
       --> targets.yaml:9:22
        |
-     9 |     response_format: { type: '${{ KEY }}' }
+     9 |     response_format: { type: '${{ ODD }}' }
        |                      ^^
 
     hint: for example `{ type: json_object }`, or `{ type: json_schema, json_schema: { name: …, schema: … } }`
 
-    error: `timeout`: expected a duration such as `90s`, `10m`, `1h` or `500ms`, found something else in the variable `KEY`
+    error: `timeout`: expected a duration such as `90s`, `10m`, `1h` or `500ms`, found something else in the variable `ODD`
       --> targets.yaml:7:14
        |
-     7 |     timeout: ${{ KEY }}
+     7 |     timeout: ${{ ODD }}
        |              ^^^^^^^^^^
     ");
-    insta::assert_snapshot!(unresolved(&one("provider: ${{ KEY }}"), "t", &env()), @r"
-    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `mock`, `github-actions`, found something else in the variable `KEY`
+    insta::assert_snapshot!(unresolved(&one("provider: ${{ ODD }}"), "t", &env()), @r"
+    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `mock`, `github-actions`, found something else in the variable `ODD`
       --> targets.yaml:3:15
        |
-     3 |     provider: ${{ KEY }}
+     3 |     provider: ${{ ODD }}
        |               ^^^^^^^^^^
     ");
 }
 
 #[test]
-fn a_key_that_cannot_be_one() {
+fn an_impossible_key() {
     insta::assert_snapshot!(unresolved(&one("provider: openai\nmodel: m\napi_key: ${{ K }}"), "t", &Env::from([("K", "sk-test-0123456789abcdef with more")])), @r"
     the key in `K` has white space, control characters or letters that no key has
       --> targets.yaml:5:14
@@ -841,7 +884,7 @@ fn a_key_that_cannot_be_one() {
 }
 
 #[test]
-fn an_empty_default_of_a_key_that_is_needed() {
+fn an_empty_default_of_a_required_key() {
     insta::assert_snapshot!(unresolved(&one("provider: openai\nmodel: m\napi_key: ${{ NONE:- }}"), "t", &env()), @r"
     target `t`: `api_key` is missing
       --> targets.yaml:2:11
@@ -854,7 +897,7 @@ fn an_empty_default_of_a_key_that_is_needed() {
 }
 
 #[test]
-fn a_link_that_leads_nowhere() {
+fn a_dangling_link() {
     insta::assert_snapshot!(unresolved("targets:\n  - name: a\n    use_target: gtp\n  - name: gpt\n    provider: mock\n", "a", &env()), @r"
     `use_target` leads nowhere: a → gtp (no such target)
       --> targets.yaml:3:17
@@ -895,7 +938,7 @@ fn a_link_that_leads_nowhere() {
 }
 
 #[test]
-fn links_in_a_circle() {
+fn a_link_cycle() {
     insta::assert_snapshot!(unresolved("targets:\n  - name: a\n    use_target: b\n  - name: b\n    use_target: ${{ X }}\n  - name: gpt\n    provider: mock\n", "a", &Env::from([("X", "a")])), @r"
     `use_target` goes in a circle: a → b → ${{ X }} = a
       --> targets.yaml:5:17
@@ -917,7 +960,7 @@ fn links_in_a_circle() {
 }
 
 #[test]
-fn what_only_agentv_runs() {
+fn targets_that_only_agentv_can_run() {
     insta::assert_snapshot!(unresolved("targets:\n  - name: coder\n    provider: codex\n    anyKey: 1\n  - name: own\n    provider: my-tool\n    command: tool {PROMPT}\n", "coder", &env()), @r"
     target `coder`: only `agentv eval` runs this provider
       --> targets.yaml:3:15
@@ -939,7 +982,7 @@ fn what_only_agentv_runs() {
 }
 
 #[test]
-fn a_key_that_is_no_text() {
+fn a_key_that_is_not_text() {
     insta::assert_snapshot!(refused(&one("provider: openai\nmodel: m\napi_key: ''")), @r"
     target `t`: `api_key` is missing
       --> targets.yaml:2:11
@@ -981,7 +1024,7 @@ fn a_variable_is_never_shown_whichever_key_names_it() {
         max_retries retry_initial_delay_ms retry_backoff_factor workers grader_target fallback_targets \
         provider_batching frobnicate";
     let mut refusals = 0;
-    for provider in kind::OURS {
+    for provider in crate::model::PROVIDERS.iter().map(|kind| kind.name) {
         let base: &[&str] = match provider {
             "mock" => &[],
             "github-actions" => &["repo: o/n", "workflow: w.yml"],
@@ -991,13 +1034,13 @@ fn a_variable_is_never_shown_whichever_key_names_it() {
             let same = if key == "endpoint" { "base_url" } else { key };
             let base: Vec<&str> =
                 base.iter().copied().filter(|line| !line.starts_with(&format!("{same}:"))).collect();
-            let yaml = one(&format!("provider: {provider}\n{}\n{key}: ${{{{ KEY }}}}", base.join("\n")));
+            let yaml = one(&format!("provider: {provider}\n{}\n{key}: ${{{{ ODD }}}}", base.join("\n")));
             let failure = match load(&yaml) {
                 Ok((file, _)) => file.resolve("t", &env()).err(),
                 Err(failure) => Some(failure),
             };
             if let Some(failure) = failure {
-                refusals += usize::from(told(&failure).contains("in the variable `KEY`"));
+                refusals += usize::from(told(&failure).contains("in the variable `ODD`"));
             }
         }
     }
@@ -1005,7 +1048,7 @@ fn a_variable_is_never_shown_whichever_key_names_it() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read() {
+fn an_unreadable_file() {
     let failure =
         TargetsFile::load(Path::new("/nowhere/targets.yaml"), Path::new("targets.yaml")).unwrap_err();
     insta::assert_snapshot!(told(&failure), @r"
@@ -1016,7 +1059,7 @@ fn a_file_that_cannot_be_read() {
 }
 
 #[test]
-fn what_works_but_is_not_meant_is_a_warning() {
+fn likely_mistakes_are_warnings() {
     let (file, warnings) = load(&one("
         provider: anthropic
         model: m

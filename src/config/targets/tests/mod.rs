@@ -1,6 +1,7 @@
-//! What good files mean, and what every bad one is told.
+//! How good files are read, and the message for every bad one.
 
 mod bad;
+mod docs;
 mod good;
 
 use std::num::NonZeroU32;
@@ -10,8 +11,8 @@ use std::time::Duration;
 use super::*;
 use crate::config::Env;
 use crate::model::{
-    Exit, MockReply, MockSettings, Price, Provider, RemoteResults, RemoteTarget, ResponseFormat,
-    RunnerTarget, Shards, Target,
+    Api, Endpoint, Exit, MockReply, MockSettings, Price, Provider, RemoteResults, RemoteTarget,
+    ResponseFormat, RunnerTarget, Shards, Target,
 };
 
 /// A key that no message may show.
@@ -28,7 +29,7 @@ fn load(yaml: &str) -> Result<(TargetsFile, Vec<String>), Failure> {
     loaded
 }
 
-/// What the readers take is fine for editors too.
+/// Whatever the readers accept must be valid for editors too.
 fn editors_like(yaml: &str) {
     static VALIDATOR: LazyLock<jsonschema::Validator> =
         LazyLock::new(|| jsonschema::draft7::new(&targets_schema()).unwrap());
@@ -40,7 +41,7 @@ fn editors_like(yaml: &str) {
 }
 
 fn env() -> Env {
-    Env::from([("KEY", KEY), ("EMPTY", "")])
+    Env::from([("KEY", KEY), ("ODD", "odd-0123456789abcdef"), ("EMPTY", "")])
 }
 
 /// The message and, below it, the hint that the reporter prints.
@@ -52,12 +53,12 @@ fn told(failure: &Failure) -> String {
     told
 }
 
-/// What loading this file is answered with.
+/// The result of loading this file.
 fn refused(yaml: &str) -> String {
     told(&load(yaml).expect_err("the file is bad"))
 }
 
-/// What a target of a good file is answered with.
+/// The result of resolving a target of a good file.
 fn unresolved(yaml: &str, name: &str, env: &Env) -> String {
     let (file, _) = load(yaml).unwrap();
     told(&file.resolve(name, env).expect_err("the target is bad"))
@@ -90,19 +91,16 @@ fn remote(yaml: &str) -> RemoteTarget {
 fn mock(lines: &str) -> MockSettings {
     match runner(&one(&format!("provider: mock\n{lines}")), &env()).provider {
         Provider::Mock(settings) => settings,
-        other => panic!("{other:?}"),
+        other @ Provider::Api(_) => panic!("{other:?}"),
     }
 }
 
-/// `base_url`, and the key where there is one.
+fn endpoint(provider: &Provider) -> &Endpoint {
+    provider.endpoint().unwrap_or_else(|| panic!("{provider:?}"))
+}
+
+/// `base_url`, and the key if there is one.
 fn reached(provider: &Provider) -> (&str, Option<&str>) {
-    let (Provider::OpenAi(endpoint)
-    | Provider::OpenAiCompatible(endpoint)
-    | Provider::Gemini(endpoint)
-    | Provider::Azure { endpoint, .. }
-    | Provider::Anthropic { endpoint, .. }) = provider
-    else {
-        panic!("{provider:?}")
-    };
+    let endpoint = endpoint(provider);
     (&endpoint.base_url, endpoint.api_key.as_ref().map(crate::model::Secret::expose))
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{AgentvRun, AgentvTarget};
 use crate::model::{
-    Check, GraderScore, GraderVerdict, Response, ScoreError, ScoreRow, ScoreStatus, TokenUsage,
+    Check, GraderScore, GraderVerdict, OutputMessage, Response, ScoreError, ScoreRow, ScoreStatus, TokenUsage,
 };
 
 /// A test in `index.jsonl`.
@@ -136,7 +136,7 @@ fn row<'a>(
             *cost_usd.get_or_insert(0.0) += cost;
         }
         *duration_ms.get_or_insert(0) += response.duration_ms;
-        let turns = response.output.iter().flatten().map(|message| message.content.as_str());
+        let turns = response.output.iter().flatten().map(OutputMessage::shown);
         answers.push(turns.collect::<Vec<_>>().join("\n\n"));
     }
     Some(Row {

@@ -48,7 +48,7 @@ fn score(test: &str, replicate: u32, status: ScoreStatus, score: f64) -> ScoreRo
     }
 }
 
-/// The files of a run in which everything happens once.
+/// The files of a run with every kind of result.
 fn files() -> BTreeMap<String, String> {
     let responses = [
         response("right", "Paris."),
@@ -166,7 +166,7 @@ fn the_rows_are_summed_up() {
 }
 
 #[test]
-fn what_the_graders_saw_is_beside_the_answer() {
+fn the_input_of_the_graders_is_next_to_the_answer() {
     let files = files();
     assert_eq!(files["cloud/right/outputs/answer.md"], "Paris.");
     insta::assert_snapshot!(files["cloud/right/grading.json"], @r#"

@@ -1,0 +1,370 @@
+//! Paths that a shell script makes of its own place and of variables: `"$SCRIPT_DIR/../x/$VAR"`.
+//!
+//! Nothing is run. Assignments are followed from top to bottom, and what is not known stays unknown.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::config::normalized;
+
+/// How deep substitutions are followed.
+const DEEPEST: usize = 8;
+/// Limit of what is kept of a value; paths are far shorter.
+const LONGEST_VALUE: usize = 4096;
+
+/// A path in a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mention {
+    /// The line, from 1.
+    pub(super) line: usize,
+    /// What is known of it, from its start; absolute if it begins at a known place.
+    pub(super) known: String,
+    /// Whether something unknown follows.
+    pub(super) open: bool,
+}
+
+impl Mention {
+    /// Whether it begins at the script, the working directory or the repository.
+    pub(super) fn is_anchored(&self) -> bool {
+        self.known.starts_with('/')
+    }
+}
+
+/// What a script knows.
+#[derive(Debug)]
+pub(super) struct Shell<'s> {
+    script: &'s Path,
+    cwd: &'s Path,
+    root: &'s Path,
+    variables: BTreeMap<String, Value>,
+}
+
+/// A text whose end may be unknown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Value {
+    known: String,
+    open: bool,
+}
+
+impl Value {
+    fn unknown() -> Self {
+        Self { known: String::new(), open: true }
+    }
+
+    fn of(path: &Path) -> Self {
+        Self { known: path.to_string_lossy().into_owned(), open: false }
+    }
+
+    fn push(&mut self, more: &Self) {
+        if !self.open {
+            self.known.push_str(&more.known);
+            self.open = more.open;
+            self.limit();
+        }
+    }
+
+    fn push_char(&mut self, c: char) {
+        if !self.open {
+            self.known.push(c);
+            self.limit();
+        }
+    }
+
+    /// A longer value is no path; `x=$x$x` doubles it with every line.
+    fn limit(&mut self) {
+        if self.known.len() > LONGEST_VALUE {
+            *self = Self::unknown();
+        }
+    }
+
+    fn parent(&self) -> Self {
+        match Path::new(&self.known).parent() {
+            Some(parent) if !self.open => Self::of(parent),
+            _ => Self::unknown(),
+        }
+    }
+}
+
+/// A word of a script: as it is written, and what it means.
+#[derive(Debug)]
+pub(super) struct Word {
+    pub(super) text: String,
+    value: Value,
+    /// Whether a command begins with it.
+    pub(super) leads: bool,
+}
+
+impl Word {
+    /// What it means, if that is known to its end.
+    pub(super) fn known(&self) -> Option<&str> {
+        (!self.value.open).then_some(self.value.known.as_str())
+    }
+}
+
+impl<'s> Shell<'s> {
+    pub(super) fn new(script: &'s Path, cwd: &'s Path, root: &'s Path) -> Self {
+        Self { script, cwd, root, variables: BTreeMap::new() }
+    }
+
+    /// The words of the next line. Assignments are noted.
+    pub(super) fn line(&mut self, line: &str) -> Vec<Word> {
+        if line.trim_start().starts_with('#') {
+            return Vec::new();
+        }
+        let words = self.words(line, 0);
+        for word in &words {
+            if let Some((name, _)) = word.text.split_once('=').filter(|(name, _)| is_name(name)) {
+                let mut value = word.value.clone();
+                value.known.drain(..(name.len() + 1).min(value.known.len()));
+                self.variables.insert(name.to_owned(), value);
+            }
+        }
+        words
+    }
+
+    /// The paths among the words of a line.
+    pub(super) fn mentions(words: &[Word], line: usize) -> Vec<Mention> {
+        let path_of = |word: &Word| {
+            let name = word.text.split_once('=').map_or("", |(name, _)| name);
+            let skip = if is_name(name) { name.len() + 1 } else { 0 };
+            let known = word.value.known.get(skip..)?.to_owned();
+            let is_path = known.contains('/') && !known.contains("://") && known.len() < 1024;
+            is_path.then_some(Mention { line, known, open: word.value.open })
+        };
+        words.iter().filter_map(path_of).collect()
+    }
+
+    fn words(&self, text: &str, depth: usize) -> Vec<Word> {
+        let mut words = Vec::new();
+        let mut rest = text;
+        let mut leads = true;
+        loop {
+            let trimmed = rest.trim_start();
+            let Some(c) = trimmed.chars().next() else { return words };
+            if ";|&()<>{}\n".contains(c) {
+                leads = !"<>".contains(c);
+                rest = &trimmed[c.len_utf8()..];
+                continue;
+            }
+            if c == '#' && rest.len() != trimmed.len() {
+                return words;
+            }
+            let (value, length) = self.word(trimmed, depth);
+            let text = trimmed[..length].to_owned();
+            let is_assignment = text.split_once('=').is_some_and(|(name, _)| is_name(name));
+            let goes_on = matches!(text.as_str(), "if" | "then" | "do" | "else" | "while" | "!" | "exec");
+            words.push(Word { text, value, leads });
+            leads &= is_assignment || goes_on;
+            rest = &trimmed[length..];
+        }
+    }
+
+    /// What the word at the start of a text means, and how long it is.
+    fn word(&self, text: &str, depth: usize) -> (Value, usize) {
+        let mut value = Value::default();
+        let mut quoted = false;
+        let mut at = 0;
+        while let Some(c) = text[at..].chars().next() {
+            let rest = &text[at..];
+            match c {
+                '"' => {
+                    quoted = !quoted;
+                    at += 1;
+                }
+                '\'' if !quoted => {
+                    let end = rest[1..].find('\'').map_or(rest.len(), |end| end + 2);
+                    value.push(&Value { known: rest[1..end].trim_end_matches('\'').to_owned(), open: false });
+                    at += end;
+                }
+                '\\' => {
+                    let next = rest[1..].chars().next();
+                    if let Some(c) = next {
+                        value.push_char(c);
+                    }
+                    at += 1 + next.map_or(0, char::len_utf8);
+                }
+                '$' => {
+                    let (more, length) = self.expansion(rest, depth);
+                    value.push(&more);
+                    at += length;
+                }
+                '`' => {
+                    let end = rest[1..].find('`').map_or(rest.len(), |end| end + 1);
+                    value.push(&self.output_of(&rest[1..end], depth));
+                    at += (end + 1).min(rest.len());
+                }
+                '*' | '?' | '[' | '{' => {
+                    value.open = true;
+                    at += 1;
+                }
+                c if !quoted && (c.is_whitespace() || ";|&()<>".contains(c)) => break,
+                c => {
+                    value.push_char(c);
+                    at += c.len_utf8();
+                }
+            }
+        }
+        (value, at)
+    }
+
+    /// What `$NAME`, `${NAME}` or `$(command)` at the start of a text means, and how long it is.
+    fn expansion(&self, text: &str, depth: usize) -> (Value, usize) {
+        let rest = &text[1..];
+        if rest.starts_with('(') {
+            let length = balanced(rest, '(', ')');
+            return (self.output_of(rest.get(1..length - 1).unwrap_or_default(), depth), 1 + length);
+        }
+        if rest.starts_with('{') {
+            let length = balanced(rest, '{', '}');
+            return (self.parameter(rest.get(1..length - 1).unwrap_or_default(), depth), 1 + length);
+        }
+        let name: String = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+        // `$0` and `$10` are `$0`, and `$1` with a zero.
+        let name = if name.starts_with(|c: char| c.is_ascii_digit()) { &name[..1] } else { &name };
+        // `$@` and the like: one character.
+        let length = if name.is_empty() { rest.chars().next().map_or(0, char::len_utf8) } else { name.len() };
+        (self.variable(name), 1 + length)
+    }
+
+    fn parameter(&self, inner: &str, depth: usize) -> Value {
+        let end = inner.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(inner.len());
+        let (name, rest) = inner.split_at(end);
+        let rest = rest.strip_prefix("[0]").unwrap_or(rest);
+        let value = self.variable(name);
+        if rest == "%/*" {
+            return value.parent();
+        }
+        match rest.strip_prefix(":-").or_else(|| rest.strip_prefix('-')) {
+            Some(default) if value.open && depth < DEEPEST => self.word(default, depth + 1).0,
+            _ if rest.is_empty() || rest.starts_with(":?") => value,
+            _ => Value::unknown(),
+        }
+    }
+
+    fn variable(&self, name: &str) -> Value {
+        match name {
+            "0" | "BASH_SOURCE" => Value::of(self.script),
+            "PWD" => Value::of(self.cwd),
+            _ => self.variables.get(name).cloned().unwrap_or_else(Value::unknown),
+        }
+    }
+
+    /// What a command prints that names a directory.
+    fn output_of(&self, command: &str, depth: usize) -> Value {
+        if depth >= DEEPEST {
+            return Value::unknown();
+        }
+        let words = self.words(command, depth + 1);
+        let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+        let argument = |skip: usize| {
+            let mut rest = words[skip..].iter().filter(|word| !word.text.starts_with('-'));
+            rest.next().map_or_else(Value::unknown, |word| word.value.clone())
+        };
+        match texts.as_slice() {
+            ["pwd", ..] => Value::of(self.cwd),
+            ["dirname", ..] => argument(1).parent(),
+            ["realpath", ..] | ["readlink", "-f" | "-m", ..] => argument(1),
+            ["cd", .., "pwd"] | ["cd", .., "pwd", "-P"] => {
+                let dir = argument(1);
+                if dir.open { dir } else { Value::of(&normalized(&self.cwd.join(&dir.known))) }
+            }
+            ["git", "rev-parse", "--show-toplevel", ..] => Value::of(self.root),
+            _ => Value::unknown(),
+        }
+    }
+}
+
+/// The directory in which a path is chosen by something unknown, and how the names in it begin.
+pub(super) fn choice(mention: &Mention, base: &Path) -> (PathBuf, String) {
+    let (dir, start) = mention.known.rsplit_once('/').unwrap_or(("", &mention.known));
+    let dir = if dir.is_empty() && mention.is_anchored() { "/" } else { dir };
+    (normalized(&base.join(dir)), start.to_owned())
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// The length of a text up to the bracket that closes its first one.
+fn balanced(text: &str, open: char, close: char) -> usize {
+    let mut depth = 0_usize;
+    for (at, c) in text.char_indices() {
+        if c == open {
+            depth += 1;
+        } else if c == close {
+            depth -= 1;
+            if depth == 0 {
+                return at + close.len_utf8();
+            }
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(script: &str) -> Vec<(usize, String, bool)> {
+        let mut shell =
+            Shell::new(Path::new("/repo/tools/setup.sh"), Path::new("/repo/evals"), Path::new("/repo"));
+        let lines = script.lines().enumerate();
+        lines
+            .flat_map(|(i, line)| Shell::mentions(&shell.line(line), i + 1))
+            .map(|mention| {
+                let known = normalized(Path::new(&mention.known)).display().to_string();
+                (mention.line, known, mention.open)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn paths_from_the_place_of_the_script() {
+        let script = r#"#!/bin/bash
+SCRIPT_DIR="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+VARIANT_DIR="$SCRIPT_DIR/../variants/$VARIANT"
+cp -r "$VARIANT_DIR/settings" "$WORKSPACE/.settings" # "$SCRIPT_DIR/no"
+. "$(dirname "$0")/lib.sh"
+ROOT=${ROOT:-$(git rev-parse --show-toplevel)}
+cat "${ROOT}/data/case-$N.json" ${0%/*}/x.txt
+"#;
+        let expected = [
+            (2, "/repo/tools", false),
+            (3, "/repo/variants", true),
+            (4, "/repo/variants", true),
+            (5, "/repo/tools/lib.sh", false),
+            (6, "/repo", false),
+            (7, "/repo/data/case-", true),
+            (7, "/repo/tools/x.txt", false),
+        ];
+        assert_eq!(found(script), expected.map(|(line, path, open)| (line, path.to_owned(), open)));
+    }
+
+    #[test]
+    fn unfinished_text_is_no_panic() {
+        for text in [
+            "\"$(",
+            "${",
+            "$",
+            "`",
+            "'",
+            "\\",
+            "a=$(dirname",
+            "${0%/*",
+            "é$é{",
+            "$(cd",
+            "$(())",
+            "echo a \u{a0} b",
+            "echo a\rb",
+            "\u{c}echo a",
+        ] {
+            found(text);
+        }
+    }
+
+    #[test]
+    fn a_value_that_doubles_is_given_up() {
+        found(&format!("x=aaaaaaaa\n{}cat $x/y\n", "x=$x$x\n".repeat(64)));
+    }
+}

@@ -1,0 +1,350 @@
+//! The table of target keys: shape, meaning, and which kinds of providers have them. The reader, the JSON Schema and
+//! `docs/targets.md` all come from it.
+
+use super::shape::Shape;
+use crate::model::{Api, Backend, ProviderKind};
+
+/// A key.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Key {
+    pub(super) name: &'static str,
+    /// Its name in the schema, where kinds differ in what they mean by it.
+    pub(super) id: &'static str,
+    pub(super) shape: Shape,
+    pub(super) about: &'static str,
+}
+
+/// The keys of one kind of target.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Group {
+    parts: [&'static [Key]; 5],
+    /// What must be there, in one of its spellings.
+    pub(super) needs: &'static [&'static [&'static str]],
+    /// What must not stand side by side.
+    pub(super) excluding: &'static [&'static [&'static str]],
+}
+
+impl Group {
+    pub(super) fn keys(&self) -> impl Iterator<Item = &'static Key> {
+        self.parts.into_iter().flatten()
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.keys().map(|key| key.name)
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&'static Key> {
+        self.keys().find(|key| key.name == name)
+    }
+
+    /// All spellings of a key, where it has several.
+    pub(super) fn spellings(&self, name: &'static str) -> &'static [&'static str] {
+        self.excluding.iter().copied().find(|spellings| spellings[0] == name).unwrap_or_default()
+    }
+}
+
+const fn key(name: &'static str, shape: Shape, about: &'static str) -> Key {
+    Key { name, id: name, shape, about }
+}
+
+const fn called(id: &'static str, name: &'static str, shape: Shape, about: &'static str) -> Key {
+    Key { name, id, shape, about }
+}
+
+const SHARE: Shape = Shape::Number(0.0, Some(1.0));
+const POSITIVE: Shape = Shape::Whole(Some(1), Some(u32::MAX as i64));
+const DELAY: Shape = Shape::Whole(Some(0), Some(u32::MAX as i64));
+const URL: Shape = Shape::Form(
+    r"^\s*[hH][tT][tT][pP][sS]?://[^?#]+$",
+    "A URL such as `https://api.example.com/v1`, without `?` and `#`.",
+);
+const AZURE_URL: Shape = Shape::Form(
+    r"^\s*([hH][tT][tT][pP][sS]?://[^?#]+|[A-Za-z0-9.-]+/*\s*)$",
+    "The URL or the name of an Azure resource.",
+);
+
+/// A duration of 1 ms or more, and of 1 s or more.
+const MOMENT: Shape = Shape::Duration(1);
+const SECOND: Shape = Shape::Duration(1000);
+
+const NAME: Key = key("name", Shape::Name, "The name that `--target` and suites take.");
+const PROVIDER: Key = key("provider", Shape::Provider, "Who answers.");
+
+/// What every target may say, also one that only leads to another.
+const COMMON: [Key; 11] = [
+    key("provider_batching", Shape::Flag, "AgentV's: whether it calls the target once for all test cases."),
+    key("subagent_mode_allowed", Shape::Flag, "AgentV's: whether the target may be run as a subagent."),
+    key("fallback_targets", Shape::Strings, "AgentV's: the targets that it tries when this one fails."),
+    key("grader_target", Shape::Text, "The target that grades the answers of this one."),
+    key("judge_target", Shape::Text, "AgentV's older word for `grader_target`."),
+    key("workers", POSITIVE, "Calls in flight at once, in AgentV's word."),
+    key(
+        "max_retries",
+        Shape::Whole(Some(0), Some(1000)),
+        "How often a failed call is repeated; default 5. Rate limits do not count.",
+    ),
+    key("retry_initial_delay_ms", DELAY, "The first wait before a repeat, in milliseconds; default 500."),
+    key(
+        "retry_max_delay_ms",
+        DELAY,
+        "The longest wait before a repeat, and the longest `Retry-After` that is honored, in milliseconds; default 120000.",
+    ),
+    key(
+        "retry_backoff_factor",
+        Shape::Number(1.0, None),
+        "How much longer each wait is than the one before; default 2.",
+    ),
+    key("retry_status_codes", Shape::Wholes, "AgentV's; without effect in run-evals."),
+];
+
+/// What every target with a provider says first.
+const HEAD: [Key; 2] = [NAME, PROVIDER];
+
+/// What everything that is called from here may say.
+const RUNNER: [Key; 17] = [
+    key("temperature", Shape::Number(0.0, Some(2.0)), "How much chance plays a part, 0 to 2."),
+    key("top_p", SHARE, "The share of likely words that is drawn from, 0 to 1."),
+    key("stop", Shape::Strings, "Where an answer ends."),
+    key(
+        "max_tokens",
+        Shape::Whole(Some(1), None),
+        "The longest answer, in tokens; default of `anthropic`: 16384.",
+    ),
+    key("max_output_tokens", Shape::Whole(Some(1), None), "AgentV's word for `max_tokens`."),
+    key("reasoning_effort", Shape::Text, "How long a reasoning model thinks, in the vendor's words."),
+    key(
+        "response_format",
+        Shape::ResponseFormat,
+        "The form of the answer: text, a JSON object, or a JSON schema.",
+    ),
+    key("max_concurrency", POSITIVE, "Calls in flight at once, in each job of a workflow run; default 16."),
+    key("requests_per_minute", POSITIVE, "The most calls in a minute."),
+    key("tokens_per_minute", POSITIVE, "The most tokens in a minute."),
+    key("timeout", MOMENT, "The longest that one call may take; default 10m."),
+    key("timeout_seconds", Shape::Above0(Some(86400.0)), "AgentV's word for `timeout`, in seconds."),
+    key("price", Shape::Price, "What tokens cost, in US dollars for a million of them."),
+    key(
+        "budget_usd",
+        Shape::Above0(None),
+        "Stops before more is spent, in US dollars; needs `price`. Without `max_tokens`, 4,096 output tokens are assumed for each call.",
+    ),
+    key("dedupe", Shape::Flag, "Whether identical requests are called once; default `false`."),
+    key("keep_raw", Shape::Flag, "Whether each row keeps the vendor's whole answer; default `false`."),
+    key("allow_models", Shape::Strings, "What a request's `model` may choose beside the target's own."),
+];
+
+const MODEL: Key = key("model", Shape::Text, "The model's name at the vendor.");
+const DEPLOYMENT: Key =
+    key("deployment", Shape::Text, "The name of the deployment, AgentV's word for `model`.");
+const DEPLOYMENT_NAME: Key = key("deployment_name", Shape::Text, "The same as `deployment`.");
+const VARIANT: Key = key("variant", Shape::Text, "AgentV's older word for `model`.");
+const SEED: Key = key("seed", Shape::Whole(None, None), "Makes answers repeatable, where the vendor can.");
+const BASE_URL: Key =
+    key("base_url", URL, "Where the vendor is reached, up to but without the path of the call.");
+const ENDPOINT: Key = key("endpoint", URL, "AgentV's word for `base_url`.");
+const API_KEY: Key =
+    key("api_key", Shape::ApiKey, "The variable that holds the key, as `${{ NAME }}`; never the key itself.");
+const API_FORMAT: Key =
+    key("api_format", Shape::Word(&["chat", "responses"]), "AgentV's; run-evals always uses `chat`.");
+
+const CA_FILE: Key = key(
+    "ca_file",
+    Shape::Text,
+    "A PEM file with the certificates of a private CA, relative to this file; trusted besides the system's. A runner on GitHub reads it from the default branch.",
+);
+
+/// The keys of an API that has no others.
+const STANDARD: [Key; 9] =
+    [MODEL, DEPLOYMENT, DEPLOYMENT_NAME, VARIANT, BASE_URL, ENDPOINT, API_KEY, CA_FILE, SEED];
+const OPENAI: [Key; 1] = [API_FORMAT];
+const COMPATIBLE: [Key; 10] = [
+    MODEL,
+    DEPLOYMENT,
+    DEPLOYMENT_NAME,
+    VARIANT,
+    BASE_URL,
+    ENDPOINT,
+    called(
+        "api_key-optional",
+        "api_key",
+        Shape::AnyKey,
+        "The variable that holds the key, as `${{ NAME }}`, if the server wants one.",
+    ),
+    CA_FILE,
+    SEED,
+    API_FORMAT,
+];
+const ANTHROPIC: [Key; 2] = [
+    called(
+        "api_version-anthropic",
+        "api_version",
+        Shape::Text,
+        "The `anthropic-version` header; default 2023-06-01.",
+    ),
+    key(
+        "thinking_budget",
+        Shape::Any,
+        "AgentV's; without effect in run-evals, which has `reasoning_effort`.",
+    ),
+];
+const AZURE: [Key; 13] = [
+    called("model-azure", "model", Shape::Text, "The name of the deployment, or what it deploys."),
+    DEPLOYMENT,
+    DEPLOYMENT_NAME,
+    SEED,
+    called("base_url-azure", "base_url", AZURE_URL, "The URL of the Azure resource, or its name."),
+    called("endpoint-azure", "endpoint", AZURE_URL, "AgentV's word for `base_url`."),
+    key("resource", AZURE_URL, "The same as `base_url`."),
+    key("resource_name", AZURE_URL, "The same as `base_url`."),
+    API_KEY,
+    CA_FILE,
+    API_FORMAT,
+    key("api_version", AZURE_VERSION, "A date, or `v1` for the surface that needs none; default v1."),
+    key("version", AZURE_VERSION, "AgentV's word for `api_version`."),
+];
+const AZURE_VERSION: Shape = Shape::Form(
+    r"^\s*([0-9]{4}-[0-9]{2}-[0-9]{2}(-preview)?|v1)\s*$",
+    "A date such as `2024-10-21`, or `v1`.",
+);
+
+const MOCK: [Key; 14] = [
+    MODEL,
+    DEPLOYMENT,
+    DEPLOYMENT_NAME,
+    VARIANT,
+    key("mode", Shape::Word(&["echo"]), "Answers with the last user message; the default."),
+    key(
+        "response",
+        Shape::Verbatim,
+        "The answer, with `{{ input }}`, `{{ id }}` and `{{ test_id }}` filled in.",
+    ),
+    key("template", Shape::Verbatim, "The same as `response`."),
+    key(
+        "script",
+        Shape::Text,
+        "A JSONL file of `{\"id\", \"response\", \"tool_calls\"}` or `{\"id\", \"status\", \"error\"}` lines, relative to this file.",
+    ),
+    key("latency", Shape::Duration(0), "How long each call takes; default 0s."),
+    key("error_rate", SHARE, "The share of calls, 0 to 1, that are answered 500."),
+    key("rate_limit_rate", SHARE, "The share of calls, 0 to 1, that are answered 429."),
+    key("retry_after", Shape::Duration(0), "What a 429 asks for; default 1s."),
+    called("seed-mock", "seed", Shape::Whole(Some(0), None), "Chooses which calls fail; default 0."),
+    key("trace", Shape::Any, "AgentV's; without effect in run-evals."),
+];
+
+const REMOTE: [Key; 9] = [
+    key(
+        "repo",
+        Shape::Form(
+            r"^\s*[A-Za-z0-9_][A-Za-z0-9_-]{0,38}/(?!\.\.?\s*$)(?!.*\.git\s*$)[A-Za-z0-9._-]{1,100}\s*$",
+            "A repository as `owner/name`.",
+        ),
+        "The runner repository, which holds the keys, as `owner/name`.",
+    ),
+    key(
+        "workflow",
+        Shape::Form(
+            r"^\s*[^\s/\\?#%]([^/\\?#%]*[^/\\?#%])?\.ya?ml\s*$",
+            "The file name of a workflow, such as `run-evals.yml`.",
+        ),
+        "The file name of the workflow in `.github/workflows` of that repository.",
+    ),
+    key("ref", Shape::Text, "The branch or tag whose workflow runs; default: the default branch."),
+    key("target", Shape::Text, "Which of the runner's own targets answers; default `default`."),
+    key(
+        "results_branch",
+        Shape::Text,
+        "The beginning of the branches with results; default `eval-results`. Not beside `results_artifact: true`.",
+    ),
+    key(
+        "results_artifact",
+        Shape::Flag,
+        "Whether results are artifacts, which leave no trace in the repository; default `false`.",
+    ),
+    key("poll_interval", SECOND, "How often a run is looked at, 1s or more; default: adaptive."),
+    called("timeout-run", "timeout", SECOND, "How long a run is waited for, 1s or more; default 30m."),
+    key("shards", Shape::Shards, "How many jobs share a batch, 1 to 256; default `auto`."),
+];
+
+/// What AgentV reads of a runner repository, to run our adapter as a command.
+const AGENTV: [Key; 8] = [
+    key(
+        "command",
+        Shape::Verbatim,
+        "What `agentv eval` runs: `run-evals adapter` by its absolute path, with `{PROMPT_FILE}` and `{OUTPUT_FILE}`.",
+    ),
+    called(
+        "timeout_seconds-agentv",
+        "timeout_seconds",
+        Shape::Above0(None),
+        "How long AgentV waits for `command`.",
+    ),
+    key("cwd", Shape::Text, "Where AgentV runs `command`, relative to the suite."),
+    key("verbose", Shape::Flag, "AgentV's: whether it logs the command."),
+    key("keep_temp_files", Shape::Flag, "AgentV's: whether prompt and answer files stay."),
+    key("healthcheck", Shape::Any, "AgentV's: what it asks before the first test case."),
+    key("files_format", Shape::Verbatim, "AgentV's: how each of `{FILES}` is written."),
+    key("attachments_format", Shape::Verbatim, "AgentV's: the same as `files_format`."),
+];
+
+const LINKING: [Key; 2] = [NAME, key("use_target", Shape::Text, "The target that stands behind this name.")];
+
+const PRICES: [Key; 3] = [
+    key("input_per_mtok", Shape::Number(0.0, None), "For a million input tokens."),
+    key("output_per_mtok", Shape::Number(0.0, None), "For a million output tokens."),
+    key(
+        "cached_input_per_mtok",
+        Shape::Number(0.0, None),
+        "For a million cached input tokens; default: as input.",
+    ),
+];
+
+const GRADERS: &[&str] = &["grader_target", "judge_target"];
+const TOKENS: &[&str] = &["max_tokens", "max_output_tokens"];
+const TIMEOUTS: &[&str] = &["timeout", "timeout_seconds"];
+const MODELS: &[&str] = &["model", "deployment", "deployment_name", "variant"];
+const URLS: &[&str] = &["base_url", "endpoint"];
+const AZURE_URLS: &[&str] = &["base_url", "endpoint", "resource", "resource_name"];
+
+/// A target before its provider is known.
+pub(super) const UNKNOWN: Group = Group { parts: [&HEAD, &[], &[], &[], &[]], needs: &[], excluding: &[] };
+
+/// A name for another target.
+pub(super) const LINK: Group =
+    Group { parts: [&LINKING, &COMMON, &[], &[], &[]], needs: &[&["use_target"]], excluding: &[GRADERS] };
+
+/// The mapping `price`.
+pub(super) const PRICE: Group = Group {
+    parts: [&PRICES, &[], &[], &[], &[]],
+    needs: &[&["input_per_mtok"], &["output_per_mtok"]],
+    excluding: &[],
+};
+
+/// The keys of a kind of provider.
+pub(super) fn of_kind(kind: &ProviderKind) -> Group {
+    const SPELLED: &[&[&str]] = &[GRADERS, TOKENS, TIMEOUTS, MODELS, URLS];
+    const MOCK_SPELLED: &[&[&str]] =
+        &[GRADERS, TOKENS, TIMEOUTS, MODELS, &["mode", "response", "template", "script"]];
+    const AZURE_SPELLED: &[&[&str]] = &[
+        GRADERS,
+        TOKENS,
+        TIMEOUTS,
+        &["deployment", "deployment_name"],
+        AZURE_URLS,
+        &["api_version", "version"],
+    ];
+    const KEYED: &[&[&str]] = &[&["api_key"]];
+    let (own, more, needs, excluding): (&'static [Key], &'static [Key], _, _) = match kind.backend {
+        Backend::Api(Api::OpenAi) => (&STANDARD, &OPENAI, KEYED, SPELLED),
+        Backend::Api(Api::Anthropic) => (&STANDARD, &ANTHROPIC, KEYED, SPELLED),
+        Backend::Api(Api::Azure) => (&AZURE, &[], &[&["api_key"], AZURE_URLS] as &[&[&str]], AZURE_SPELLED),
+        Backend::Api(_) if kind.base_url.is_none() => (&COMPATIBLE, &[], &[URLS] as &[&[&str]], SPELLED),
+        Backend::Api(_) => (&STANDARD, &[], KEYED, SPELLED),
+        Backend::Mock => (&MOCK, &[], &[] as &[&[&str]], MOCK_SPELLED),
+        Backend::GithubActions => {
+            let needs: &[&[&str]] = &[&["repo"], &["workflow"]];
+            return Group { parts: [&HEAD, &REMOTE, &AGENTV, &COMMON, &[]], needs, excluding: &[GRADERS] };
+        }
+    };
+    Group { parts: [&HEAD, own, more, &RUNNER, &COMMON], needs, excluding }
+}

@@ -1,0 +1,123 @@
+//! Grades what was collected: here, and through a second batch where models grade.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use anyhow::Context as _;
+
+use super::GradingOptions;
+use super::execution::Execution;
+use super::grade::{self, Answers, Commands, Pass, Rows};
+use super::llm_grading::Graders;
+use super::report::Output;
+use crate::config::Env;
+use crate::model::{BatchId, Suite};
+use crate::report::{GraderUse, ScoreSummary};
+use crate::util::WorkDir;
+use crate::util::redact::Redactor;
+
+/// How responses are graded.
+pub(super) struct Grading {
+    suite: Arc<Suite>,
+    /// What the score of a test must reach that does not say so itself.
+    pub(super) threshold: Option<f64>,
+    commands: Arc<Commands>,
+    pub(super) graders: Graders,
+}
+
+/// The responses of a batch, to be graded.
+pub(super) struct ToGrade {
+    pub(super) target: String,
+    /// What resumes it.
+    pub(super) run_id: BatchId,
+    pub(super) batch_id: BatchId,
+    /// Where they are in the file of all responses.
+    pub(super) range: Range<u64>,
+}
+
+impl Grading {
+    /// What the options and the suite say together.
+    pub(super) fn new(options: &GradingOptions, suite: Arc<Suite>, env: &Env, graders: Graders) -> Self {
+        // No file of the checkout says where programs and proxies are.
+        let usual = Commands::ENVIRONMENT.into_iter().map(|name| (name, env.process().get(name)));
+        let allowed = options.grader_env.iter().map(|name| (name.as_str(), env.get(name)));
+        let env_of_commands = usual
+            .chain(allowed)
+            .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
+            .collect();
+        let secrets: Vec<_> = env.secrets().collect();
+        let commands = Commands {
+            timeout: options.grader_timeout,
+            env: env_of_commands,
+            redactor: Redactor::new(&secrets),
+            python_cache: OnceLock::new(),
+        };
+        let threshold = options.threshold.or(suite.threshold);
+        Self { suite, threshold, commands: Arc::new(commands), graders }
+    }
+}
+
+impl Execution {
+    /// Grades the responses of each batch, and writes `scores.jsonl`.
+    pub(super) async fn grade(
+        &mut self,
+        grading: &Grading,
+        batches: &[ToGrade],
+        output: &mut Output,
+    ) -> anyhow::Result<Vec<ScoreSummary>> {
+        let stop = self.listen(grading.graders.any_remote())?;
+        let mut summaries = Vec::new();
+        for batch in batches {
+            let Some(responses) = output.responses_path() else { return Ok(Vec::new()) };
+            let temporary = WorkDir::new().context("cannot make a temporary directory")?;
+            let rows = Rows {
+                suite: &grading.suite,
+                responses: &responses,
+                range: batch.range.clone(),
+                threshold: grading.threshold,
+                commands: Arc::clone(&grading.commands),
+                dir: temporary.path().to_path_buf(),
+            };
+            let mut used = GraderUse::default();
+            let (mut notes, mut answers) = (None, Answers::new());
+            let tally = loop {
+                let scores = output.begin_scores()?;
+                let pass =
+                    grade::grade(&rows, notes.take(), &answers, scores, stop.requested.clone()).await?;
+                match pass {
+                    Pass::Done(tally) => break tally,
+                    Pass::Asks(asked, new_notes) => {
+                        output.forget_scores()?;
+                        notes = Some(new_notes);
+                        let mut given = BTreeMap::new();
+                        for (position, asked) in asked.into_iter().enumerate() {
+                            let to = temporary.path().join(format!("answers-{position}.jsonl"));
+                            self.ask_graders(grading, batch, &asked, &to, &mut used).await?;
+                            given.insert(asked.target, to);
+                        }
+                        answers = given;
+                    }
+                }
+            };
+            output.keep_scores()?;
+            summaries.push(ScoreSummary {
+                passed: tally.passed,
+                failed: tally.failed,
+                errors: tally.errors,
+                skipped: tally.skipped,
+                mean: tally.mean(),
+                ungraded: tally.ungraded,
+                first_error: tally.first_error,
+                graders: (used.requests > 0).then_some(used),
+            });
+        }
+        Ok(summaries)
+    }
+}
+
+/// How many bytes a file has.
+pub(super) fn length(path: Option<&Path>) -> u64 {
+    path.and_then(|path| std::fs::metadata(path).ok()).map_or(0, |metadata| metadata.len())
+}

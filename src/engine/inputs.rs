@@ -1,0 +1,76 @@
+//! What several commands read before they start: environment, targets, limits.
+
+use std::path::{Path, PathBuf};
+
+use super::Observer;
+use crate::config::{Env, Roots, TargetsFile, shown};
+use crate::console::actions;
+use crate::exchange::LocalExchange;
+use crate::model::{Failure, RunnerTarget, Target};
+use crate::util::own_dir;
+
+/// The environment of the process, and the `.env` files from `near` up to the git root and in `cwd`.
+pub fn environment(near: &Path, cwd: &Path) -> anyhow::Result<Env> {
+    environment_but(near, cwd, |_| false)
+}
+
+/// The same without the `.env` files of directories that others write to.
+pub fn environment_but(near: &Path, cwd: &Path, is_foreign: impl Fn(&Path) -> bool) -> anyhow::Result<Env> {
+    let mut env = Env::from_process();
+    for dir in Roots::new(near, cwd).iter().filter(|dir| !is_foreign(dir)) {
+        env.add_dotenv(dir).map_err(|error| {
+            Failure::config(format!("cannot read `{}`: {error}", shown(&dir.join(".env"), cwd).display()))
+        })?;
+    }
+    actions::mask(&env.likely_secrets());
+    Ok(env)
+}
+
+/// The targets file that was named, or the nearest one.
+pub fn targets_file(
+    named: Option<&Path>,
+    near: &Path,
+    cwd: &Path,
+    observer: &dyn Observer,
+) -> anyhow::Result<TargetsFile> {
+    let roots = Roots::new(near, cwd);
+    let found = named.map(Path::to_path_buf).or_else(|| TargetsFile::discover(&roots));
+    let path = found.ok_or_else(|| {
+        let message = "no targets file: neither `targets.yaml` nor `.agentv/targets.yaml`";
+        Failure::config(format!("{message} in {}", roots.listed(cwd)))
+            .hint("add one, or name another with `--targets FILE`")
+    })?;
+    let (targets, warnings) = TargetsFile::load(&path, &shown(&path, cwd))?;
+    observer.warnings(&warnings);
+    Ok(targets)
+}
+
+/// A target that can be called from here.
+pub fn runner_target(targets: &TargetsFile, name: &str, env: &Env) -> anyhow::Result<RunnerTarget> {
+    match targets.resolve(name, env)? {
+        Target::Runner(target) => Ok(*target),
+        Target::Remote(target) => {
+            let message = format!("target `{}` is a runner repository on GitHub, not a model", target.name);
+            Err(Failure::config(message)
+                .hint("choose a target with a model behind it with `--target`")
+                .into())
+        }
+    }
+}
+
+/// The local exchange, made if need be. What lies beside the default one is not for the user's own repository.
+pub fn exchange(path: &Path) -> anyhow::Result<LocalExchange> {
+    let exchange = LocalExchange::open_or_create(path)?;
+    if path.ends_with(LocalExchange::DEFAULT_PATH)
+        && let Some(dir) = path.parent()
+    {
+        own_dir::ignore_by_git(dir)?;
+    }
+    Ok(exchange)
+}
+
+/// The exchange of a command that AgentV starts, in whatever directory: where a command in the home of the targets file
+/// would have it.
+pub fn exchange_of(targets: &TargetsFile) -> PathBuf {
+    targets.home().join(LocalExchange::DEFAULT_PATH)
+}

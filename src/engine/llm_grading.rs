@@ -1,0 +1,274 @@
+//! LLM grading: the prompts of LLM graders are a second batch, on the same path as the first.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use super::RunLimits;
+use super::batch::{self, BatchName, PlannedBatch, Purpose};
+use super::collect::collect;
+use super::execution::Execution;
+use super::grade::Asked;
+use super::grading::{Grading, ToGrade};
+use super::plan::served_by;
+use super::remote::Record;
+use super::rows::BatchIdentity;
+use super::shards::Sharding;
+use crate::config::{Env, TargetsFile};
+use crate::exchange::LocalExchange;
+use crate::model::{BatchId, Digest, Exit, Failure, GraderKind, Response, Suite, Target};
+use crate::report::{GraderUse, TargetSummary};
+use crate::runner;
+
+/// The targets that grade: for each target of the answers, and for each name that a grader may have of its own.
+#[derive(Default)]
+pub(super) struct Graders(BTreeMap<(String, Option<String>), (Target, Sharding)>);
+
+impl Graders {
+    /// Finds all that the suite's graders need, before the first call is made.
+    pub(super) fn find(
+        suite: &Suite,
+        targets: &[(&str, &Target)],
+        of_command: Option<&str>,
+        file: &TargetsFile,
+        limits: &RunLimits,
+        env: &Env,
+    ) -> anyhow::Result<Self> {
+        let mut graders = Self::default();
+        for name in names(suite) {
+            for (asked, target) in targets {
+                let own = file.grader_of(asked, env)?;
+                let chosen = name.as_deref().or(of_command).or(own.as_deref());
+                let mut grader = match chosen {
+                    None => (*target).clone(),
+                    Some(name) => find_one(name, target, file, env)?,
+                };
+                let sharding = match &mut grader {
+                    Target::Runner(grader) => {
+                        limits.apply(grader);
+                        runner::check_budget(grader, limits.budget_usd.or(suite.budget_usd))?;
+                        Sharding::one()
+                    }
+                    Target::Remote(grader) => {
+                        let limits = grader.target.as_deref().and_then(|name| file.limits(name, env));
+                        Sharding { shards: grader.shards, limits }
+                    }
+                };
+                graders.0.insert((target.name().to_owned(), name.clone()), (grader, sharding));
+            }
+        }
+        Ok(graders)
+    }
+
+    /// Whether a model grades at all.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether one of them is a runner repository.
+    pub(super) fn any_remote(&self) -> bool {
+        self.0.values().any(|(target, _)| matches!(target, Target::Remote(_)))
+    }
+}
+
+/// The target with this name: one of the file, or one of the runner repository's own that the answers come from.
+fn find_one(name: &str, answers: &Target, file: &TargetsFile, env: &Env) -> Result<Target, Failure> {
+    let Target::Remote(repository) = answers else {
+        return file.resolve(name, env).map_err(|failure| {
+            let hint = failure.hint_text().unwrap_or_default().to_owned();
+            failure.hint(format!("`{name}` grades the answers (`grader_target`); {hint}"))
+        });
+    };
+    if let Some(other @ Target::Remote(_)) = file.resolve_without_keys(name, env) {
+        return Ok(other);
+    }
+    let mut repository = repository.clone();
+    repository.target = Some(name.to_owned());
+    Ok(Target::Remote(repository))
+}
+
+/// The names that the suite's graders have for models: nothing for those that leave it to the target.
+fn names(suite: &Suite) -> Vec<Option<String>> {
+    let mut names: Vec<Option<String>> = Vec::new();
+    let mut add = |name: Option<String>| {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    };
+    for test in &suite.tests {
+        if test.grading.graders.is_empty() {
+            add(None);
+        }
+        for grader in &test.grading.graders {
+            grader.each(&mut |grader| match &grader.kind {
+                GraderKind::Llm(llm) => add(llm.target.clone()),
+                GraderKind::Composite { aggregator: crate::model::Aggregator::Llm { .. }, .. } => add(None),
+                _ => {}
+            });
+        }
+    }
+    names
+}
+
+/// The name of a batch of grades: `<id>-g`, then `<id>-g2`, …
+pub(super) fn batch_name(id: &BatchId, number: u32) -> Result<BatchId, Failure> {
+    let name = if number == 1 { format!("{id}-g") } else { format!("{id}-g{number}") };
+    name.parse().map_err(|error| {
+        Failure::new(Exit::Usage, format!("cannot name the batch of grades `{name}`: {error}"))
+            .hint("choose a shorter `--batch-id`")
+    })
+}
+
+/// The responses of graders so far, by the digest of the request.
+struct KnownGrades {
+    file: File,
+    places: HashMap<u128, (u64, usize)>,
+    length: u64,
+}
+
+impl Execution {
+    /// Runs the requests of LLM graders, and writes the responses in the same order. What an earlier run of the same batch has
+    /// answered is not called again.
+    pub(super) async fn ask_graders(
+        &mut self,
+        grading: &Grading,
+        batch: &ToGrade,
+        asked: &Asked,
+        to: &Path,
+        used: &mut GraderUse,
+    ) -> anyhow::Result<()> {
+        let key = (batch.target.clone(), asked.target.clone());
+        let (target, sharding) = grading.graders.0.get(&key).context("no target grades")?;
+        let purpose = Purpose { target: served_by(target), label: target.name(), sharding: *sharding };
+        let mut known = KnownGrades::new()?;
+        let mut remaining = asked.requests.clone();
+        let mut number = 1;
+        loop {
+            let name = BatchName {
+                given: Some(batch_name(&batch.batch_id, number)?),
+                one_of_several: false,
+                taken: 0,
+            };
+            let planned = batch::plan_requests(&remaining, None, purpose, &name)?;
+            let id = planned.manifest.batch_id.clone();
+            let there = digest_of(&self.exchange, &id)?;
+            if there.is_none_or(|there| there == planned.sha256) {
+                let note = format!("`{}` grades: {} requests", target.name(), planned.manifest.requests);
+                self.observer.note(&note);
+                let summary = self.run_grades(planned, target, &batch.run_id, &mut known).await?;
+                used.add(&summary);
+                break;
+            }
+            let (mut rows, known_there) = (tempfile::tempfile()?, known_of(&self.exchange, &id)?);
+            let _ = collect(&self.exchange, &id, known_there.as_ref(), &mut rows)?;
+            known.add(rows)?;
+            remaining = known.without(&remaining, &to.with_extension(format!("asked-{number}")))?;
+            if std::fs::metadata(&remaining)?.len() == 0 {
+                break;
+            }
+            number += 1;
+        }
+        known.write(&asked.requests, to)
+    }
+
+    async fn run_grades(
+        &mut self,
+        planned: PlannedBatch,
+        target: &Target,
+        run_id: &BatchId,
+        known: &mut KnownGrades,
+    ) -> anyhow::Result<TargetSummary> {
+        let mut stored = self.store_named(&planned, target.clone())?;
+        // The command that resumes is that of the responses.
+        stored.run_id = run_id.clone();
+        let mut rows = tempfile::tempfile().context("cannot make a temporary file")?;
+        let collected = Box::pin(self.run(stored, &mut rows)).await?;
+        known.add(rows)?;
+        Ok(collected.collection.summary)
+    }
+}
+
+/// The digest of a batch that is known under this name.
+fn digest_of(exchange: &LocalExchange, id: &BatchId) -> anyhow::Result<Option<Digest>> {
+    if let Some(record) = Record::read(exchange, id)? {
+        return Ok(Some(record.batch_sha256));
+    }
+    if let Some((collected, _)) = exchange.collected(id)? {
+        return Ok(Some(collected.batch_sha256));
+    }
+    if let Some(manifest) = exchange.results_manifest(id)? {
+        return Ok(Some(manifest.batch_sha256));
+    }
+    exchange.batch_digest(id)
+}
+
+fn known_of(exchange: &LocalExchange, id: &BatchId) -> anyhow::Result<Option<BatchIdentity>> {
+    Ok(Record::read(exchange, id)?.map(|record| record.known()))
+}
+
+impl KnownGrades {
+    fn new() -> anyhow::Result<Self> {
+        let file = tempfile::tempfile().context("cannot make a temporary file")?;
+        Ok(Self { file, places: HashMap::new(), length: 0 })
+    }
+
+    /// Takes in rows; an answer is never replaced by a failure.
+    fn add(&mut self, mut rows: File) -> anyhow::Result<()> {
+        use std::io::Seek as _;
+        rows.rewind()?;
+        let mut out = BufWriter::with_capacity(1 << 16, self.file.try_clone()?);
+        for line in BufReader::with_capacity(1 << 16, rows).split(b'\n') {
+            let line = line.context("cannot read the grades")?;
+            let row: Response = serde_json::from_slice(&line).context("cannot read a row of the grades")?;
+            let half = row.request_sha256.half();
+            if row.error.is_none() || !self.places.contains_key(&half) {
+                self.places.insert(half, (self.length, line.len()));
+            }
+            out.write_all(&line).context("cannot write the grades")?;
+            self.length += line.len() as u64;
+        }
+        out.flush().context("cannot write the grades")
+    }
+
+    /// The row of a request.
+    fn row(&self, request: &[u8]) -> anyhow::Result<Option<Vec<u8>>> {
+        let Some((offset, length)) = self.places.get(&Digest::of(request).half()) else { return Ok(None) };
+        let mut row = vec![0; *length];
+        self.file.read_exact_at(&mut row, *offset).context("cannot read the grades")?;
+        Ok(Some(row))
+    }
+
+    /// The requests of a file that have no answer yet, as another file.
+    fn without(&self, requests: &Path, to: &Path) -> anyhow::Result<PathBuf> {
+        let mut out = BufWriter::new(File::create(to)?);
+        for line in BufReader::new(File::open(requests)?).split(b'\n') {
+            let line = line?;
+            let is_answered = match self.row(&line)? {
+                Some(row) => serde_json::from_slice::<Response>(&row)?.error.is_none(),
+                None => false,
+            };
+            if !is_answered {
+                out.write_all(&line)
+                    .and_then(|()| out.write_all(b"\n"))
+                    .context("cannot write the requests")?;
+            }
+        }
+        out.flush().context("cannot write the requests")?;
+        Ok(to.to_path_buf())
+    }
+
+    /// Writes the rows of these requests, in their order.
+    fn write(&self, requests: &Path, to: &Path) -> anyhow::Result<()> {
+        let mut out = BufWriter::with_capacity(1 << 16, File::create(to)?);
+        for line in BufReader::new(File::open(requests)?).split(b'\n') {
+            if let Some(row) = self.row(&line?)? {
+                out.write_all(&row).and_then(|()| out.write_all(b"\n")).context("cannot write the grades")?;
+            }
+        }
+        out.flush().context("cannot write the grades")
+    }
+}

@@ -1,0 +1,40 @@
+//! One execution: plan → submit → wait → collect → grade → report, with models called from here or a runner repository on GitHub.
+//!
+//! `options` says what is wanted, `plan` reads and checks it and makes one batch per target (`batch`, `shards`). An `execution` stores
+//! the batches in the exchange and starts workflow runs (`submit`), runs or watches them (`wait`), turns rows into responses
+//! (`collect`, `rows`), grades them (`grading`, `llm_grading`, `grade`) and writes the results (`finish`, `report`). `resume` continues
+//! a batch of an earlier command. `remote` is everything about a runner repository; `observer` hears how it goes.
+
+mod batch;
+mod collect;
+mod execution;
+mod finish;
+pub mod grade;
+mod grading;
+pub mod inputs;
+mod llm_grading;
+mod observer;
+mod options;
+mod plan;
+mod remote;
+pub mod report;
+mod resume;
+mod rows;
+mod shards;
+mod submit;
+#[cfg(test)]
+mod tests;
+mod wait;
+
+pub use batch::{BatchName, Purpose, plan_requests};
+pub use collect::{Collection, collect, collect_shard};
+pub use execution::Execution;
+pub use finish::Finished;
+pub use observer::{Observer, Progress, observe};
+pub use options::{ExecutionOptions, GradingOptions, Input, RemoteOptions, RunLimits};
+pub use plan::Plan;
+pub use remote::{HandoverChoice, preflight};
+pub use resume::EarlierBatch;
+pub use shards::Sharding;
+pub use submit::{SubmittedBatch, write_requests};
+pub use wait::{CollectedBatch, observe_run};

@@ -1,0 +1,125 @@
+//! What an execution is asked to do, in plain values: whoever starts it translates its own options.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::remote::HandoverChoice;
+use crate::github::Access;
+use crate::model::{BatchId, RunnerTarget};
+use crate::protocol::RunnerOptions;
+
+/// What is to be called, where, and how far.
+#[derive(Debug)]
+pub struct ExecutionOptions {
+    /// The requests.
+    pub input: Input,
+    /// The targets file; the nearest one without it.
+    pub targets_file: Option<PathBuf>,
+    /// The targets to call; those of the suite without any.
+    pub targets: Vec<String>,
+    /// The id of the batch; time and digest without one.
+    pub batch_id: Option<BatchId>,
+    /// How far.
+    pub limits: RunLimits,
+    /// How GitHub is reached.
+    pub github: Access,
+    /// How a batch reaches a runner repository.
+    pub remote: RemoteOptions,
+}
+
+/// Where the requests come from.
+#[derive(Debug)]
+pub enum Input {
+    /// A suite, and how its responses are graded, if they are.
+    Suite(PathBuf, Option<GradingOptions>),
+    /// A file with one request per line.
+    Requests(PathBuf),
+    /// Calls of AgentV.
+    Calls {
+        /// A file with one request per line.
+        requests: PathBuf,
+        /// The directory with their attachments, by digest.
+        files: PathBuf,
+        /// The directory that counts as the working directory.
+        home: PathBuf,
+    },
+}
+
+/// How responses are graded.
+#[derive(Debug, Clone)]
+pub struct GradingOptions {
+    /// The score that a test must reach; the suite's without one.
+    pub threshold: Option<f64>,
+    /// The target of LLM graders.
+    pub grader_target: Option<String>,
+    /// Whether graders that this version does not have are left out.
+    pub ignore_unknown_graders: bool,
+    /// Whether commands of the suite may run here.
+    pub allow_commands: bool,
+    /// Variables that commands of the suite get.
+    pub grader_env: Vec<String>,
+    /// The longest that one command may take.
+    pub grader_timeout: Duration,
+}
+
+/// How far an execution may go.
+#[derive(Debug, Clone, Default)]
+pub struct RunLimits {
+    /// Calls in flight at once; the target's without it.
+    pub max_concurrency: Option<NonZeroU32>,
+    /// Stop after calling this many requests.
+    pub max_requests: Option<u64>,
+    /// Stop before spending more than this.
+    pub budget_usd: Option<f64>,
+    /// Stop after this long.
+    pub deadline: Option<Duration>,
+    /// Whether identical requests are called once.
+    pub dedupe: bool,
+    /// Whether the provider's whole response is kept.
+    pub keep_raw: bool,
+}
+
+impl RunLimits {
+    /// Applies what was asked for to a target.
+    pub fn apply(&self, target: &mut RunnerTarget) {
+        if let Some(most) = self.max_concurrency {
+            target.limits.max_concurrency = most;
+        }
+        target.dedupe |= self.dedupe;
+        target.keep_raw |= self.keep_raw;
+    }
+
+    /// The limits of a workflow run; earlier ones hold where nothing else is asked for.
+    pub(super) fn over(&self, earlier: &RunnerOptions) -> RunnerOptions {
+        RunnerOptions {
+            budget_usd: self.budget_usd.or(earlier.budget_usd),
+            max_requests: self.max_requests.or(earlier.max_requests),
+            max_concurrency: self.max_concurrency.or(earlier.max_concurrency),
+            dedupe: self.dedupe || earlier.dedupe,
+            keep_raw: self.keep_raw || earlier.keep_raw,
+            deadline_s: self.deadline.map(|deadline| deadline.as_secs()).or(earlier.deadline_s),
+            resume_from: Vec::new(),
+        }
+    }
+}
+
+/// How a batch reaches a runner repository, and what stays there.
+#[derive(Debug, Clone)]
+pub struct RemoteOptions {
+    /// The hand-over.
+    pub handover: HandoverChoice,
+    /// Whether prompts and responses may be on branches of a public repository.
+    pub allow_public: bool,
+    /// Whether the results branch is deleted once everything is collected.
+    pub delete_results: bool,
+    /// How long a workflow run may take to appear after a start whose response was lost.
+    pub grace: Duration,
+}
+
+impl Default for RemoteOptions {
+    fn default() -> Self {
+        let handover = HandoverChoice::Auto;
+        Self { handover, allow_public: false, delete_results: false, grace: Duration::from_mins(1) }
+    }
+}

@@ -1,0 +1,120 @@
+//! A batch on its way to a runner repository on GitHub and back.
+//!
+//! `check` asks whether the repository can take it (`preflight` asks for all of it, without a batch), `handover` brings it there, `start` starts the workflow exactly once,
+//! `watch` waits for the run, `results` brings what it has left into the exchange here. `record` remembers all this, so
+//! that any later command can go on from where another one stopped; `discover` finds a batch of another machine.
+
+mod batch;
+mod check;
+mod discover;
+mod handover;
+mod preflight;
+mod record;
+mod results;
+mod start;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+pub use self::batch::{RemoteBatch, WorkflowRun};
+pub use self::check::RunnerRepo;
+pub use self::handover::{ActionsRun, HandoverChoice};
+pub use self::preflight::preflight;
+pub use self::record::Record;
+pub use self::start::{BatchToRun, StartOutcome};
+pub use self::watch::Watched;
+
+use super::execution::GithubSettings;
+use super::observer::{self, Observer};
+use crate::exchange::LocalExchange;
+use crate::git::Remote;
+use crate::github::{ApiError, Client, ResultsService};
+use crate::model::RemoteResults;
+use crate::protocol::RunnerOptions;
+use crate::util::process_env::ProcessEnv;
+
+/// How long a command of git is repeated while the network has a bad moment.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// What dispatching is done with.
+pub struct Dispatcher {
+    /// GitHub's API, with its address as the user gave it.
+    pub client: Client,
+    /// Where GitHub's API is.
+    pub api_url: String,
+    /// Where batch and results lie here; its results folder is the target's.
+    pub exchange: Arc<LocalExchange>,
+    /// How the batch travels.
+    pub handover: HandoverChoice,
+    /// The workflow run that this process is a step of, if it is one.
+    pub actions: Option<ActionsRun>,
+    /// Whether a public repository may have prompts and answers on its branches.
+    pub allow_public: bool,
+    /// How far the run may go.
+    pub options: RunnerOptions,
+    /// How long a run may take to appear after a start whose answer was lost.
+    pub grace: Duration,
+    /// Where notes for the user go.
+    pub tell: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Dispatcher {
+    /// What dispatches to runner repositories with this exchange.
+    pub(super) fn new(
+        client: Client,
+        github: &GithubSettings,
+        exchange: &LocalExchange,
+        results: &RemoteResults,
+        observer: &Arc<dyn Observer>,
+    ) -> anyhow::Result<Self> {
+        let mut view = LocalExchange::open(exchange.shown())?;
+        if let RemoteResults::Branch(prefix) = results {
+            view = view.with_results_prefix(prefix);
+        }
+        Ok(Self {
+            client,
+            api_url: github.access.api_url.clone(),
+            exchange: Arc::new(view),
+            handover: github.remote.handover,
+            actions: actions_run(&github.env),
+            allow_public: github.remote.allow_public,
+            options: github.limits.clone(),
+            grace: github.remote.grace,
+            tell: Box::new(observer::notes(observer)),
+        })
+    }
+
+    async fn remote(&self, repo: &str, clone_url: &str) -> anyhow::Result<Remote> {
+        let token = self.client.git_token(repo).await.map_err(ApiError::into_failure)?;
+        Ok(Remote::new(clone_url, Some(token)))
+    }
+
+    /// Runs git, which blocks, beside everything else.
+    async fn with_exchange<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&LocalExchange) -> anyhow::Result<T> + Send + 'static,
+    ) -> anyhow::Result<T> {
+        let exchange = Arc::clone(&self.exchange);
+        tokio::task::spawn_blocking(move || work(&exchange)).await.context("a task was ended")?
+    }
+}
+
+/// The workflow run that this process is a step of.
+fn actions_run(env: &ProcessEnv) -> Option<ActionsRun> {
+    let get = |name: &str| env.get(name).map(ToOwned::to_owned);
+    let repo = get("GITHUB_REPOSITORY")?;
+    let run_id = get("GITHUB_RUN_ID")?.parse().ok()?;
+    let artifacts = match ResultsService::from_env(get) {
+        Some(Ok(service)) => Some(service),
+        // Not on this host: batches travel in other ways.
+        Some(Err(error)) => {
+            tracing::debug!("no artifacts: {error}");
+            None
+        }
+        None => None,
+    };
+    Some(ActionsRun { repo, run_id, artifacts })
+}

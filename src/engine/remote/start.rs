@@ -1,0 +1,281 @@
+//! Starting the workflow: exactly once, whatever the answer was.
+//!
+//! A dispatch has no idempotency key, so every start has a random id that becomes part of the run's title, and is written
+//! down before it is sent. After an answer that leaves it open whether a run was made, the run is looked for by its title.
+
+use std::time::{Duration, Instant};
+
+use super::check::RunnerRepo;
+use super::record::{Dispatch, Record, lock};
+use super::watch::APPEARS_WITHIN;
+use super::{Dispatcher, HandoverChoice};
+use crate::git::Remote;
+use crate::github::{ApiError, Dispatched, Polled};
+use crate::model::{BatchId, Digest, Exit, Failure, RemoteTarget};
+use crate::protocol::names::{handover_branch, run_titles};
+use crate::protocol::{DispatchId, DispatchInputs, Handover, RunnerOptions};
+use crate::util::clock;
+
+/// How often a run is looked for that must be there.
+const LOOK_EVERY: Duration = Duration::from_secs(3);
+/// A start is repeated once when no run appears; the runner makes even a double start harmless.
+const STARTS: usize = 2;
+/// How long git is repeated to take back what was not started.
+const TAKE_BACK_PATIENCE: Duration = Duration::from_secs(20);
+/// GitHub ends every run after this.
+const LONGEST_RUN: Duration = Duration::from_hours(24 * 35);
+/// How many of the newest runs are asked whether they go on.
+const MOST_RUNS: usize = 5;
+/// Times are those of GitHub's clock, but a record may have one of this machine's, and a title is unique.
+const CLOCK_SKEW: Duration = Duration::from_hours(24);
+
+/// A batch that shall be run on a runner repository.
+#[derive(Debug)]
+pub struct BatchToRun {
+    /// The runner repository.
+    pub target: RemoteTarget,
+    /// The batch, which lies in the exchange.
+    pub id: BatchId,
+    /// The digest of its archive.
+    pub sha256: Digest,
+    /// The size of its archive.
+    pub archive_bytes: u64,
+    /// How many requests it has.
+    pub requests: u64,
+    /// How many shards it has.
+    pub shards: u32,
+    /// Whether its id was made up just now, so that nobody else can have started it.
+    pub is_new: bool,
+}
+
+/// How a batch came to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartOutcome {
+    /// A run was started.
+    Started {
+        /// Which one.
+        run_id: u64,
+    },
+    /// An earlier start's run is still going on.
+    Attached {
+        /// Which one.
+        run_id: u64,
+    },
+    /// Earlier runs have left nothing to do.
+    Settled,
+}
+
+impl Dispatcher {
+    /// Starts a run for what earlier runs have left of a batch, unless one is going on.
+    pub async fn begin(
+        &self,
+        wanted: &BatchToRun,
+        runner: &RunnerRepo,
+    ) -> anyhow::Result<(Record, StartOutcome)> {
+        let id = wanted.id.clone();
+        let _lock = self.with_exchange(move |exchange| lock(exchange, &id)).await?;
+        let target = &wanted.target;
+        let mut record = match Record::read(&self.exchange, &wanted.id)? {
+            None => {
+                let size = (wanted.requests, wanted.shards);
+                let (id, sha256) = (wanted.id.clone(), wanted.sha256);
+                Record::new(id, sha256, size, &self.api_url, runner, target)
+            }
+            Some(mut record) => {
+                self.refresh(&mut record).await?;
+                record.checked(wanted, &runner.info.full_name, &self.api_url)?
+            }
+        };
+        record.clone_url.clone_from(&runner.info.clone_url);
+        record.git_ref.clone_from(&runner.git_ref);
+        if record.dispatches.is_empty() && !wanted.is_new {
+            // Another machine may have started it.
+            self.learn_runs(&mut record).await?;
+        }
+        let shards = if record.dispatches.is_empty() {
+            (0..wanted.shards).collect()
+        } else if let Some(run_id) = self.running(&mut record).await? {
+            record.write(&self.exchange)?;
+            return Ok((record, StartOutcome::Attached { run_id }));
+        } else {
+            self.take_in(&mut record, true).await?;
+            self.unsettled(&record).await?
+        };
+        if shards.is_empty() {
+            return Ok((record, StartOutcome::Settled));
+        }
+        let choice = self.choose_handover(wanted.archive_bytes, &record.repo)?;
+        self.check_visibility(runner, target, choice == HandoverChoice::Branch)?;
+        let remote = self.remote(&record.repo, &record.clone_url).await?;
+        self.check_branches(&remote, wanted, choice == HandoverChoice::Branch).await?;
+        let patient = remote.clone().with_time_for(wanted.archive_bytes);
+        let brought = self.bring(choice, &record.repo, patient, &wanted.id, wanted.sha256).await?;
+        record.note_handover(&brought.handover);
+        record.options = self.options.clone();
+        match self.start(&mut record, &brought.handover, &shards).await {
+            Ok(run_id) => Ok((record, StartOutcome::Started { run_id })),
+            Err(error) => {
+                if record.dispatches.is_empty() {
+                    self.take_back(&record, brought.is_new_branch.then_some(remote)).await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// What a repository is called now, and where git finds it: it may have been renamed since.
+    pub async fn refresh(&self, record: &mut Record) -> anyhow::Result<()> {
+        let info = self.client.repository(&record.repo).await.map_err(ApiError::into_failure)?;
+        record.repo = info.full_name;
+        record.clone_url = info.clone_url;
+        Ok(())
+    }
+
+    /// Notes the runs of a batch that GitHub lists, whoever started them.
+    pub(super) async fn learn_runs(&self, record: &mut Record) -> anyhow::Result<()> {
+        let since = self.client.now() - LONGEST_RUN;
+        let titles = run_titles(&record.batch_id);
+        let runs = self.client.find_runs(&record.repo, &record.workflow, &titles, since).await;
+        for run in runs.map_err(ApiError::into_failure)? {
+            record.learn(&run);
+        }
+        Ok(())
+    }
+
+    /// Leaves nothing behind of a batch that was not started.
+    async fn take_back(&self, record: &Record, branch_at: Option<Remote>) {
+        if let Err(error) = record.delete(&self.exchange) {
+            tracing::debug!("{error:#}");
+        }
+        if let Some(remote) = branch_at {
+            let id = record.batch_id.clone();
+            let deleted = self
+                .with_exchange(move |exchange| exchange.delete_remote_batch(&remote, &id, TAKE_BACK_PATIENCE))
+                .await;
+            if let Err(error) = deleted {
+                let branch = handover_branch(&record.batch_id);
+                (self.tell)(&format!("the branch `{branch}` of `{}` stays there: {error:#}", record.repo));
+            }
+        }
+    }
+
+    /// The newest run of a batch that is going on; looks for those of starts whose answer was lost.
+    pub async fn running(&self, record: &mut Record) -> anyhow::Result<Option<u64>> {
+        let now = self.client.now();
+        let age =
+            |dispatch: &Dispatch| Duration::try_from(now.duration_since(dispatch.at)).unwrap_or_default();
+        // The answer was never read: the process was killed, or gave up too early.
+        let open = record.dispatches.iter().filter(|dispatch| dispatch.run_id.is_none());
+        if let Some(youngest) = open.map(age).min() {
+            self.find(record, self.grace.saturating_sub(youngest)).await?;
+        }
+        for dispatch in record.dispatches.iter().rev().take(MOST_RUNS) {
+            let Some(run_id) = dispatch.run_id else { continue };
+            match self.client.run(&record.repo, run_id, None).await {
+                Ok(Polled::Changed(run, _)) if run.is_over() => {}
+                Ok(_) => return Ok(Some(run_id)),
+                // A run that was just made may not be readable yet.
+                Err(error) if error.is_not_found() => {
+                    if age(dispatch) < APPEARS_WITHIN {
+                        return Ok(Some(run_id));
+                    }
+                }
+                Err(error) => return Err(error.into_failure().into()),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Starts the workflow and gives the run.
+    async fn start(&self, record: &mut Record, handover: &Handover, shards: &[u32]) -> anyhow::Result<u64> {
+        for _ in 0..STARTS {
+            let inputs = DispatchInputs {
+                batch_id: record.batch_id.clone(),
+                dispatch_id: DispatchId::from(fastrand::u64(..)),
+                handover: handover.clone(),
+                batch_sha256: record.batch_sha256,
+                shards: shards.to_vec(),
+                results: record.results.clone(),
+                runner_options: RunnerOptions { resume_from: record.run_ids(), ..self.options.clone() },
+            };
+            record.dispatches.push(Dispatch {
+                id: inputs.dispatch_id.clone(),
+                at: self.client.now(),
+                shards: shards.to_vec(),
+                run_id: None,
+                run_url: None,
+            });
+            record.write(&self.exchange)?;
+            let (repo, workflow, git_ref) = (&record.repo, &record.workflow, &record.git_ref);
+            let sent = self.client.dispatch(repo, workflow, git_ref, &inputs.to_inputs()).await;
+            let lost = match sent {
+                Ok(Dispatched::Started { run_id, html_url }) => {
+                    if let Some(dispatch) = record.dispatches.last_mut() {
+                        (dispatch.run_id, dispatch.run_url) = (Some(run_id), Some(html_url));
+                    }
+                    record.write(&self.exchange)?;
+                    return Ok(run_id);
+                }
+                Ok(Dispatched::Accepted) => None,
+                Ok(Dispatched::Unknown { reason }) => Some(reason),
+                Err(refused) => {
+                    // No run was made.
+                    record.forget(&inputs.dispatch_id, &self.exchange)?;
+                    return Err(refused.into_failure().into());
+                }
+            };
+            if let Some(reason) = &lost {
+                (self.tell)(&format!("whether the run was started is not known ({reason}); looking for it"));
+            }
+            if let Some(run_id) = self.find(record, self.grace).await? {
+                return Ok(run_id);
+            }
+            if lost.is_none() {
+                break;
+            }
+        }
+        let message = format!(
+            "no run of batch `{}` appeared in `{}` within {} s after it was started",
+            record.batch_id,
+            record.repo,
+            self.grace.as_secs()
+        );
+        let hint = format!(
+            "look for `eval {}` in its Actions tab; `run-evals collect {}` attaches to the run once it is there. \
+             The workflow must have the `run-name` of the template",
+            record.batch_id, record.batch_id
+        );
+        Err(Failure::new(Exit::Failure, message).hint(hint).into())
+    }
+
+    /// Looks for the runs of starts whose run is not known, until one appears or the time is over.
+    async fn find(&self, record: &mut Record, within: Duration) -> anyhow::Result<Option<u64>> {
+        let until = clock::after(within);
+        loop {
+            let open = |record: &Record| {
+                let open = record.dispatches.iter().filter(|dispatch| dispatch.run_id.is_none());
+                open.map(|dispatch| (dispatch.id.clone(), dispatch.at)).collect::<Vec<_>>()
+            };
+            let before = open(record);
+            let Some(oldest) = before.iter().map(|(_, at)| *at).min() else { return Ok(None) };
+            let titles = run_titles(&record.batch_id);
+            let since = oldest.min(self.client.now()) - CLOCK_SKEW;
+            let runs = self.client.find_runs(&record.repo, &record.workflow, &titles, since).await;
+            for run in runs.map_err(ApiError::into_failure)? {
+                record.learn(&run);
+            }
+            let found = record.dispatches.iter().rev().find(|dispatch| {
+                dispatch.run_id.is_some() && before.iter().any(|(id, _)| *id == dispatch.id)
+            });
+            if let Some(run_id) = found.and_then(|dispatch| dispatch.run_id) {
+                record.write(&self.exchange)?;
+                return Ok(Some(run_id));
+            }
+            let pause = clock::wait(LOOK_EVERY);
+            if Instant::now() + pause >= until {
+                return Ok(None);
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Waiting for a run: polled with an `ETag`, so that looking costs nothing while nothing changes.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::Dispatcher;
+use super::record::Record;
+use crate::engine::Progress;
+use crate::github::{ApiError, Etag, Job, Polled, Run};
+use crate::model::{RemoteResults, printable};
+use crate::util::backoff::jitter;
+use crate::util::clock;
+
+const FIRST_POLL: Duration = Duration::from_secs(5);
+const LONGEST_POLL: Duration = Duration::from_secs(30);
+/// A run that was just made may not be readable yet.
+pub(super) const APPEARS_WITHIN: Duration = Duration::from_secs(90);
+/// How often the jobs are asked for, at most: each answer counts, and many jobs are several answers.
+const JOBS_EVERY: Duration = Duration::from_secs(30);
+/// How often the results branch is looked at, at most.
+const FETCH_EVERY: Duration = Duration::from_secs(20);
+/// How many lines of the log of a failed job are shown, and how many are read: not all of them tell anything.
+const LOG_LINES: usize = 20;
+const LOG_LINES_READ: usize = 200;
+/// How many failed jobs are told of.
+const JOBS_TOLD: usize = 3;
+
+/// How the waiting ended.
+#[derive(Debug)]
+pub enum Watched {
+    /// The run is over.
+    Completed(Box<Run>),
+    /// The time is over; the run goes on.
+    TimedOut,
+    /// The user asked to stop; the run goes on.
+    Interrupted,
+}
+
+/// What is known of a run while it is watched.
+struct Sight {
+    started: Instant,
+    etag: Option<Etag>,
+    /// How long it took until the first job was at work, once one is.
+    queued: Option<Duration>,
+    run: Option<Run>,
+    jobs: Vec<Job>,
+    /// When the jobs were asked for.
+    jobs_at: Option<Instant>,
+    fetched: Option<Instant>,
+    /// Until when GitHub wants no requests.
+    limited_until: Option<Instant>,
+}
+
+impl Dispatcher {
+    /// Waits until a run is over, the time is over, or the user asks to stop.
+    pub async fn watch(
+        &self,
+        record: &Record,
+        run_id: u64,
+        (poll_interval, timeout): (Option<Duration>, Duration),
+        progress: &Mutex<Progress>,
+        mut stop: watch::Receiver<u32>,
+    ) -> anyhow::Result<Watched> {
+        update(progress, |progress| progress.total = record.requests);
+        let mut sight = Sight {
+            started: Instant::now(),
+            etag: None,
+            queued: None,
+            run: None,
+            jobs: Vec::new(),
+            jobs_at: None,
+            fetched: None,
+            limited_until: None,
+        };
+        let until = clock::after(timeout);
+        let mut interval = clock::wait(poll_interval.unwrap_or(FIRST_POLL));
+        // Git costs more than a look that shows no change, so a short interval is not taken by its word.
+        let fetch_every = clock::wait(FETCH_EVERY).min(interval * 4);
+        loop {
+            // The client is patient with GitHub; whoever waits here may be less so.
+            let over = tokio::select! {
+                over = self.look(record, run_id, &mut sight) => over?,
+                () = tokio::time::sleep_until(until.into()) => return Ok(Watched::TimedOut),
+                _ = stop.wait_for(|asked| *asked > 0) => return Ok(Watched::Interrupted),
+            };
+            if let Some(run) = over {
+                return Ok(Watched::Completed(run));
+            }
+            tokio::select! {
+                () = self.count_rows(record, &mut sight, fetch_every, progress) => {}
+                _ = stop.wait_for(|asked| *asked > 0) => return Ok(Watched::Interrupted),
+            }
+            update(progress, |progress| progress.state = sight.describe());
+            let left = until.saturating_duration_since(Instant::now());
+            let pause =
+                sight.limited_until.take().map(|until| until.saturating_duration_since(Instant::now()));
+            let wait = if let Some(pause) = pause {
+                pause
+            } else if poll_interval.is_some() {
+                interval
+            } else {
+                jitter(interval, 0.1)
+            };
+            tokio::select! {
+                () = tokio::time::sleep(wait.min(left)) => {}
+                _ = stop.wait_for(|asked| *asked > 0) => return Ok(Watched::Interrupted),
+            }
+            if left <= wait {
+                return Ok(Watched::TimedOut);
+            }
+            if poll_interval.is_none() {
+                interval = interval.mul_f64(1.5).min(clock::wait(LONGEST_POLL));
+            }
+        }
+    }
+
+    /// Looks at the run once; gives it if it is over.
+    async fn look(
+        &self,
+        record: &Record,
+        run_id: u64,
+        sight: &mut Sight,
+    ) -> anyhow::Result<Option<Box<Run>>> {
+        match self.client.run(&record.repo, run_id, sight.etag.as_ref()).await {
+            Ok(Polled::Changed(run, etag)) => {
+                sight.etag = etag;
+                if run.is_over() {
+                    return Ok(Some(Box::new(run)));
+                }
+                let due = sight.jobs_at.is_none_or(|at| at.elapsed() >= clock::wait(JOBS_EVERY));
+                if is_in_progress(&run) && due {
+                    sight.jobs_at = Some(Instant::now());
+                    sight.jobs = self.client.jobs(&record.repo, run_id).await.unwrap_or_default();
+                    sight.queued = queue_time(&run, &sight.jobs).or(sight.queued);
+                }
+                sight.run = Some(run);
+            }
+            Ok(Polled::Unchanged) => {}
+            Err(error) if error.is_not_found() && sight.started.elapsed() < APPEARS_WITHIN => {}
+            Err(ApiError::Limited { until, wait }) => {
+                sight.limited_until = Some(clock::after(clock::wait(wait)));
+                (self.tell)(&format!("{}; looking again then", ApiError::Limited { until, wait }));
+            }
+            // The run goes on whether we see it or not; the limit of the waiting holds for this too.
+            Err(error) if error.is_passing() => {
+                (self.tell)(&format!("cannot see the run at the moment: {}", error.into_failure()));
+            }
+            Err(error) => return Err(error.into_failure().into()),
+        }
+        Ok(None)
+    }
+
+    /// Counts what is on the results branch, now and then. Only shown, so that a failure is no more than a note.
+    async fn count_rows(
+        &self,
+        record: &Record,
+        sight: &mut Sight,
+        every: Duration,
+        progress: &Mutex<Progress>,
+    ) {
+        let branch = matches!(record.results, RemoteResults::Branch(_));
+        let due = sight.fetched.is_none_or(|at| at.elapsed() >= every);
+        if !branch || !due || !sight.run.as_ref().is_some_and(is_in_progress) {
+            return;
+        }
+        sight.fetched = Some(Instant::now());
+        match self.fetch_branch(record, Duration::ZERO).await {
+            Ok(rows) => update(progress, |progress| progress.done = rows.min(record.requests)),
+            Err(error) => tracing::debug!("cannot count the rows: {error:#}"),
+        }
+    }
+
+    /// Why a run did not succeed, in lines for the user: the failing job and step, and the end of its log.
+    pub async fn explain_failure(&self, record: &Record, run: &Run) -> Vec<String> {
+        let conclusion = run.conclusion.as_deref().unwrap_or("nothing");
+        let mut lines =
+            vec![format!("the run ended with `{}`: {}", printable(conclusion), printable(&run.html_url))];
+        let jobs = self.client.jobs(&record.repo, run.id).await.unwrap_or_default();
+        if jobs.is_empty() {
+            lines.push(
+                "no job was started: the workflow file is not accepted, or the runner is not available"
+                    .to_owned(),
+            );
+        }
+        let bad: Vec<&Job> = jobs.iter().filter(|job| failed(job.conclusion.as_deref())).collect();
+        for job in bad.iter().take(JOBS_TOLD) {
+            let step = job.steps.iter().find(|step| failed(step.conclusion.as_deref()));
+            let step = step.map(|step| format!(", step `{}`", printable(&step.name))).unwrap_or_default();
+            let how = printable(job.conclusion.as_deref().unwrap_or("no conclusion"));
+            lines.push(format!("job `{}`{step}: {how}", printable(&job.name)));
+            match self.client.job_log_tail(&record.repo, job.id, LOG_LINES_READ).await {
+                Ok(log) => lines.extend(telling(&log).iter().map(|line| format!("  | {}", printable(line)))),
+                Err(error) => tracing::debug!("no log of job {}: {}", job.id, error.into_failure()),
+            }
+        }
+        if bad.len() > JOBS_TOLD {
+            lines.push(format!("and {} more jobs", bad.len() - JOBS_TOLD));
+        }
+        lines
+    }
+}
+
+impl Sight {
+    fn describe(&self) -> String {
+        let Some(run) = &self.run else { return "waiting for the run to appear".to_owned() };
+        if !is_in_progress(run) {
+            let state = printable(&run.status);
+            return format!("{state} for {} s", self.started.elapsed().as_secs());
+        }
+        let jobs = match self.jobs.len() {
+            0 | 1 => String::new(),
+            all => {
+                let done = self.jobs.iter().filter(|job| job.status == "completed").count();
+                format!(", {done} of {all} jobs done")
+            }
+        };
+        let queued = self.queued.map(|queued| format!(", was queued for {} s", queued.as_secs()));
+        format!("running{jobs}{}", queued.unwrap_or_default())
+    }
+}
+
+/// The last lines of a log that tell something: nothing that GitHub folds, no masks, and an error once, though the runner
+/// also annotates it.
+fn telling(log: &[String]) -> Vec<&str> {
+    let mut seen = std::collections::HashSet::new();
+    let mut lines: Vec<&str> = Vec::new();
+    let mut group = None;
+    for line in log {
+        let text = line.trim();
+        if text.starts_with("##[group]") {
+            group = Some(lines.len());
+        } else if text.starts_with("##[endgroup]") {
+            lines.truncate(group.take().unwrap_or(lines.len()));
+            continue;
+        }
+        let bare = text.strip_prefix("##[error]").or_else(|| text.strip_prefix("error: ")).unwrap_or(text);
+        if !bare.is_empty() && !bare.starts_with("::add-mask::") && seen.insert(bare) {
+            lines.push(line);
+        }
+    }
+    lines.split_off(lines.len().saturating_sub(LOG_LINES))
+}
+
+fn queue_time(run: &Run, jobs: &[Job]) -> Option<Duration> {
+    let first = jobs.iter().filter_map(|job| job.started_at).min()?;
+    Duration::try_from(first.duration_since(run.run_started_at.or(run.created_at)?)).ok()
+}
+
+fn update(progress: &Mutex<Progress>, change: impl FnOnce(&mut Progress)) {
+    change(&mut progress.lock().unwrap_or_else(PoisonError::into_inner));
+}
+
+fn is_in_progress(run: &Run) -> bool {
+    run.status == "in_progress"
+}
+
+fn failed(conclusion: Option<&str>) -> bool {
+    !matches!(conclusion, None | Some("success" | "skipped" | "neutral"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_shown_without_noise() {
+        let mut log: Vec<String> = (0..30).map(|number| format!("line {number}")).collect();
+        let end = [
+            "##[group]Run the action",
+            "with:",
+            "##[endgroup]",
+            "::add-mask::***",
+            "error: no key",
+            "",
+            "hint: x",
+            "##[error]no key",
+            "hint: x",
+            "##[error]exit 3",
+        ];
+        log.extend(end.map(ToOwned::to_owned));
+        let told = telling(&log);
+        assert_eq!(told.len(), LOG_LINES);
+        assert_eq!(told[17..], ["error: no key", "hint: x", "##[error]exit 3"]);
+    }
+}

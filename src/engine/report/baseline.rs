@@ -1,0 +1,186 @@
+//! The baseline: where it is found, and the one way in which it moves.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use super::DEFAULT_RESULTS;
+use crate::git::Repository;
+use crate::model::{BatchId, Exit, Failure, printable};
+use crate::report::{RESULT_FILES, Results};
+use crate::util::WorkDir;
+use crate::util::durable;
+
+/// The most that is read of one file of a commit.
+const LARGEST_FILE: u64 = 2 << 30;
+
+const FORMS: &str = "a baseline is a results directory, the id of a run in `.run-evals/results`, or `<ref>` or `<ref>:<folder>` of \
+                     this git repository; `--bless` makes a directory";
+
+/// Results to compare with.
+#[derive(Debug)]
+pub enum Baseline {
+    /// In a directory, which need not exist yet.
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Its name in messages.
+        shown: String,
+    },
+    /// In a commit.
+    Commit {
+        /// Copies of its files.
+        files: WorkDir,
+        /// Its name in messages.
+        shown: String,
+    },
+}
+
+/// Finds a baseline by the name that the user gave it: a directory goes before a run, and a run before a branch of that name.
+pub fn find(named: &str, cwd: &Path, bless: bool) -> anyhow::Result<Baseline> {
+    let path = cwd.join(named);
+    let directory = |path: PathBuf| Baseline::Directory { path, shown: named.to_owned() };
+    if path.is_dir() {
+        return Ok(directory(path));
+    }
+    if path.exists() {
+        let message = format!("the baseline `{}` is no directory", printable(named));
+        return Err(Failure::config(message).hint(FORMS).into());
+    }
+    if named.parse::<BatchId>().is_ok() {
+        let run = cwd.join(DEFAULT_RESULTS).join(named);
+        if run.is_dir() && bless {
+            let message = format!("`--bless` cannot move `{named}`: it is a run");
+            return Err(Failure::new(Exit::Usage, message).hint("bless a directory of its own").into());
+        }
+        if run.is_dir() {
+            return Ok(directory(run));
+        }
+    }
+    let (git_ref, folder) = named.split_once(':').unwrap_or((named, ""));
+    let is_ref = !git_ref.is_empty() && !named.contains('\n');
+    if let Some(files) = is_ref.then(|| from_commit(git_ref, folder, cwd)).transpose()?.flatten() {
+        if bless {
+            let message = format!("`--bless` cannot move `{}`: it is a commit", printable(named));
+            let hint = "bless a directory, and commit it";
+            return Err(Failure::new(Exit::Usage, message).hint(hint).into());
+        }
+        return Ok(Baseline::Commit { files, shown: named.to_owned() });
+    }
+    if bless && !named.contains(':') {
+        return Ok(directory(path));
+    }
+    let message = format!("no baseline `{}`", printable(named));
+    let hint = if named.contains(':') {
+        format!(
+            "`<ref>` must be known here (`git fetch` brings it) and `<folder>`, from the root of the repository, must have a `scores.jsonl`; {FORMS}"
+        )
+    } else {
+        FORMS.to_owned()
+    };
+    Err(Failure::config(message).hint(hint).into())
+}
+
+/// The result files of a folder of a commit; nothing where it has no scores.
+pub fn from_commit(git_ref: &str, folder: &str, cwd: &Path) -> anyhow::Result<Option<WorkDir>> {
+    let Some(repository) = Repository::around(cwd)? else { return Ok(None) };
+    let folder = folder.trim_matches('/');
+    let files = WorkDir::new().context("cannot make a temporary directory")?;
+    let mut has_scores = false;
+    for name in RESULT_FILES {
+        let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+        let copied = repository.read_blob(&format!("{git_ref}:{path}"), |size, content| {
+            anyhow::ensure!(size <= LARGEST_FILE, "`{path}` of `{git_ref}` is too large");
+            io::copy(content, &mut File::create(files.path().join(name))?)?;
+            Ok(())
+        })?;
+        has_scores |= copied.is_some() && name == "scores.jsonl";
+    }
+    Ok(has_scores.then_some(files))
+}
+
+impl Baseline {
+    /// Its results; none where it is a directory that is still to be made.
+    pub fn read(&self) -> Result<Option<Results>, Failure> {
+        let (path, shown) = match self {
+            Self::Directory { path, shown } => (path.as_path(), shown),
+            Self::Commit { files, shown } => (files.path(), shown),
+        };
+        if !path.exists() {
+            return Ok(None);
+        }
+        let results = Results::read(path, shown)?;
+        if !results.is_graded {
+            let message = format!("the baseline `{}` has no `scores.jsonl`", printable(shown));
+            return Err(Failure::config(message).hint("only graded results can be compared with"));
+        }
+        Ok(Some(results))
+    }
+
+    /// Puts copies of these results in its place, all at once, and gives that place.
+    pub fn replace_with(&self, results: &Path) -> anyhow::Result<PathBuf> {
+        let Self::Directory { path, shown } = self else {
+            anyhow::bail!("a commit is no place for a baseline");
+        };
+        let cannot = || format!("cannot make `{}` the baseline", results.display());
+        let place = if path.exists() { path.canonicalize().with_context(cannot)? } else { path.clone() };
+        check_place(&place, results, shown)?;
+        let parent = place.parent().with_context(cannot)?;
+        fs::create_dir_all(parent).with_context(cannot)?;
+        let workshop = tempfile::Builder::new().prefix(".bless-").tempdir_in(parent).with_context(cannot)?;
+        let new = workshop.path().join("baseline");
+        fs::create_dir(&new).with_context(cannot)?;
+        for name in RESULT_FILES {
+            let from = results.join(name);
+            if from.is_file() {
+                fs::copy(&from, new.join(name)).with_context(cannot)?;
+                durable::sync_file(&new.join(name)).with_context(cannot)?;
+            }
+        }
+        durable::sync_dir(&new).with_context(cannot)?;
+        if place.exists() {
+            exchange(&new, &place).with_context(cannot)?;
+            durable::sync_dir(parent).with_context(cannot)?;
+        } else {
+            durable::rename(&new, &place).with_context(cannot)?;
+        }
+        Ok(PathBuf::from(shown))
+    }
+}
+
+/// Refuses a place whose old content would be lost though it is no baseline.
+fn check_place(place: &Path, results: &Path, shown: &str) -> anyhow::Result<()> {
+    let shown = printable(shown);
+    if results.canonicalize().is_ok_and(|results| results == *place) {
+        let message = format!("`{shown}` are these results themselves");
+        return Err(Failure::new(Exit::Usage, message).hint("name another directory as the baseline").into());
+    }
+    if !place.exists() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(place).with_context(|| format!("cannot read `{shown}`"))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if !RESULT_FILES.contains(&name.as_str()) {
+            let message = format!("`{shown}` has `{}`, which is no part of a baseline", printable(&name));
+            let hint = "`--bless` replaces the whole directory: give the baseline one of its own";
+            return Err(Failure::new(Exit::Usage, message).hint(hint).into());
+        }
+    }
+    Ok(())
+}
+
+/// Swaps two directories in one step, so that there is a whole baseline at every moment. Where the file system cannot do that, the
+/// old one steps aside first, and comes back if the new one cannot take its place.
+fn exchange(new: &Path, place: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    if renameat_with(CWD, new, CWD, place, RenameFlags::EXCHANGE).is_ok() {
+        return Ok(());
+    }
+    let aside = new.with_file_name("old");
+    fs::rename(place, &aside)?;
+    fs::rename(new, place).inspect_err(|_| {
+        let _ = fs::rename(&aside, place);
+    })
+}

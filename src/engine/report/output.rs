@@ -1,0 +1,239 @@
+//! Where responses, scores and the summary are written.
+
+use std::io::{Seek as _, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use tempfile::NamedTempFile;
+
+use super::replay::ReplayFile;
+use crate::console;
+use crate::engine::Observer;
+use crate::model::Failure;
+use crate::report::Summary;
+use crate::util::durable;
+use crate::util::own_dir;
+
+/// Where the responses of a command go.
+#[derive(Debug)]
+pub struct Output {
+    /// Dropped first: it may lie in a directory that is taken away again.
+    replay: Option<ReplayFile>,
+    to: To,
+}
+
+/// A directory with `responses.jsonl`, `scores.jsonl` and `summary.json`, or stdout with the responses alone.
+#[derive(Debug)]
+enum To {
+    /// The responses are the data; there is no summary but the exit code.
+    Stdout,
+    /// The responses are written under a name of their own and renamed when they are whole.
+    Directory {
+        responses: NamedTempFile,
+        asked: Vec<(&'static str, NamedTempFile)>,
+        scores: Scores,
+        dir: OutputDir,
+    },
+}
+
+/// The scores while they are written: those of one target may have to be written again.
+#[derive(Debug, Default)]
+struct Scores {
+    file: Option<NamedTempFile>,
+    /// How much of it stays.
+    kept: u64,
+}
+
+/// A directory that is taken away again if it was made here and stays empty.
+#[derive(Debug)]
+struct OutputDir {
+    path: PathBuf,
+    is_new: bool,
+}
+
+impl Drop for OutputDir {
+    fn drop(&mut self) {
+        if self.is_new {
+            // Fails where there is anything in it, as it should.
+            let _ = std::fs::remove_dir(&self.path);
+        }
+    }
+}
+
+impl Output {
+    /// A directory, or stdout without one.
+    pub fn open(dir: Option<PathBuf>) -> anyhow::Result<Self> {
+        let Some(path) = dir else { return Ok(Self { to: To::Stdout, replay: None }) };
+        own_dir::check(&path)?;
+        let is_new = !path.exists();
+        if !is_new && !path.is_dir() {
+            return Err(Failure::config(format!("`{}` is no directory", path.display()))
+                .hint("`--output` names the directory for `responses.jsonl` and `summary.json`")
+                .into());
+        }
+        durable::create_dir_all(&path)
+            .with_context(|| format!("cannot make the directory `{}`", path.display()))?;
+        let dir = OutputDir { path, is_new };
+        let responses = temporary_file(&dir.path)?;
+        Ok(Self {
+            to: To::Directory { responses, asked: Vec::new(), scores: Scores::default(), dir },
+            replay: None,
+        })
+    }
+
+    /// The same, and the answers go to a file for AgentV too.
+    #[must_use]
+    pub fn and_replay(self, replay: Option<ReplayFile>) -> Self {
+        Self { replay, ..self }
+    }
+
+    /// The rows that come from now on are of this target.
+    pub fn of_target(&mut self, name: &str) {
+        if let Some(replay) = &mut self.replay {
+            replay.of_target(name);
+        }
+    }
+
+    /// Keeps what was asked beside what was answered, for reports; it is put in place with the rest.
+    pub fn keep(
+        &mut self,
+        name: &'static str,
+        write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        if let To::Directory { asked, dir, .. } = &mut self.to {
+            let mut file = std::io::BufWriter::with_capacity(1 << 16, temporary_file(&dir.path)?);
+            write(&mut file)?;
+            asked.push((name, file.into_inner().context("cannot write what is asked")?));
+        }
+        Ok(())
+    }
+
+    /// The directory, if it is one.
+    pub fn dir(&self) -> Option<&Path> {
+        match &self.to {
+            To::Stdout => None,
+            To::Directory { dir, .. } => Some(&dir.path),
+        }
+    }
+
+    /// The file with the responses so far.
+    pub fn responses_path(&self) -> Option<PathBuf> {
+        match &self.to {
+            To::Stdout => None,
+            To::Directory { responses, .. } => Some(responses.path().to_path_buf()),
+        }
+    }
+
+    /// Where the scores of a target go.
+    pub fn begin_scores(&mut self) -> anyhow::Result<&mut dyn Write> {
+        let To::Directory { scores, dir, .. } = &mut self.to else {
+            anyhow::bail!("there is nowhere to put scores")
+        };
+        if scores.file.is_none() {
+            scores.file = Some(temporary_file(&dir.path)?);
+        }
+        match &mut scores.file {
+            Some(file) => Ok(file),
+            None => anyhow::bail!("there is nowhere to put scores"),
+        }
+    }
+
+    /// Takes back the scores of a target that are not all there.
+    pub fn forget_scores(&mut self) -> anyhow::Result<()> {
+        if let To::Directory { scores: Scores { file: Some(file), kept }, .. } = &mut self.to {
+            file.as_file().set_len(*kept).context("cannot write the scores")?;
+            file.as_file().seek(SeekFrom::Start(*kept)).context("cannot write the scores")?;
+        }
+        Ok(())
+    }
+
+    /// The scores of a target are all there.
+    pub fn keep_scores(&mut self) -> anyhow::Result<()> {
+        if let To::Directory { scores: Scores { file: Some(file), kept }, .. } = &mut self.to {
+            *kept = file.as_file().metadata().context("cannot write the scores")?.len();
+        }
+        Ok(())
+    }
+
+    /// Puts the files in place, and notes their paths in the summary.
+    pub fn finish(self, summary: &mut Summary, observer: &dyn Observer) -> anyhow::Result<()> {
+        if let Some(replay) = self.replay {
+            replay.finish(observer)?;
+        }
+        let To::Directory { responses, asked, scores, dir } = self.to else { return Ok(()) };
+        for (name, file) in asked {
+            put_in_place(file, &dir.path.join(name))?;
+        }
+        let path = dir.path.join("responses.jsonl");
+        summary.responses = Some(path.display().to_string());
+        put_in_place(responses, &path)?;
+        let scores_path = dir.path.join("scores.jsonl");
+        match scores.file.filter(|_| summary.passed.is_some()) {
+            Some(file) => {
+                put_in_place(file, &scores_path)?;
+                summary.scores = Some(scores_path.display().to_string());
+            }
+            // Those of an earlier run would be taken for scores of these responses.
+            None => durable::remove_file(&scores_path).context("cannot remove old scores")?,
+        }
+        let json = format!("{}\n", serde_json::to_string_pretty(summary)?);
+        let mut file = temporary_file(&dir.path)?;
+        file.write_all(json.as_bytes()).context("cannot write the summary")?;
+        put_in_place(file, &dir.path.join("summary.json"))
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        if let Some(replay) = &mut self.replay {
+            replay.take(&bytes[..written]).map_err(std::io::Error::other)?;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.to.flush()
+    }
+}
+
+impl Write for To {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            // The responses are in the exchange, even if nothing reads them here.
+            Self::Stdout => console::Stdout.write(bytes),
+            Self::Directory { responses, .. } => responses.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Self::Stdout => console::Stdout.flush(),
+            Self::Directory { responses, .. } => responses.flush(),
+        }
+    }
+}
+
+/// Writes a file that appears only when it is whole, in a directory that is made if need be.
+pub fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write `{}`", path.display());
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    durable::create_dir_all(dir).with_context(cannot)?;
+    let mut file = temporary_file(dir)?;
+    file.write_all(bytes).with_context(cannot)?;
+    put_in_place(file, path)
+}
+
+/// A file beside its final name, which no other process writes to.
+pub(super) fn temporary_file(dir: &Path) -> anyhow::Result<NamedTempFile> {
+    // As readable as any other file that the user makes.
+    let readable = std::fs::Permissions::from_mode(0o666);
+    let file = tempfile::Builder::new().prefix(".responses-").permissions(readable).tempfile_in(dir);
+    file.with_context(|| format!("cannot write to `{}`", dir.display()))
+}
+
+pub(super) fn put_in_place(file: NamedTempFile, path: &Path) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write `{}`", path.display());
+    durable::persist(file, path).with_context(cannot)
+}

@@ -1,0 +1,245 @@
+//! The report of a results directory: read back, compared, judged, written in every form that was asked for.
+
+use std::path::{Path, PathBuf};
+
+use super::baseline::{self, Baseline};
+use super::{agentv_run, write_file};
+use crate::console::actions;
+use crate::engine::Observer;
+use crate::github::{Client, CommentPut};
+use crate::model::{Evaluation, Exit, Failure, ScoreStatus, Trial, printable};
+use crate::report::{LONGEST_SUMMARY, Results, render_comment, render_html, render_junit, render_verdict};
+use crate::scoring::{Gate, assess, compare, judge};
+use crate::util::process_env::ProcessEnv;
+
+/// What is reported of results, where, and what counts as a failure.
+#[derive(Debug, Clone)]
+pub struct ReportOptions {
+    /// What to compare with, by the user's name for it.
+    pub baseline: Option<String>,
+    /// Whether the results become the baseline.
+    pub bless: bool,
+    /// What makes the command fail.
+    pub gate: Gate,
+    /// The false-alarm rate of the regression test.
+    pub alpha: f64,
+    /// Where the HTML page goes.
+    pub html: Option<PathBuf>,
+    /// Where `JUnit` XML goes.
+    pub junit: Option<PathBuf>,
+    /// Where markdown goes.
+    pub markdown: Option<PathBuf>,
+    /// Where JSON goes.
+    pub json: Option<PathBuf>,
+    /// The run directory for AgentV.
+    pub agentv_run: Option<PathBuf>,
+    /// Whether a pull request gets a comment.
+    pub pr_comment: bool,
+    /// Its repository; the workflow's without it.
+    pub repo: Option<String>,
+    /// Its number; that of the event without it.
+    pub pr: Option<u64>,
+}
+
+/// A results directory with its verdict.
+pub struct Report {
+    /// The figures and the verdict.
+    pub evaluation: Evaluation,
+    /// The rows.
+    pub results: Results,
+    /// The exit code that the verdict means.
+    pub exit: Exit,
+    dir: PathBuf,
+    earlier: Option<Results>,
+    baseline: Option<Baseline>,
+    pull_request: Option<(String, u64)>,
+}
+
+impl Report {
+    /// Reads the results, compares them with the baseline and judges them.
+    pub fn read(
+        dir: &Path,
+        options: &ReportOptions,
+        env: &ProcessEnv,
+        observer: &dyn Observer,
+    ) -> anyhow::Result<Self> {
+        let results = Results::read(dir, &dir.display().to_string())?;
+        // Before anything is written: a missing baseline is a mistake of the command line.
+        let baseline = options.find_baseline()?;
+        let earlier = baseline.as_ref().map(Baseline::read).transpose()?.flatten();
+        let pull_request = options.find_pull_request(env, observer)?;
+        let mut evaluation = assess(results.suite.clone(), &results.trials);
+        if let (Some(earlier), Some(named)) = (&earlier, &options.baseline) {
+            compare(&mut evaluation, &results.trials, &earlier.trials, named, options.alpha);
+            if evaluation.comparison.as_ref().is_some_and(|comparison| comparison.pairs == 0) {
+                let message = format!(
+                    "nothing was compared: `{}` and the baseline `{named}` have no graded test in common",
+                    dir.display()
+                );
+                observer.warning(&printable(&message));
+            }
+        }
+        let exit = judge(&mut evaluation, &results.trials, &options.gate);
+        if !results.is_graded {
+            observer.warning(&format!("`{}` has no `scores.jsonl`: nothing was graded", dir.display()));
+        }
+        Ok(Self { evaluation, results, exit, dir: dir.to_owned(), earlier, baseline, pull_request })
+    }
+
+    /// The evaluation as JSON.
+    pub fn json(&self) -> anyhow::Result<String> {
+        Ok(format!("{}\n", serde_json::to_string_pretty(&self.evaluation)?))
+    }
+
+    /// Writes the files. `needs_scores`: a run directory for AgentV without scores is an error.
+    pub fn write_files(
+        &self,
+        options: &ReportOptions,
+        needs_scores: bool,
+        observer: &dyn Observer,
+    ) -> anyhow::Result<()> {
+        let (evaluation, results) = (&self.evaluation, &self.results);
+        if let Some(path) = &options.html {
+            write_file(path, render_html(evaluation, results, self.earlier.as_ref()).as_bytes())?;
+        }
+        if let Some(path) = &options.junit {
+            write_file(path, render_junit(evaluation, results).as_bytes())?;
+        }
+        if let Some(path) = &options.markdown {
+            write_file(path, render_verdict(evaluation, results, LONGEST_SUMMARY).as_bytes())?;
+        }
+        if let Some(path) = &options.json {
+            write_file(path, self.json()?.as_bytes())?;
+        }
+        match &options.agentv_run {
+            Some(to) if results.is_graded || needs_scores => {
+                agentv_run::write(&self.dir, evaluation.suite.as_deref().unwrap_or("eval"), to)
+            }
+            Some(to) => {
+                observer.warning(&format!("`{}` was not written: nothing was graded", to.display()));
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Comments on the pull request, if there is one.
+    pub async fn comment(
+        &self,
+        client: impl FnOnce() -> anyhow::Result<Client>,
+        env: &ProcessEnv,
+        observer: &dyn Observer,
+    ) -> anyhow::Result<()> {
+        let Some((repo, number)) = &self.pull_request else { return Ok(()) };
+        let comment = render_comment(&self.evaluation, &self.results, actions::run_url(env).as_deref());
+        let put = client()?.put_comment(repo, *number, &comment.mark, &comment.body).await;
+        let (what, url) = match put.map_err(Failure::from)? {
+            CommentPut::Created(url) => ("made", url),
+            CommentPut::Updated(url) => ("updated", url),
+            CommentPut::Unchanged(url) => ("left as it is", url),
+        };
+        observer.note(&format!("comment {what}: {}", printable(&url)));
+        Ok(())
+    }
+
+    /// Makes the results the baseline, or says why not.
+    pub fn bless(&self, observer: &dyn Observer) -> anyhow::Result<Option<String>> {
+        let Some(baseline) = &self.baseline else { return Ok(None) };
+        let trials = &self.results.trials;
+        let open = trials.iter().filter(|trial| trial.is_open).count();
+        if open > 0 {
+            let message = format!(
+                "the baseline stays as it is: {open} of {} requests may still get an answer or a grade",
+                trials.len()
+            );
+            return Ok(Some(message));
+        }
+        let is_graded = |trial: &Trial| trial.row.status != ScoreStatus::Skipped;
+        if !self.results.is_graded || !trials.iter().any(is_graded) {
+            return Ok(Some("the baseline stays as it is: these results have no scores".to_owned()));
+        }
+        if self.exit != Exit::Ok {
+            return Ok(Some(
+                "the baseline stays as it is: only a regression is accepted with `--bless`".to_owned(),
+            ));
+        }
+        let path = baseline.replace_with(&self.dir)?;
+        observer.note(&format!("the baseline is now these results: {}", path.display()));
+        Ok(None)
+    }
+}
+
+impl ReportOptions {
+    /// Refuses what could not be reported, before anything is paid for.
+    pub fn check(
+        &self,
+        no_grade: bool,
+        output: Option<&Path>,
+        env: &ProcessEnv,
+        observer: &dyn Observer,
+    ) -> anyhow::Result<()> {
+        let usage = |message: &str, hint: &str| Err(Failure::new(Exit::Usage, message).hint(hint).into());
+        if let Some(to) = &self.agentv_run {
+            agentv_run::check(to)?;
+            if no_grade {
+                return usage(
+                    "`--agentv-run` needs scores",
+                    "leave `--no-grade` out: a row of AgentV has a score",
+                );
+            }
+        }
+        self.find_pull_request(env, observer)?;
+        let Some(baseline) = self.find_baseline()? else { return Ok(()) };
+        baseline.read()?;
+        let cwd = std::env::current_dir()?;
+        if let (Baseline::Directory { path, .. }, Some(output)) = (&baseline, output)
+            && let (Ok(baseline), Ok(output)) = (path.canonicalize(), cwd.join(output).canonicalize())
+            && baseline == output
+        {
+            return usage(
+                "`--output` is the baseline: it would be overwritten, and compared with itself",
+                "name another `--output`; `--bless` moves a baseline",
+            );
+        }
+        Ok(())
+    }
+
+    fn find_baseline(&self) -> anyhow::Result<Option<Baseline>> {
+        let cwd = std::env::current_dir()?;
+        self.baseline.as_deref().map(|named| baseline::find(named, &cwd, self.bless)).transpose()
+    }
+
+    /// The pull request to comment on. A workflow that runs for none has nothing to comment on; elsewhere one must be named.
+    fn find_pull_request(
+        &self,
+        env: &ProcessEnv,
+        observer: &dyn Observer,
+    ) -> Result<Option<(String, u64)>, Failure> {
+        if !self.pr_comment {
+            return Ok(None);
+        }
+        let repo = self.repo.clone().or_else(|| env.get("GITHUB_REPOSITORY").map(ToOwned::to_owned));
+        match (repo, self.pr.or_else(|| event_pull_request(env))) {
+            (Some(repo), Some(number)) => Ok(Some((repo, number))),
+            (Some(_), None) if actions::is_step() => {
+                observer.note("the workflow does not run for a pull request: there is nothing to comment on");
+                Ok(None)
+            }
+            _ => Err(Failure::new(Exit::Usage, "`--pr-comment` does not know the pull request")
+                .hint("name it: `--repo <owner>/<name> --pr <number>`")),
+        }
+    }
+}
+
+/// The pull request of the event that started the workflow, or of a comment on one.
+fn event_pull_request(env: &ProcessEnv) -> Option<u64> {
+    let from_event = || {
+        let event = std::fs::read(env.get("GITHUB_EVENT_PATH")?).ok()?;
+        let event: serde_json::Value = serde_json::from_slice(&event).ok()?;
+        let pull_request = event["pull_request"]["number"].as_u64();
+        pull_request
+            .or_else(|| event["issue"]["pull_request"].as_object().and(event["issue"]["number"].as_u64()))
+    };
+    let from_ref = || env.get("GITHUB_REF")?.strip_prefix("refs/pull/")?.split('/').next()?.parse().ok();
+    from_event().or_else(from_ref)
+}

@@ -1,0 +1,267 @@
+//! Batches that were submitted before: `dispatch --resume` and `collect`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::collect::collect;
+use super::execution::{Execution, GithubSettings};
+use super::finish::Finished;
+use super::remote::{BatchToRun, Dispatcher, Record, RemoteBatch};
+use super::report::Output;
+use super::submit::SubmittedBatch;
+use super::{Observer, RemoteOptions, RunLimits, inputs};
+use crate::config::Env;
+use crate::exchange::LocalExchange;
+use crate::github::Access;
+use crate::model::{BatchId, Failure, RemoteTarget, Shards, Target, printable};
+use crate::protocol::RunnerOptions;
+use crate::report::Summary;
+use crate::runner::RunOptions;
+use crate::util::path::quoted;
+
+/// How long the workflow run of a batch is waited for whose target is not known here.
+const TIMEOUT: Duration = Duration::from_mins(30);
+
+/// A batch that was submitted before.
+#[derive(Debug)]
+pub struct EarlierBatch {
+    /// Its id.
+    pub id: BatchId,
+    /// The local exchange.
+    pub exchange: PathBuf,
+    /// The targets file; the nearest one without it.
+    pub targets_file: Option<PathBuf>,
+    /// How GitHub is reached.
+    pub github: Access,
+    /// How it reaches a runner repository again, and what stays there.
+    pub remote: RemoteOptions,
+}
+
+impl EarlierBatch {
+    /// Starts what is missing of a batch on GitHub. The limits of before hold, unless there are others.
+    pub async fn resume(
+        self,
+        limits: &RunLimits,
+        observer: Arc<dyn Observer>,
+    ) -> anyhow::Result<(Execution, SubmittedBatch)> {
+        let id = self.id.clone();
+        let exchange = LocalExchange::open(&self.exchange)?;
+        let Some(record) = Record::read(&exchange, &id)? else {
+            let message = format!("batch `{id}` was not dispatched to a runner repository from here");
+            let hint = "a batch of the local exchange is resumed by its own command with `--batch-id`; one that was dispatched \
+                        from another machine by the same command as there, with `--batch-id`";
+            return Err(Failure::config(message).hint(hint).into());
+        };
+        let (env, target) = self.surroundings(&record, &*observer)?;
+        let limits = limits.over(&record.options);
+        let Some(archive_bytes) = exchange.batch_bytes(&id)? else {
+            let message = format!(
+                "batch `{id}` is not here: it is collected completely, or was dispatched from elsewhere"
+            );
+            return Err(Failure::config(message)
+                .hint(format!("`run-evals collect {id}` collects what is answered; what is missing can be called where its suite is, by the same command with `--batch-id {id}`"))
+                .into());
+        };
+        let (execution, dispatcher) = self.connect(&record, exchange, limits, &env, observer)?;
+        let batch = BatchToRun {
+            target: target.clone(),
+            id,
+            sha256: record.batch_sha256,
+            archive_bytes,
+            requests: record.requests,
+            shards: record.shards,
+            is_new: false,
+        };
+        let runner = dispatcher.check(&target).await?;
+        let batch = RemoteBatch::start(dispatcher, batch, &runner, &*execution.observer).await?;
+        Ok((execution, SubmittedBatch::Remote(Box::new(batch))))
+    }
+
+    /// Collects a batch: of the local exchange, or of a runner repository, whose run is waited for. `target` names the one that a
+    /// batch of another machine was dispatched to.
+    pub async fn collect(
+        self,
+        target: Option<&str>,
+        output: Output,
+        observer: Arc<dyn Observer>,
+    ) -> anyhow::Result<(Execution, Finished)> {
+        let (exchange, record) = if let Some(name) = target {
+            let (exchange, record) = self.discover(name, &observer).await?;
+            (exchange, Some(record))
+        } else {
+            let exchange = LocalExchange::open(&self.exchange).map_err(or_elsewhere)?;
+            let record = Record::read(&exchange, &self.id)?;
+            (exchange, record)
+        };
+        let Some(mut record) = record else { return self.collect_here(exchange, output, observer) };
+        let (env, target) = self.surroundings(&record, &*observer)?;
+        let (mut execution, dispatcher) =
+            self.connect(&record, exchange, RunnerOptions::default(), &env, observer)?;
+        dispatcher.refresh(&mut record).await?;
+        let running = dispatcher.running(&mut record).await?;
+        let batch = RemoteBatch::attach(dispatcher, target, record, running);
+        let finished = execution.finish(vec![SubmittedBatch::Remote(Box::new(batch))], output, None).await?;
+        Ok((execution, finished))
+    }
+
+    fn collect_here(
+        self,
+        exchange: LocalExchange,
+        mut output: Output,
+        observer: Arc<dyn Observer>,
+    ) -> anyhow::Result<(Execution, Finished)> {
+        exchange.repair_branches(&self.id)?;
+        let is_here =
+            exchange.batch_bytes(&self.id)?.is_some() || exchange.results_manifest(&self.id)?.is_some();
+        let collected = collect(&exchange, &self.id, None, &mut output);
+        let collection = collected.map_err(|error| match error.downcast::<Failure>() {
+            Ok(failure) if !is_here => or_elsewhere(failure).into(),
+            Ok(failure) => failure.into(),
+            Err(error) => error,
+        })?;
+        observer.warnings(&collection.warnings);
+        if collection.resumable {
+            let command =
+                format!("run-evals run --batch-id {} --exchange {}", self.id, quoted(&self.exchange));
+            observer.note(&format!("some requests have no answer yet; call them with `{command}`"));
+        }
+        let mut summary = Summary::new(None, vec![collection.summary]);
+        output.finish(&mut summary, &*observer)?;
+        let execution = Execution::new(exchange, RunOptions::default(), observer);
+        Ok((execution, Finished { summary, error: None }))
+    }
+
+    /// A batch of this target, which another machine may have dispatched.
+    async fn discover(
+        &self,
+        name: &str,
+        observer: &Arc<dyn Observer>,
+    ) -> anyhow::Result<(LocalExchange, Record)> {
+        let cwd = std::env::current_dir()?;
+        let env = inputs::environment(&cwd, &cwd)?;
+        let file = inputs::targets_file(self.targets_file.as_deref(), &cwd, &cwd, &**observer)?;
+        let target = match file.resolve(name, &env)? {
+            Target::Remote(target) => target,
+            Target::Runner(target) => {
+                let message = format!("target `{}` is no runner repository on GitHub", target.name);
+                return Err(Failure::config(message)
+                    .hint("leave `--target` out to collect from the local exchange")
+                    .into());
+            }
+        };
+        let exchange = inputs::exchange(&self.exchange)?;
+        if let Some(record) = Record::read(&exchange, &self.id)? {
+            if record.target != target.name {
+                let message =
+                    format!("batch `{}` was given to the target `{}`", record.batch_id, record.target);
+                return Err(Failure::config(message)
+                    .hint("leave `--target` out, or name another `--exchange`")
+                    .into());
+            }
+            return Ok((exchange, record));
+        }
+        let github = self.settings(self.github.clone(), RunnerOptions::default(), &env);
+        let dispatcher =
+            Dispatcher::new(github.client(observer)?, &github, &exchange, &target.results, observer)?;
+        let record = dispatcher.discover(&target, &self.id).await?;
+        Ok((exchange, record))
+    }
+
+    /// The environment, and the target of the batch as `targets.yaml` has it now, or else as it was.
+    fn surroundings(&self, record: &Record, observer: &dyn Observer) -> anyhow::Result<(Env, RemoteTarget)> {
+        let cwd = std::env::current_dir()?;
+        let env = inputs::environment(&cwd, &cwd)?;
+        let named: Option<&Path> = self.targets_file.as_deref();
+        let file = match inputs::targets_file(named, &cwd, &cwd, observer) {
+            Ok(file) => Some(file),
+            Err(error) if named.is_some() => return Err(error),
+            Err(_) => None,
+        };
+        let known = file.and_then(|file| file.resolve(&record.target, &env).ok());
+        let target = match known {
+            Some(Target::Remote(target)) => {
+                let is_same =
+                    target.repo.eq_ignore_ascii_case(&record.repo) && target.workflow == record.workflow;
+                if !is_same {
+                    return Err(another_repository(record, &target).into());
+                }
+                // The responses keep the name under which they were asked for.
+                let (name, results) = (record.target.clone(), record.results.clone());
+                RemoteTarget { name, results, ..*target }
+            }
+            _ => RemoteTarget {
+                name: record.target.clone(),
+                repo: record.repo.clone(),
+                workflow: record.workflow.clone(),
+                git_ref: Some(record.git_ref.clone()),
+                target: None,
+                results: record.results.clone(),
+                poll_interval: None,
+                timeout: TIMEOUT,
+                shards: Shards::Auto,
+            },
+        };
+        Ok((env, target))
+    }
+
+    fn settings(&self, access: Access, limits: RunnerOptions, env: &Env) -> GithubSettings {
+        GithubSettings { access, env: env.process().clone(), remote: self.remote.clone(), limits }
+    }
+
+    /// An execution for the batch, and its dispatcher, at the GitHub that has it.
+    fn connect(
+        &self,
+        record: &Record,
+        exchange: LocalExchange,
+        limits: RunnerOptions,
+        env: &Env,
+        observer: Arc<dyn Observer>,
+    ) -> anyhow::Result<(Execution, Dispatcher)> {
+        check_api(record, &self.github)?;
+        // As it was given then: the record is compared with it.
+        let access = Access { api_url: record.api_url.clone(), ..self.github.clone() };
+        let github = self.settings(access, limits, env);
+        let client = github.client(&observer)?;
+        let dispatcher = Dispatcher::new(client, &github, &exchange, &record.results, &observer)?;
+        let mut execution = Execution::new(exchange, RunOptions::default(), observer);
+        execution.github = Some(github);
+        Ok((execution, dispatcher))
+    }
+}
+
+/// A record may have come with a checkout: what `targets.yaml` says of its target is not overruled.
+fn another_repository(record: &Record, target: &RemoteTarget) -> Failure {
+    let Record { batch_id, workflow, repo, .. } = record;
+    let workflow = printable(workflow);
+    let message = format!(
+        "batch `{batch_id}` was given to the workflow `{workflow}` of `{repo}`, but the target `{}` names `{}` of `{}`",
+        target.name, target.workflow, target.repo
+    );
+    let hint = format!(
+        "if you trust `{repo}`, name it in `targets.yaml`, or pass a `--targets` file that does; nothing was sent"
+    );
+    Failure::config(message).hint(hint)
+}
+
+/// A record never decides which host gets the token: it must name the API that this command uses.
+fn check_api(record: &Record, access: &Access) -> Result<(), Failure> {
+    let (there, here) = (&record.api_url, &access.api_url);
+    if there.trim_end_matches('/') == here.trim_end_matches('/') {
+        return Ok(());
+    }
+    let there = printable(there);
+    let message =
+        format!("batch `{}` was dispatched through the API `{there}`, not `{here}`", record.batch_id);
+    let hint = format!(
+        "if you trust that host, pass `--github-api-url {there}` or set `GITHUB_API_URL`; the token was not sent"
+    );
+    Err(Failure::config(message).hint(hint))
+}
+
+/// The failure, with the way to a batch that is not known here.
+fn or_elsewhere(failure: Failure) -> Failure {
+    let elsewhere = "`--target NAME` finds a batch that another machine dispatched";
+    let hint = failure.hint_text().map_or(elsewhere.to_owned(), |hint| format!("{hint}; {elsewhere}"));
+    failure.hint(hint)
+}

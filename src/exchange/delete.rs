@@ -1,0 +1,43 @@
+//! A batch that nobody needs any more leaves nothing behind.
+
+use std::collections::BTreeSet;
+use std::{fs, io};
+
+use anyhow::Context as _;
+
+use super::LocalExchange;
+use crate::model::BatchId;
+use crate::protocol::names::HANDOVER_FOLDER;
+use crate::util::durable;
+
+impl LocalExchange {
+    /// Every batch of which there is anything: the batch itself, results, or a journal.
+    pub fn known(&self) -> anyhow::Result<BTreeSet<BatchId>> {
+        let mut names = self.repository.branches(HANDOVER_FOLDER)?;
+        names.extend(self.repository.branches(&self.results_prefix)?);
+        let journals = self.journals();
+        let cannot = || format!("cannot read `{}`", journals.display());
+        match fs::read_dir(&journals) {
+            Ok(folders) => {
+                for folder in folders {
+                    names.extend(folder.with_context(cannot)?.file_name().into_string());
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(cannot),
+        }
+        Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+    }
+
+    /// Deletes a batch with its results and its journal.
+    pub fn forget(&self, id: &BatchId) -> anyhow::Result<()> {
+        // The journal last: what is left after a crash is found by it.
+        self.forget_tip(&self.results_branch(id))?;
+        self.repository.delete_branch(&self.results_branch(id))?;
+        self.delete_batch(id)?;
+        let collected = self.collected_file(id);
+        durable::remove_file(&collected)
+            .with_context(|| format!("cannot delete `{}`", collected.display()))?;
+        self.delete_journals(id)
+    }
+}

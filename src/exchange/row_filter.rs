@@ -1,0 +1,312 @@
+//! Which rows count: those that answer what the batch asks.
+//!
+//! Rows come from branches and artifacts that others can write to, and from disks that fail. One rule decides for all of
+//! them, wherever they are read: a row must be whole by its checksum, and answer the very request that the batch has at its
+//! index. A row that does not is treated as missing, and its place is reported.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde::Deserialize;
+
+use super::LocalExchange;
+use crate::model::{BatchId, Digest, Failure, Response, is_obeyed};
+use crate::protocol::{BatchManifest, RowSeal};
+use crate::util::WorkDir;
+
+/// Length limit of a target's name in a row.
+const LONGEST_TARGET: usize = 1024;
+
+/// Decides which rows count for a batch. It holds eight bytes for each request.
+#[derive(Debug)]
+pub struct RowFilter {
+    requests: u64,
+    shards: u32,
+    seal: RowSeal,
+    marks: Marks,
+}
+
+/// The rows that do not count: how many, and where the first one is.
+#[derive(Debug, Default, Clone)]
+pub struct Strangers {
+    count: u64,
+    first: Option<String>,
+}
+
+impl Strangers {
+    /// One more, at this place.
+    pub fn add(&mut self, place: impl FnOnce() -> String) {
+        self.count += 1;
+        self.first.get_or_insert_with(place);
+    }
+
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// What a user reads of them.
+    pub fn warning(&self, id: &BatchId) -> Option<String> {
+        let first = self.first.as_ref()?;
+        let (noun, first) = match self.count {
+            1 => ("1 row among the results does".to_owned(), first.clone()),
+            rows => (format!("{rows} rows among the results do"), format!("the first: {first}")),
+        };
+        Some(format!("{noun} not belong to batch `{id}`, or cannot be read: left out ({first})"))
+    }
+}
+
+impl std::ops::AddAssign for Strangers {
+    fn add_assign(&mut self, other: Self) {
+        self.count += other.count;
+        self.first = self.first.take().or(other.first);
+    }
+}
+
+/// What is known of each request, in order.
+#[derive(Debug)]
+enum Marks {
+    /// Nothing: the batch itself is not here.
+    None,
+    /// Its id and its digest, as one number.
+    Requests(Vec<u64>),
+    /// The very row that was accepted for it before.
+    Rows(Vec<u64>),
+}
+
+impl RowFilter {
+    /// For an unpacked batch whose archive has this digest.
+    pub fn read(dir: &Path, manifest: &BatchManifest, batch: Digest) -> anyhow::Result<Self> {
+        #[derive(Deserialize)]
+        struct Id<'l> {
+            #[serde(borrow)]
+            id: Cow<'l, str>,
+        }
+        let cannot = "cannot read the requests of the batch";
+        let file = File::open(dir.join("requests.jsonl")).context(cannot)?;
+        let mut reader = BufReader::with_capacity(1 << 16, file);
+        let mut marks = Vec::with_capacity(usize::try_from(manifest.requests).unwrap_or_default());
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line).context(cannot)? > 0 {
+            let request = line.strip_suffix(b"\n").unwrap_or(&line);
+            // A line that is no request has no answer.
+            let id =
+                serde_json::from_slice::<Id<'_>>(request).map_or(Cow::Borrowed(""), |request| request.id);
+            marks.push(request_mark(&id, Digest::of(request)));
+            line.clear();
+        }
+        let (requests, shards, seal) = (manifest.requests, manifest.shards, RowSeal::of(batch));
+        Ok(Self { requests, shards, seal, marks: Marks::Requests(marks) })
+    }
+
+    /// Of a batch that is not here only the counts are known.
+    pub fn unknown(requests: u64, shards: u32, batch: Digest) -> Self {
+        Self { requests, shards, seal: RowSeal::of(batch), marks: Marks::None }
+    }
+
+    /// A batch whose rows were all accepted before: these count again, and no others.
+    pub(super) fn accepted(shards: u32, batch: Digest, rows: Vec<u64>) -> Self {
+        Self { requests: rows.len() as u64, shards, seal: RowSeal::of(batch), marks: Marks::Rows(rows) }
+    }
+
+    /// The row in a line, without its line feed, if it answers a request of the batch; where it lies in a place for one
+    /// `shard`, a request of that shard. It has an index, and exactly one of an output and an error. A row of another format is
+    /// refused (exit 3).
+    pub fn answer(&self, line: &[u8], shard: Option<u32>) -> Result<Option<Response>, Failure> {
+        let index = self.seal.index(line)?;
+        Ok(index.and_then(|index| self.answer_at(index, line, shard)))
+    }
+
+    fn answer_at(&self, index: u64, line: &[u8], shard: Option<u32>) -> Option<Response> {
+        let of_shard = u32::try_from(index % u64::from(self.shards.max(1))).ok()?;
+        if index >= self.requests || shard.is_some_and(|shard| shard != of_shard) {
+            return None;
+        }
+        let row: Response = serde_json::from_slice(line).ok()?;
+        let whole = row.index == Some(index) && row.output.is_some() != row.error.is_some();
+        // The dispatcher's own field: a row that brings it was not written by a runner.
+        let whole = whole && row.runner_target.is_none();
+        let sane = row.cost_usd.is_none_or(|cost| cost.is_finite() && cost >= 0.0)
+            && row.target.len() <= LONGEST_TARGET
+            && !row.target.contains(is_obeyed);
+        let place = usize::try_from(index).ok()?;
+        let fits = match &self.marks {
+            Marks::None => true,
+            Marks::Requests(marks) => marks.get(place) == Some(&request_mark(&row.id, row.request_sha256)),
+            Marks::Rows(marks) => marks.get(place) == Some(&row_mark(line)),
+        };
+        (whole && sane && fits).then_some(row)
+    }
+
+    /// Hears the rows of a JSONL file that count, each as it is and as its line without the line feed; tells which others
+    /// there are. A file that is not there has none.
+    pub fn each_answer(
+        &self,
+        rows: &Path,
+        shard: Option<u32>,
+        mut each: impl FnMut(&Response, &[u8]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Strangers> {
+        let mut strangers = Strangers::default();
+        if !rows.exists() {
+            return Ok(strangers);
+        }
+        let cannot = || format!("cannot read the rows in `{}`", rows.display());
+        let mut reader = BufReader::with_capacity(1 << 16, File::open(rows).with_context(cannot)?);
+        let (mut number, mut line) = (0_u64, Vec::new());
+        while reader.read_until(b'\n', &mut line).with_context(cannot)? > 0 {
+            number += 1;
+            // Without its end a line may be half of one.
+            let whole = line.strip_suffix(b"\n").unwrap_or_default();
+            match self.answer(whole, shard)? {
+                Some(row) => each(&row, whole)?,
+                None => strangers.add(|| format!("`{}`, line {number}", rows.display())),
+            }
+            line.clear();
+        }
+        Ok(strangers)
+    }
+}
+
+impl LocalExchange {
+    /// The filter of a batch in this exchange.
+    pub fn row_filter(&self, id: &BatchId) -> anyhow::Result<RowFilter> {
+        let temporary = WorkDir::new().context("cannot make a temporary directory")?;
+        let dir = temporary.path().join("batch");
+        let (manifest, digest) = self.unpack_batch(id, None, &dir)?;
+        RowFilter::read(&dir, &manifest, digest)
+    }
+}
+
+/// What tells a request from every other one.
+fn request_mark(id: &str, sha256: Digest) -> u64 {
+    mark(Digest::of(format!("{sha256}{id}").as_bytes()))
+}
+
+/// What tells a row from every other one.
+pub fn row_mark(line: &[u8]) -> u64 {
+    mark(Digest::of(line))
+}
+
+fn mark(digest: Digest) -> u64 {
+    u64::try_from(digest.half() >> 64).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::protocol::{BATCH_FORMAT, Provenance};
+
+    const LINES: [&str; 2] = [r#"{"id":"a","messages":[]}"#, r#"{"id":"b","messages":[]}"#];
+
+    fn filter() -> RowFilter {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("requests.jsonl"), LINES.map(|line| format!("{line}\n")).concat())
+            .unwrap();
+        let manifest = BatchManifest {
+            format: BATCH_FORMAT,
+            batch_id: "b1".parse().unwrap(),
+            target: "t".to_owned(),
+            shards: 2,
+            requests: 2,
+            requests_sha256: Digest::of(b""),
+            files: 0,
+            generator: String::new(),
+            provenance: Provenance::default(),
+        };
+        RowFilter::read(dir.path(), &manifest, batch()).unwrap()
+    }
+
+    fn answer(filter: &RowFilter, line: &[u8], shard: Option<u32>) -> Option<Response> {
+        filter.answer(line, shard).unwrap()
+    }
+
+    fn batch() -> Digest {
+        Digest::of(b"batch")
+    }
+
+    /// A sealed row.
+    fn row(index: usize, id: &str, line: &str) -> String {
+        sealed(&bare(index, id, line))
+    }
+
+    fn sealed(row: &str) -> String {
+        RowSeal::of(batch()).seal(row)
+    }
+
+    fn bare(index: usize, id: &str, line: &str) -> String {
+        let rest = json!({
+            "id": id, "output": [], "duration_ms": 1, "target": "t", "attempts": 1,
+            "request_sha256": Digest::of(line.as_bytes()),
+        });
+        rest.to_string().replacen('{', &format!("{{\"index\":{index},"), 1)
+    }
+
+    #[test]
+    fn only_answers_to_requests_of_the_batch_are_accepted() {
+        let filter = filter();
+        let good = row(1, "b", LINES[1]);
+        for shard in [None, Some(1)] {
+            assert_eq!(answer(&filter, good.as_bytes(), shard).unwrap().index, Some(1));
+        }
+        assert_eq!(answer(&filter, good.as_bytes(), Some(0)), None, "the folder of another shard");
+        let bare_good = bare(1, "b", LINES[1]);
+        let mut bad = vec![
+            row(0, "b", LINES[1]),
+            row(0, "b", LINES[0]),
+            row(0, "a", LINES[1]),
+            row(2, "a", LINES[0]),
+            // A checksum is not a signature: a row that matches it must still be an answer.
+            sealed(&bare_good.replace("\"duration_ms\":1,", "")),
+            sealed(&bare_good.replace("\"output\":[],", "")),
+            sealed(&bare_good.replace("\"output\":[],", "\"output\":[],\"cost_usd\":-0.1,")),
+            sealed(&bare_good.replace("\"output\":[],", "\"output\":[],\"cost_usd\":1e999,")),
+            // Another index, visible only when the whole row is parsed.
+            sealed(&bare_good.replace("{\"index\":1,", "{\"index\":1,\"index\":0,")),
+            good.replace("\"index\":1,", "\"index\": 1,"),
+            RowSeal::of(Digest::of(b"another batch")).seal(&bare_good),
+            bare_good,
+        ];
+        bad.extend((0..good.len()).map(|end| good[..end].to_owned()));
+        for bad in bad {
+            assert_eq!(answer(&filter, bad.as_bytes(), None), None, "{bad}");
+        }
+        // If the batch is gone, a row can only be checked against the counts.
+        let unknown = RowFilter::unknown(2, 2, batch());
+        assert!(answer(&unknown, row(0, "x", "y").as_bytes(), Some(0)).is_some());
+        assert_eq!(answer(&unknown, row(0, "x", "y").as_bytes(), Some(1)), None);
+        assert_eq!(answer(&unknown, row(2, "x", "y").as_bytes(), None), None);
+        let accepted = RowFilter::accepted(1, batch(), vec![row_mark(b""), row_mark(good.as_bytes())]);
+        assert!(answer(&accepted, good.as_bytes(), None).is_some());
+        let another = sealed(&bare(1, "b", LINES[1]).replace("\"attempts\":1", "\"attempts\":2"));
+        assert!(answer(&filter, another.as_bytes(), None).is_some());
+        assert_eq!(answer(&accepted, another.as_bytes(), None), None);
+    }
+
+    #[test]
+    fn files_are_read_and_torn_lines_are_skipped() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rows.jsonl");
+        let (a, b) = (row(0, "a", LINES[0]), row(1, "b", LINES[1]));
+        std::fs::write(&path, format!("{a}\nnoise\n{b}")).unwrap();
+        let mut heard = Vec::new();
+        let each = |row: &Response, line: &[u8]| {
+            heard.push((row.index, String::from_utf8(line.to_vec()).unwrap()));
+            Ok(())
+        };
+        let strangers = filter().each_answer(&path, None, each).unwrap();
+        let warning =
+            strangers.warning(&"b1".parse().unwrap()).unwrap().replace(path.to_str().unwrap(), "rows");
+        assert_eq!(
+            warning,
+            "2 rows among the results do not belong to batch `b1`, or cannot be read: left out (the first: `rows`, line 2)"
+        );
+        assert_eq!(heard, [(Some(0), a)]);
+        let none = filter().each_answer(&dir.path().join("none"), None, |_, _| Ok(())).unwrap();
+        assert_eq!(none.count(), 0);
+    }
+}

@@ -1,0 +1,63 @@
+//! Connection settings: GitHub's URL, and credentials from options, the environment or `gh`.
+
+use std::path::PathBuf;
+
+use super::{AppKey, Auth, Client, ClientOptions, Notify, TokenSources, check_api_url, find_token};
+use crate::model::{Exit, Failure, Secret};
+use crate::util::process_env::ProcessEnv;
+use crate::util::programs;
+
+/// Variable with the private key of a GitHub App.
+const APP_KEY: &str = "RUN_EVALS_APP_KEY";
+
+/// Connection settings.
+#[derive(Debug, Clone)]
+pub struct Access {
+    /// URL of GitHub's API.
+    pub api_url: String,
+    pub token_file: Option<PathBuf>,
+    /// GitHub App to authenticate as, instead of a token.
+    pub app_id: Option<String>,
+    /// File with the App's private key.
+    pub app_key_file: Option<PathBuf>,
+}
+
+impl Access {
+    /// Creates a client; `notify` receives a message for each wait.
+    pub fn client(&self, env: &ProcessEnv, notify: Notify) -> anyhow::Result<Client> {
+        // Check the host first: it decides which token is used.
+        check_api_url(&self.api_url)?;
+        let auth = if let Some(id) = &self.app_id {
+            Auth::App(AppKey::new(id, &self.app_key(env)?)?)
+        } else {
+            Auth::Token(find_token(&TokenSources {
+                api_url: &self.api_url,
+                token_file: self.token_file.as_deref(),
+                env,
+                gh: programs::find("gh", &programs::path()).as_deref(),
+            })?)
+        };
+        Client::new(ClientOptions {
+            api_url: self.api_url.clone(),
+            auth,
+            notify: Some(notify),
+            ca_pem: Vec::new(),
+        })
+    }
+
+    fn app_key(&self, env: &ProcessEnv) -> anyhow::Result<Secret> {
+        if let Some(path) = &self.app_key_file {
+            let key = std::fs::read_to_string(path).map_err(|error| {
+                Failure::config(format!("cannot read the App's private key `{}`: {error}", path.display()))
+                    .hint("`--app-key-file` names the `.pem` file that GitHub made for the App")
+            })?;
+            return Ok(Secret::new(&key));
+        }
+        let key = env.get(APP_KEY).filter(|key| !key.trim().is_empty()).ok_or_else(|| {
+            Failure::new(Exit::Usage, "`--app-id` needs the App's private key").hint(format!(
+                "name its file with `--app-key-file`, or put the key into the variable `{APP_KEY}`"
+            ))
+        })?;
+        Ok(Secret::new(key))
+    }
+}

@@ -1,0 +1,177 @@
+//! What every API has in common: how a call is encoded, and what an answer means.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+
+use super::attachments::Attachments;
+use super::base_url::Address;
+use super::classify::{Verdict, classify, classify_embedded};
+use super::fault::Fault;
+use super::lenient::shallow;
+use super::{Refusal, Reply, Retry, anthropic, azure, gemini, headers, openai};
+use crate::model::{Api, Endpoint, ErrorKind, Failure, FinishReason, Params, Request, TokenUsage, ToolCall};
+
+/// Makes the body of a call of a model.
+type Encode = fn(&Request, &Params, &str, Attachments<'_>) -> Result<Vec<u8>, Refusal>;
+
+/// How one API is spoken.
+pub(super) struct Wire {
+    /// The header that holds the key, and what precedes the key in it.
+    pub(super) key_header: (&'static str, &'static str),
+    /// The header that holds the version of the API.
+    pub(super) version_header: Option<&'static str>,
+    /// The image formats that it reads.
+    pub(super) images: &'static [&'static str],
+    /// The output tokens that a call may take where nothing limits them.
+    pub(super) most_output_tokens: u64,
+    /// Whether it is OpenAI's chat completions, with a list of models beside it.
+    pub(super) is_chat_completions: bool,
+    /// Where calls go.
+    pub(super) address: fn(&Endpoint) -> Result<Address, Failure>,
+    /// The body of a call of this model.
+    pub(super) encode: Encode,
+    /// What a body with a good status says.
+    pub(super) decode: fn(&[u8]) -> Result<Decoded, Undecodable>,
+}
+
+/// The wire of an endpoint.
+pub(super) fn wire(endpoint: &Endpoint) -> &'static Wire {
+    match endpoint.api {
+        Api::OpenAi => &openai::OPENAI,
+        Api::OpenAiCompatible => &openai::COMPATIBLE,
+        Api::Azure => azure::wire(endpoint),
+        Api::Anthropic => &anthropic::WIRE,
+        Api::Gemini => &gemini::WIRE,
+    }
+}
+
+/// What came back from a server, whoever it was.
+#[derive(Debug)]
+pub(super) struct WireResponse {
+    pub(super) status: u16,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<u8>,
+}
+
+/// What a wire finds in a body with a good status.
+#[derive(Debug)]
+pub(super) enum Decoded {
+    Answer(Answered),
+    /// An error inside a good status.
+    Fault(Value),
+}
+
+/// An answer in the program's words.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) text: String,
+    pub(super) tool_calls: Vec<ToolCall>,
+    pub(super) finish_reason: FinishReason,
+    pub(super) model: Option<String>,
+    pub(super) usage: Option<TokenUsage>,
+    pub(super) cost_usd: Option<f64>,
+}
+
+/// The body is not what the wire promises.
+#[derive(Debug)]
+pub(super) struct Undecodable(String);
+
+impl Undecodable {
+    /// The body is JSON, but this part of it is missing.
+    pub(super) fn lacks(what: &str) -> Self {
+        Self(format!("it lacks `{what}`"))
+    }
+}
+
+impl From<serde_json::Error> for Undecodable {
+    fn from(error: serde_json::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl Wire {
+    /// The body of a call.
+    pub(super) fn body(
+        &self,
+        request: &Request,
+        params: &Params,
+        model: &str,
+        files_dir: &Path,
+    ) -> Result<Vec<u8>, Refusal> {
+        (self.encode)(request, params, model, Attachments::new(request, files_dir, self.images))
+    }
+
+    /// What an answer means.
+    pub(super) fn reply(
+        &self,
+        answer: &WireResponse,
+        now: Timestamp,
+        keep_raw: bool,
+    ) -> Result<Reply, Refusal> {
+        let hints = headers::rate_hints(&answer.headers, now);
+        let raw = || if keep_raw { serde_json::from_slice(&answer.body).ok().map(shallow) } else { None };
+        let is_good = (200..300).contains(&answer.status);
+        let verdict = match is_good.then(|| (self.decode)(&answer.body)) {
+            Some(Ok(Decoded::Answer(answered))) => {
+                return Ok(Reply {
+                    text: answered.text,
+                    tool_calls: answered.tool_calls,
+                    usage: answered.usage,
+                    model: answered.model.filter(|model| !model.is_empty()),
+                    finish_reason: answered.finish_reason,
+                    vendor_cost_usd: answered.cost_usd.or_else(|| cost_header(&answer.headers)),
+                    raw: raw(),
+                    hints,
+                });
+            }
+            Some(Ok(Decoded::Fault(error))) => {
+                classify_embedded(&Fault::of_error(&error), answer.status, &answer.headers, now)
+            }
+            Some(Err(undecodable)) => Verdict::Failed(bad_response(answer, &undecodable)),
+            None => classify(&Fault::read(&answer.body), answer.status, &answer.headers, now),
+        };
+        match verdict {
+            Verdict::Filtered => Ok(Reply {
+                text: String::new(),
+                tool_calls: Vec::new(),
+                usage: None,
+                model: None,
+                finish_reason: FinishReason::ContentFilter,
+                vendor_cost_usd: None,
+                raw: raw(),
+                hints,
+            }),
+            Verdict::Failed(error) => Err(Refusal { hints, ..error }),
+        }
+    }
+}
+
+/// A finish word that a vendor's list does not have, or none at all.
+pub(super) fn other_finish(word: Option<&str>) -> FinishReason {
+    FinishReason::Other(word.unwrap_or("missing").to_owned())
+}
+
+/// What LiteLLM says that the call cost.
+fn cost_header(headers: &HeaderMap) -> Option<f64> {
+    let cost: f64 = headers.get("x-litellm-response-cost")?.to_str().ok()?.trim().parse().ok()?;
+    (cost.is_finite() && cost >= 0.0).then_some(cost)
+}
+
+/// A good status with a body that no model wrote. Empty and broken bodies are accidents on the way. A page is a login or
+/// a wrong address, and a whole body of another shape is how this server answers: both would only come, and cost, again.
+fn bad_response(answer: &WireResponse, undecodable: &Undecodable) -> Refusal {
+    let fault = Fault::read(&answer.body);
+    let (retry, message) = if fault.is_page {
+        (Retry::No, fault.message)
+    } else if answer.body.trim_ascii().is_empty() {
+        (Retry::After(None), "the answer is empty".to_owned())
+    } else {
+        let is_whole = serde_json::from_slice::<Value>(&answer.body).is_ok();
+        let retry = if is_whole { Retry::No } else { Retry::After(None) };
+        (retry, format!("the answer is not what this wire promises: {}", undecodable.0))
+    };
+    Refusal { status: Some(answer.status), ..Refusal::new(ErrorKind::BadResponse, retry, message) }
+}

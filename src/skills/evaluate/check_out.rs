@@ -1,0 +1,221 @@
+//! From an order to everything that the calls need, read once; nothing is paid before all of it is right.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::clones::{Opened, commit_sha, open, origin_of};
+use super::datasets::Datasets;
+use super::export::export;
+use super::failure::{CheckoutError, CheckoutProblem};
+use super::messages;
+use super::order::{Order, Pinned};
+use super::workspace::Workspace;
+use crate::config::{Models, ReadData, Skill, SkillError};
+use crate::git::ObjectId;
+use crate::leaderboard::Leaderboard;
+use crate::model::CommitSha;
+use crate::util::WorkDir;
+
+/// The longest list of models, and leaderboard.
+const LONGEST_FILE: u64 = 64 << 20;
+
+type Result<T> = std::result::Result<T, CheckoutError>;
+
+/// A skill at a commit, with the models that it is evaluated with.
+#[derive(Debug, Clone)]
+pub struct Checkout {
+    /// What was asked for.
+    pub order: Order,
+    /// What it is made of.
+    pub pinned: Pinned,
+    /// The skill, with its cases.
+    pub skill: Skill,
+    /// The models of the default branch.
+    pub models: Models,
+    /// The name of the library's default branch.
+    pub default_branch: String,
+    /// Whether the commit is part of the default branch, so that its entries may go there.
+    pub is_on_default: bool,
+    /// The leaderboard of the default branch, as it was then.
+    pub(super) leaderboard: Leaderboard,
+    /// How many commits before this one those of its entries are.
+    pub(super) ranks: BTreeMap<CommitSha, u64>,
+    /// Where the library comes from.
+    pub(super) origin: Option<String>,
+}
+
+impl Checkout {
+    /// The commit of the library that is evaluated.
+    pub fn prompt_commit(&self) -> &CommitSha {
+        &self.pinned.prompt_commit
+    }
+}
+
+/// Brings the clones up to date, finds the commit that is meant, and reads the skill, its cases, the models and the
+/// leaderboard.
+pub async fn check_out(workspace: &Workspace, order: &Order) -> Result<Checkout> {
+    let library_origin = origin_of(workspace, &workspace.library).await?;
+    let datasets_origin = match &workspace.datasets {
+        Some(datasets) if datasets.is_kept() => Some(origin_of(workspace, datasets).await?),
+        _ => None,
+    };
+    let (workspace, order) = (workspace.clone(), order.clone());
+    let work = tokio::task::spawn_blocking(move || {
+        let origin = library_origin.url.clone();
+        let mut library = open(&workspace.library, library_origin)?;
+        let prompt = prompt_commit(&workspace, &order, &mut library)?;
+        let models_commit = match &order.pinned {
+            Some(pinned) => library.commit(&pinned.models_commit)?,
+            None => library.default.clone(),
+        };
+        let datasets = workspace
+            .datasets
+            .as_ref()
+            .map(|source| match datasets_origin {
+                Some(origin) => open(source, origin),
+                // What is checked out is all that is needed.
+                None => open(source, super::clones::Origin::default()),
+            })
+            .transpose()?;
+        let data = datasets.map(|clone| Datasets::at(&workspace, &order, clone)).transpose()?;
+        let skill = read_skill(&workspace, &order, &library, &prompt, data.as_ref())?;
+        let pinned = Pinned {
+            prompt_commit: commit_sha(&prompt.to_string())?,
+            dataset_commit: data.as_ref().map(|data| commit_sha(&data.commit.to_string())).transpose()?,
+            models_commit: commit_sha(&models_commit.to_string())?,
+        };
+        let leaderboard = read_leaderboard(&library)?;
+        Ok(Checkout {
+            models: read_models(&library, &models_commit)?,
+            ranks: ranks(&library, &prompt, &leaderboard, &order)?,
+            leaderboard,
+            is_on_default: library.is_on_default(&prompt)?,
+            default_branch: library.branch.clone(),
+            skill,
+            pinned,
+            order,
+            origin,
+        })
+    });
+    work.await.unwrap_or_else(|error| {
+        Err(CheckoutError::of(CheckoutProblem::Pull, anyhow::anyhow!("the checkout was broken off: {error}")))
+    })
+}
+
+/// The commit of the library that is meant.
+fn prompt_commit(workspace: &Workspace, order: &Order, library: &mut Opened) -> Result<ObjectId> {
+    if let Some(pinned) = &order.pinned {
+        return library.commit(&pinned.prompt_commit);
+    }
+    if let Some(digits) = &order.git_sha {
+        let sha = library.resolve(digits)?;
+        return library.commit(&sha);
+    }
+    if workspace.library.is_kept() {
+        library.pull()?;
+    } else {
+        // Only what is a part of a skill would be missed; a workflow puts other things beside it.
+        library.must_be_clean(|path| path.starts_with(super::export::COMPONENTS))?;
+    }
+    Ok(library.head.clone())
+}
+
+fn read_skill(
+    workspace: &Workspace,
+    order: &Order,
+    library: &Opened,
+    commit: &ObjectId,
+    datasets: Option<&Datasets>,
+) -> Result<Skill> {
+    let temporary = temporary(workspace)?;
+    let folder = temporary.path().join("library");
+    std::fs::create_dir(&folder).map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error.into()))?;
+    export(library, commit, &order.skill, &folder)?;
+    let read = datasets.map(|datasets| |path: &str, most: u64| datasets.read(path, most));
+    let read = read.as_ref().map(|read| read as &ReadData<'_>);
+    let skill = Skill::read_with(&folder, &order.skill, read).map_err(|error| {
+        let is_unknown = matches!(error, SkillError::Unknown { .. });
+        let problem = if is_unknown { CheckoutProblem::UnknownSkill } else { CheckoutProblem::Invalid };
+        CheckoutError::of(problem, anyhow::Error::new(without(&error.into(), &folder)))
+    })?;
+    if let Some(datasets) = datasets {
+        datasets.must_know_what_was_read()?;
+    }
+    for warning in &skill.warnings {
+        workspace.say(warning);
+    }
+    if skill.cases.is_empty() {
+        let failure = messages::nothing_to_run(&skill);
+        return Err(CheckoutError::of(CheckoutProblem::NothingToRun, failure.into()));
+    }
+    Ok(skill)
+}
+
+/// A directory for the files of the skill, removed after they are read; those of killed processes are removed too.
+fn temporary(workspace: &Workspace) -> Result<WorkDir> {
+    let made = std::fs::create_dir_all(&workspace.state).and_then(|()| WorkDir::within(&workspace.state));
+    made.map_err(|error| {
+        let error =
+            anyhow::Error::new(error).context(format!("cannot write to `{}`", workspace.state.display()));
+        CheckoutError::of(CheckoutProblem::Pull, error)
+    })
+}
+
+/// A message as if the library itself had been read.
+fn without(failure: &crate::model::Failure, folder: &Path) -> crate::model::Failure {
+    let shown = format!("{}/", folder.display());
+    let message = failure.to_string().replace(&shown, "");
+    let told = crate::model::Failure::new(failure.exit(), message);
+    match failure.hint_text() {
+        Some(hint) => told.hint(hint.replace(&shown, "")),
+        None => told,
+    }
+}
+
+fn read_models(library: &Opened, commit: &ObjectId) -> Result<Models> {
+    let file = library.file(commit, Models::PATH, LONGEST_FILE);
+    let bytes = file.map_err(|error| CheckoutError::of(CheckoutProblem::Invalid, error))?;
+    let branch = &library.branch;
+    let bytes = bytes.ok_or_else(|| {
+        let message = format!("there is no `{}` on `{branch}` of the library", Models::PATH);
+        CheckoutError::new(CheckoutProblem::Invalid, message)
+            .hint("it lists the models: `models:`, then `- id: <name>` for each")
+    })?;
+    let text = String::from_utf8_lossy(&bytes);
+    Models::read(&text, Path::new(Models::PATH)).map_err(|invalid| CheckoutError::invalid(invalid.into()))
+}
+
+/// How far back the commits are for which the skill has entries.
+fn ranks(
+    library: &Opened,
+    prompt: &ObjectId,
+    leaderboard: &Leaderboard,
+    order: &Order,
+) -> Result<BTreeMap<CommitSha, u64>> {
+    let mut known: Vec<&CommitSha> = leaderboard
+        .entries()
+        .iter()
+        .filter(|entry| entry.skill == order.skill)
+        .map(|entry| &entry.prompt_commit)
+        .collect();
+    known.dedup();
+    if known.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let history = library.repository.ancestors_named(prompt, "");
+    let history = history.map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error))?;
+    let places = history.iter().zip(0_u64..).filter_map(|(commit, back)| Some((commit.parse().ok()?, back)));
+    Ok(places.filter(|(commit, _)| known.contains(&commit)).collect())
+}
+
+/// The leaderboard of the default branch; an empty one where there is none.
+pub(super) fn read_leaderboard(library: &Opened) -> Result<Leaderboard> {
+    let file = library.file(&library.default, Leaderboard::PATH, LONGEST_FILE);
+    let bytes = file.map_err(|error| CheckoutError::of(CheckoutProblem::Invalid, error))?;
+    match bytes {
+        None => Ok(Leaderboard::empty()),
+        Some(bytes) => {
+            Leaderboard::parse(&bytes, Path::new(Leaderboard::PATH)).map_err(CheckoutError::invalid)
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The data sets at a commit. Their files are read out of the commit itself: what is checked out may have other line ends, or what a filter
+//! made of it.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
+
+use super::clones::Opened;
+use super::failure::{CheckoutError, CheckoutProblem};
+use super::order::Order;
+use super::workspace::{Source, Workspace};
+use crate::config::Refused;
+use crate::git::{EntryKind, ObjectId, TreeEntry};
+use crate::model::printable;
+
+type Result<T> = std::result::Result<T, CheckoutError>;
+
+/// The data sets at a commit.
+pub(super) struct Datasets {
+    pub(super) commit: ObjectId,
+    clone: Opened,
+    /// Everything in the commit by its path, listed once a case needs it.
+    entries: OnceCell<BTreeMap<String, TreeEntry>>,
+    /// A file that a case needs and that only the directory has.
+    uncommitted: RefCell<Option<String>>,
+}
+
+impl Datasets {
+    /// Those of the order, or what is there now.
+    pub(super) fn at(workspace: &Workspace, order: &Order, mut clone: Opened) -> Result<Self> {
+        let wanted = order.pinned.as_ref().and_then(|pinned| pinned.dataset_commit.clone());
+        let commit = if let Some(wanted) = wanted {
+            clone.commit(&wanted)?
+        } else {
+            if workspace.datasets.as_ref().is_some_and(Source::is_kept) {
+                clone.pull()?;
+            }
+            clone.head.clone()
+        };
+        if commit == clone.head {
+            clone.must_be_clean(|_| false)?;
+        }
+        Ok(Self { commit, clone, entries: OnceCell::new(), uncommitted: RefCell::default() })
+    }
+
+    /// The bytes of a file, so many at most; nothing where there is none.
+    pub(super) fn read(&self, path: &str, most: u64) -> std::result::Result<Option<Vec<u8>>, Refused> {
+        let failed = |error: anyhow::Error| Refused::Failed(format!("{error:#}"));
+        let entries = self.entries().map_err(failed)?;
+        let is_link =
+            |path: &str| entries.get(path).is_some_and(|entry| matches!(entry.kind, EntryKind::Link));
+        if is_link(path) || path.match_indices('/').any(|(end, _)| is_link(&path[..end])) {
+            return Err(Refused::Link);
+        }
+        let Some(entry) = entries.get(path) else {
+            let folder = format!("{path}/");
+            if entries.range(folder.clone()..).next().is_some_and(|(path, _)| path.starts_with(&folder)) {
+                return Err(Refused::NoFile);
+            }
+            if self.commit == self.clone.head && self.clone.root.join(path).symlink_metadata().is_ok() {
+                self.uncommitted.replace(Some(path.to_owned()));
+            }
+            return Ok(None);
+        };
+        if matches!(entry.kind, EntryKind::Module) {
+            return Err(Refused::NoFile);
+        }
+        let read = self.clone.repository.read_blob(&entry.id, |size, content| {
+            if size > most {
+                return Ok(Err(Refused::TooLarge(most)));
+            }
+            let mut bytes = Vec::new();
+            content.read_to_end(&mut bytes)?;
+            Ok(Ok(bytes))
+        });
+        match read.map_err(failed)? {
+            Some(bytes) => bytes.map(Some),
+            None => Err(Refused::Failed("the clone lacks it".to_owned())),
+        }
+    }
+
+    /// Refuses a file that only lies in the directory: whoever put it there thinks that it is read.
+    pub(super) fn must_know_what_was_read(&self) -> Result<()> {
+        let Some(path) = self.uncommitted.take() else { return Ok(()) };
+        let commit = super::clones::short(&self.commit);
+        let message = format!("`{}` is not in the commit {commit} of the data sets", printable(&path));
+        Err(CheckoutError::new(CheckoutProblem::Dirty, message).hint("commit the file, or take it away"))
+    }
+
+    fn entries(&self) -> anyhow::Result<&BTreeMap<String, TreeEntry>> {
+        if let Some(entries) = self.entries.get() {
+            return Ok(entries);
+        }
+        let listed = self.clone.repository.entries_without_sizes(&self.commit)?;
+        let entries = listed.into_iter().map(|entry| (entry.path.clone(), entry)).collect();
+        Ok(self.entries.get_or_init(|| entries))
+    }
+}

@@ -1,0 +1,98 @@
+//! What an evaluation came to, and what that makes of a leaderboard.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::backends::NotServed;
+use super::order::Pinned;
+use crate::leaderboard::{Absent, Leaderboard};
+use crate::model::{BatchId, CommitSha, Entry, Replicates, SkillName, Skipped};
+
+/// What an evaluation came to.
+#[derive(Debug, Clone, Serialize)]
+pub struct Evaluated {
+    /// The id that resumes it.
+    pub id: BatchId,
+    /// The skill.
+    pub skill: SkillName,
+    /// Its version.
+    pub skill_version: String,
+    /// How often each case was asked.
+    pub replicates: Replicates,
+    /// What it is made of.
+    #[serde(flatten)]
+    pub pinned: Pinned,
+    /// One for each model that is served, in the order of the list of models.
+    pub entries: Vec<Entry>,
+    /// The models that are not.
+    pub not_served: Vec<NotServed>,
+    /// The cases that cannot be run.
+    pub skipped: Vec<Skipped>,
+    /// The calls of all models.
+    pub calls: CallCounts,
+    /// What a reader of the results should know.
+    pub warnings: Vec<String>,
+    /// Whether the commit is part of the default branch, so that its entries may go there.
+    #[serde(skip)]
+    pub is_on_default: bool,
+    /// All answers, one a line; the target of each is its model.
+    #[serde(skip)]
+    pub responses: Vec<u8>,
+    /// The leaderboard that the entries are compared with.
+    #[serde(skip)]
+    pub(super) leaderboard: Leaderboard,
+    #[serde(skip)]
+    pub(super) ranks: BTreeMap<CommitSha, u64>,
+    /// Where the library comes from.
+    #[serde(skip)]
+    pub(super) origin: Option<String>,
+    /// Where the entries are kept until they are published.
+    #[serde(skip)]
+    pub(super) kept: std::path::PathBuf,
+}
+
+impl Evaluated {
+    /// The leaderboard with these entries in it, as the library would have it.
+    pub fn leaderboard_bytes(&self) -> Vec<u8> {
+        self.inserted(self.leaderboard.clone()).to_bytes()
+    }
+
+    /// The same for a leaderboard that somebody may have changed meanwhile.
+    pub(super) fn inserted(&self, mut leaderboard: Leaderboard) -> Leaderboard {
+        for entry in &self.entries {
+            leaderboard.insert(entry.clone());
+        }
+        for absent in self.absent() {
+            leaderboard.insert_absent(absent);
+        }
+        leaderboard
+    }
+
+    /// The models that are not served, as the leaderboard has them.
+    pub(super) fn absent(&self) -> Vec<Absent> {
+        let absent = |model: &NotServed| {
+            Absent::new(self.skill.clone(), self.pinned.prompt_commit.clone(), model.model.clone())
+        };
+        self.not_served.iter().map(absent).collect()
+    }
+
+    /// How many commits before the evaluated one a commit of the leaderboard is.
+    pub(super) fn rank(&self, commit: &CommitSha) -> Option<u64> {
+        self.ranks.get(commit).copied()
+    }
+}
+
+/// How the calls of an evaluation ended. None of this is in an entry but the counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct CallCounts {
+    /// All of them.
+    pub requests: u64,
+    /// Those with an answer.
+    pub answered: u64,
+    /// Those without.
+    pub failed: u64,
+    /// What they cost, where prices are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+}

@@ -1,0 +1,72 @@
+//! What is said of a run that went wrong, or not quite right.
+
+use super::backends::Served;
+use super::failure::Failure;
+use crate::config::Skill;
+use crate::engine::Collection;
+use crate::model;
+use crate::model::{Exit, printable};
+use crate::protocol::Stop;
+
+pub(super) fn nothing_to_run(skill: &Skill) -> model::Failure {
+    let why: Vec<String> = skill
+        .skipped
+        .iter()
+        .map(|skipped| format!("`{}`: {}", printable(&skipped.case), skipped.reason.explain()))
+        .collect();
+    let message = match why.as_slice() {
+        [] => format!("`{}` has no cases", skill.name),
+        why => format!("no case of `{}` can be run: {}", skill.name, why.join("; ")),
+    };
+    model::Failure::config(message)
+        .hint("a case is a folder of `evals/cases` with `input.md` or `input.json`, and `expected.json` or `expected.md`")
+}
+
+pub(super) fn stopped(reason: Stop, model: &str) -> Failure {
+    match reason {
+        Stop::Signal | Stop::Deadline | Stop::Budget | Stop::MaxRequests => {
+            Failure::stopped(format!("the evaluation was stopped: {}", reason.describe()))
+        }
+        Stop::Refused | Stop::Account => {
+            let message = format!("`{}` could not be asked: {}", printable(model), reason.describe());
+            model::Failure::new(Exit::Failure, message)
+                .hint("what was answered is kept: order it again (or name the same `--batch-id`), and only the rest is asked")
+                .into()
+        }
+    }
+}
+
+pub(super) fn always_fails(served: &Served, collection: &Collection) -> model::Failure {
+    let first = collection.summary.failures.first();
+    let why = first.map_or_else(String::new, |group| {
+        let status = group.status.map(|status| format!(" {status}")).unwrap_or_default();
+        format!(": {}{status}: {}", group.kind, printable(&group.message))
+    });
+    let message = format!(
+        "`{}` on target `{}` answered none of {} calls{why}",
+        printable(&served.settings.id),
+        served.served_by,
+        collection.summary.requests
+    );
+    model::Failure::new(Exit::Failure, message).hint(
+        "nothing was published; the answers of the other models are kept: order it again (or name the same `--batch-id`), and only \
+         the rest is asked",
+    )
+}
+
+/// What a reader of a model's entry should know.
+pub(super) fn warnings(served: &Served, collection: &Collection) -> Vec<String> {
+    let totals = &collection.summary.totals;
+    let mut warnings = collection.warnings.clone();
+    let failed = totals.failed + totals.not_run;
+    if failed > 0 {
+        let first = collection.summary.failures.first();
+        let why = first.map(|group| format!(", most of them {}", group.kind)).unwrap_or_default();
+        warnings.push(format!(
+            "{failed} of {} calls of `{}` have no answer{why}: all their fields count as missing",
+            collection.summary.requests,
+            printable(&served.settings.id)
+        ));
+    }
+    warnings
+}

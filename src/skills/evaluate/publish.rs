@@ -1,0 +1,302 @@
+//! The entries reach the library: `leaderboard.json` on a branch of its own, and a pull request for it.
+
+use std::io::Read;
+
+use super::body::{pull_request_body, pull_request_title};
+use super::check_out::{Checkout, read_leaderboard};
+use super::clones::{Opened, Origin, git_in, open, patiently};
+use super::evaluated::Evaluated;
+use super::failure::Failure;
+use super::plan;
+use super::workspace::Workspace;
+use crate::git::{CommitOutcome, NewFile, PushOutcome, Remote, may_push};
+use crate::github::{Client, NewPull};
+use crate::leaderboard::Leaderboard;
+use crate::model;
+use crate::model::{Exit, Secret, printable};
+
+/// How often another name is tried where a branch is there already.
+const TRIES: u32 = 3;
+/// Where the clone keeps a branch that was pushed before, while it is looked at.
+const PUBLISHED: &str = "refs/run-evals/published";
+
+/// How results are published.
+#[derive(Debug, Clone, Default)]
+pub struct PublishOptions {
+    /// The library's repository on GitHub, `owner/name`; without it, the one that it was cloned from.
+    pub repo: Option<String>,
+    /// Labels of the pull request.
+    pub labels: Vec<String>,
+    /// Whether GitHub merges it as soon as its checks allow.
+    pub auto_merge: bool,
+    /// Who commits: `Name <address>`; without it, run-evals.
+    pub identity: Option<String>,
+    /// The page of the run that made the results.
+    pub run_url: Option<String>,
+}
+
+/// Where the results are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Published {
+    /// The branch; nothing where the leaderboard has the same entries already.
+    pub branch: Option<String>,
+    /// The page of the pull request; nothing where it could not be opened, which `warnings` explains.
+    pub pull_request_url: Option<String>,
+    /// What did not work, and what to know of the pull request.
+    pub warnings: Vec<String>,
+}
+
+/// Finds out whether results could be pushed, before the first of them is paid for. Whether a pull request may be opened is
+/// known only when it is.
+pub async fn may_publish(
+    checkout: &Checkout,
+    github: &Client,
+    options: &PublishOptions,
+) -> Result<(), Failure> {
+    let repo = repository(checkout.origin.as_deref(), github, options)?;
+    let info = github.repository(&repo).await.map_err(model::Failure::from)?;
+    let token = github.git_token(&repo).await.map_err(model::Failure::from)?;
+    let work = tokio::task::spawn_blocking(move || {
+        let remote = Remote::new(&info.clone_url, Some(token));
+        may_push(&remote).map_err(|error| remote.explain(error))
+    });
+    let done =
+        work.await.map_err(|error| anyhow::anyhow!("the look at the library was broken off: {error}"))?;
+    Ok(done?)
+}
+
+/// Commits the entries on a new branch on top of the default branch, pushes it, and opens the pull request.
+pub async fn publish(
+    workspace: &Workspace,
+    evaluated: &Evaluated,
+    github: &Client,
+    options: &PublishOptions,
+) -> Result<Published, Failure> {
+    let result = attempt(workspace, evaluated, github, options).await;
+    result.map_err(|failure| kept(failure, evaluated))
+}
+
+async fn attempt(
+    workspace: &Workspace,
+    evaluated: &Evaluated,
+    github: &Client,
+    options: &PublishOptions,
+) -> Result<Published, Failure> {
+    if !evaluated.is_on_default {
+        let message = format!(
+            "the commit {} is not part of the default branch: its entries do not belong there",
+            evaluated.pinned.prompt_commit.short()
+        );
+        return Err(model::Failure::config(message)
+            .hint("merge it first, or evaluate without a pull request")
+            .into());
+    }
+    let repo = repository(evaluated.origin.as_deref(), github, options)?;
+    let info = github.repository(&repo).await.map_err(model::Failure::from)?;
+    let token = github.git_token(&repo).await.map_err(model::Failure::from)?;
+    let earlier = plan::recall_branch(workspace, &evaluated.id);
+    if let Some(branch) = &earlier
+        && let Some(pull) = github.find_pull(&repo, branch).await.map_err(model::Failure::from)?
+    {
+        let (branch, pull_request_url) = (earlier, Some(pull.html_url));
+        return Ok(Published { branch, pull_request_url, warnings: Vec::new() });
+    }
+    let branch = commit_and_push(workspace, evaluated, options, &info.clone_url, token, earlier).await?;
+    let Some((branch, base)) = branch else { return Ok(Published::default()) };
+
+    let mut published = Published { branch: Some(branch.clone()), ..Published::default() };
+    let (title, body) =
+        (pull_request_title(evaluated), pull_request_body(evaluated, options.run_url.as_deref()));
+    let new = NewPull { head: &branch, base: &base, title: &title, body: &body };
+    let opened = match github.open_pull(&repo, &new).await {
+        Ok(pull) => Ok(pull),
+        // Another try for the same branch may have opened it.
+        Err(error) => match github.find_pull(&repo, &branch).await {
+            Ok(Some(pull)) => Ok(pull),
+            _ => Err(error),
+        },
+    };
+    let pull = match opened {
+        Ok(pull) => pull,
+        Err(error) => {
+            let failure = model::Failure::from(error);
+            let hint = failure.hint_text().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+            let page = format!("{}/compare/{base}...{branch}?expand=1", info.html_url);
+            published.warnings.push(format!(
+                "{failure}{hint}\nthe results are on the branch `{branch}` of `{repo}`; open the pull request at {}",
+                printable(&page)
+            ));
+            return Ok(published);
+        }
+    };
+    published.pull_request_url = Some(pull.html_url.clone());
+    if github.is_job_token() {
+        published.warnings.push(
+            "the pull request was opened with a job's `GITHUB_TOKEN`: GitHub starts no workflow for it, so that its checks do \
+             not run\nhint: use the token of a GitHub App or of a person"
+                .to_owned(),
+        );
+    }
+    let mut note = |result: Result<(), crate::github::ApiError>| {
+        if let Err(error) = result {
+            let failure = model::Failure::from(error);
+            let hint = failure.hint_text().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+            published.warnings.push(format!("{failure}{hint}"));
+        }
+    };
+    if !options.labels.is_empty() {
+        note(github.add_labels(&repo, pull.number, &options.labels).await);
+    }
+    if options.auto_merge {
+        note(github.merge_when_ready(&repo, &pull).await);
+    }
+    Ok(published)
+}
+
+/// The library's repository on GitHub.
+fn repository(
+    origin: Option<&str>,
+    github: &Client,
+    options: &PublishOptions,
+) -> Result<String, model::Failure> {
+    let cloned_from = || origin.and_then(|url| github.repo_of(url)).map(|(repo, _)| repo);
+    options.repo.clone().or_else(cloned_from).ok_or_else(|| {
+        model::Failure::new(Exit::Usage, "the library's repository on GitHub is not known")
+            .hint("name it: `--repo <owner>/<name>`; `origin` of the library is not on this GitHub")
+    })
+}
+
+/// The branch that was pushed and the one that it is for; nothing where there is nothing to change.
+async fn commit_and_push(
+    workspace: &Workspace,
+    evaluated: &Evaluated,
+    options: &PublishOptions,
+    url: &str,
+    token: Secret,
+    mut earlier: Option<String>,
+) -> Result<Option<(String, String)>, Failure> {
+    let (workspace, url, evaluated, identity) =
+        (workspace.clone(), url.to_owned(), evaluated.clone(), options.identity.clone());
+    let work = tokio::task::spawn_blocking(move || {
+        let origin = Origin::new(&url, Some(token.clone()));
+        let library = open(&workspace.library, origin).map_err(model::Failure::from)?;
+        let leaderboard = read_leaderboard(&library).map_err(model::Failure::from)?;
+        let bytes = evaluated.inserted(leaderboard.clone()).to_bytes();
+        if bytes == leaderboard.to_bytes() {
+            return Ok(None);
+        }
+        let remote = Remote::new(&url, Some(token));
+        let message = format!("{}\n\n{}\n", pull_request_title(&evaluated), commit_body(&evaluated));
+        let base = library.branch.clone();
+        if let Some(branch) = &earlier {
+            match look_at(&library, &remote, branch, &evaluated)? {
+                // It was pushed before a crash: the same entries, which lack their pull request.
+                Found::Ours => return Ok(Some((branch.clone(), base))),
+                Found::Nothing => {}
+                Found::Another => earlier = None,
+            }
+        }
+        let mut tries = 0;
+        loop {
+            let branch = earlier.take().unwrap_or_else(|| branch_name(&evaluated));
+            plan::remember_branch(&workspace, &evaluated.id, &branch)?;
+            let mut content: &[u8] = &bytes;
+            let content: &mut dyn Read = &mut content;
+            let mut files =
+                [NewFile { path: Leaderboard::PATH.to_owned(), size: bytes.len() as u64, content }];
+            let parent = Some(&library.default);
+            // A try that was killed before its push has left it in the clone.
+            library.repository.delete_branch(&branch)?;
+            let committed =
+                library.repository.commit_as(identity.as_deref(), &branch, parent, &message, &mut files)?;
+            let pushed = match committed {
+                CommitOutcome::Done => library.repository.push(&remote, &branch, true),
+                CommitOutcome::LostRace(error) => Ok(PushOutcome::Moved(error)),
+            };
+            // What is pushed is over there, and what is not is made anew.
+            library.repository.delete_branch(&branch)?;
+            tries += 1;
+            match pushed {
+                Ok(PushOutcome::Done) => return Ok(Some((branch, base))),
+                Ok(PushOutcome::Moved(_)) if tries < TRIES => {
+                    std::thread::sleep(std::time::Duration::from_millis(1100));
+                }
+                Ok(PushOutcome::Moved(error)) => return Err(anyhow::Error::new(error)),
+                Ok(PushOutcome::Refused(words)) => {
+                    let message = format!("`{url}` refuses the branch `{branch}`: {words}");
+                    return Err(model::Failure::new(Exit::Failure, message)
+                        .hint("a rule of the repository is against it: let the token's owner bypass it for `eval-results/*`")
+                        .into());
+                }
+                Ok(PushOutcome::InTheWay) => {
+                    let message =
+                        format!("`{url}` has a branch `eval-results`, which is in the way of `{branch}`");
+                    return Err(model::Failure::config(message).hint("rename or delete that branch").into());
+                }
+                Err(error) => {
+                    // The answer may be lost, and not the push.
+                    if matches!(look_at(&library, &remote, &branch, &evaluated), Ok(Found::Ours)) {
+                        return Ok(Some((branch, base)));
+                    }
+                    return Err(remote.explain(error));
+                }
+            }
+        }
+    });
+    let done = work.await.map_err(|error| anyhow::anyhow!("publishing was broken off: {error}"))?;
+    Ok(done?)
+}
+
+/// What the other side has under the name of a branch.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    /// The commit of this evaluation.
+    Ours,
+    /// A commit of another evaluation.
+    Another,
+}
+
+/// Asks the other side for a branch. What a push before a crash came to is not known here.
+fn look_at(library: &Opened, remote: &Remote, branch: &str, evaluated: &Evaluated) -> anyhow::Result<Found> {
+    let repository = &library.repository;
+    let fetched = patiently(remote, || repository.fetch_reference(remote, branch, PUBLISHED, false));
+    if !fetched.map_err(model::Failure::from)? {
+        return Ok(Found::Nothing);
+    }
+    let Some(commit) = repository.commit_named(PUBLISHED)? else { return Ok(Found::Nothing) };
+    let git = git_in(repository, &library.root)?;
+    let message = git.ask("show", &["--no-patch", "--format=%B", "--end-of-options", &commit.to_string()])?;
+    git.run("update-ref", &["-d", PUBLISHED])?;
+    let is_ours = message.lines().any(|line| line == evaluation_line(evaluated));
+    Ok(if is_ours { Found::Ours } else { Found::Another })
+}
+
+/// Tells the commits of two evaluations apart, even with equal entries in the same second.
+fn evaluation_line(evaluated: &Evaluated) -> String {
+    format!("Evaluation: {}", evaluated.id)
+}
+
+/// Colons are illegal in the name of a branch.
+fn branch_name(evaluated: &Evaluated) -> String {
+    let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+    format!("eval-results/{}-{}-{now}", evaluated.skill, evaluated.pinned.prompt_commit.short())
+}
+
+fn commit_body(evaluated: &Evaluated) -> String {
+    let models: Vec<String> =
+        evaluated.entries.iter().map(|entry| format!("- {}", entry.model_shown())).collect();
+    let (commit, models) = (&evaluated.pinned.prompt_commit, models.join("\n"));
+    format!("prompt_commit: {commit}\n\n{models}\n\n{}", evaluation_line(evaluated))
+}
+
+/// Says where the entries are that could not be published.
+fn kept(failure: Failure, evaluated: &Evaluated) -> Failure {
+    let failure = model::Failure::from(failure);
+    let message = format!("{failure}\nnothing is lost: the entries are in `{}`", evaluated.kept.display());
+    let told = model::Failure::new(failure.exit(), message);
+    match failure.hint_text() {
+        Some(hint) => told.hint(hint).into(),
+        None => told.into(),
+    }
+}

@@ -1,0 +1,55 @@
+//! What an evaluated commit brings along, and so must not decide: where models are, and which key is sent there.
+
+use std::path::{Path, PathBuf};
+
+use crate::config::{Roots, TargetsFile, git_root, shown};
+use crate::model::Failure;
+
+/// The work trees that are evaluated. The authors of their commits must not say where keys are sent.
+#[derive(Debug)]
+pub struct UntrustedTrees(Vec<PathBuf>);
+
+impl UntrustedTrees {
+    /// Those of the library and the data sets.
+    pub fn of(library: Option<&Path>, datasets: Option<&Path>) -> Self {
+        let trees = [library, datasets].into_iter().flatten().map(|dir| {
+            let dir = real(dir);
+            git_root(&dir).map_or_else(|| dir.clone(), Path::to_path_buf)
+        });
+        Self(trees.collect())
+    }
+
+    /// Whether a path is in one of them, links resolved.
+    pub fn contain(&self, path: &Path) -> bool {
+        let path = real(path);
+        self.0.iter().any(|tree| path.starts_with(tree))
+    }
+}
+
+/// A path without links, where it is there.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// The operator's targets: the file that was named, or the nearest one that no evaluated commit brought.
+pub fn targets(named: Option<&Path>, cwd: &Path, untrusted: &UntrustedTrees) -> Result<PathBuf, Failure> {
+    if let Some(named) = named {
+        return Ok(named.to_path_buf());
+    }
+    let found = TargetsFile::discover(&Roots::new(cwd, cwd)).ok_or_else(|| {
+        Failure::config("no targets file: neither `targets.yaml` nor `.agentv/targets.yaml`")
+            .hint("add one, or name another with `--targets FILE`: it says where models are and which key opens them")
+    })?;
+    // A link in the work tree is the commit's as well, wherever it leads.
+    if untrusted.contain(&found) || found.parent().is_some_and(|folder| untrusted.contain(folder)) {
+        let message = format!(
+            "`{}` lies in what is evaluated: with it the commit would say where keys are sent",
+            shown(&found, cwd).display()
+        );
+        return Err(Failure::config(message).hint(
+            "keep the targets file elsewhere and name it with `--targets FILE`; whoever names this one trusts all who can \
+             write to the branch that is checked out",
+        ));
+    }
+    Ok(found)
+}

@@ -1,0 +1,168 @@
+//! What people and programs read of it.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::range::{Range, shortened};
+use super::request::{Attempt, Outcome};
+use crate::util::markdown;
+
+/// How much of a message the page of a run shows.
+const LONGEST_TEXT: usize = 500;
+
+/// All there is to tell.
+#[derive(Debug)]
+pub struct TriggerReport<'a> {
+    /// The heading.
+    pub title: &'a str,
+    /// The page of the skill library, for links.
+    pub library: Option<String>,
+    /// The commits that were looked at.
+    pub range: Option<&'a Range>,
+    /// What became of each component.
+    pub attempts: &'a [Attempt],
+    /// How many other prompts changed.
+    pub others: usize,
+    /// How many requests GitHub got.
+    pub requests: u64,
+}
+
+impl TriggerReport<'_> {
+    fn looked_at(&self) -> Option<String> {
+        let range = self.range?;
+        let base = range.base.as_deref().map_or("the beginning", shortened);
+        Some(format!("{base}..{}", shortened(&range.head)))
+    }
+
+    /// What was looked at, and what it cost.
+    fn footer(&self) -> Option<String> {
+        let looked_at = self.looked_at()?;
+        let others = match self.others {
+            0 => String::new(),
+            1 => ", 1 other prompt changed".to_owned(),
+            others => format!(", {others} other prompts changed"),
+        };
+        let requests = if self.requests == 1 { "request" } else { "requests" };
+        Some(format!("{looked_at}{others}; {} {requests} to GitHub", self.requests))
+    }
+}
+
+const NOTHING: &str = "no component's version rose by MAJOR or MINOR";
+
+fn version(attempt: &Attempt) -> String {
+    match (attempt.from, attempt.to) {
+        (Some(from), Some(to)) => format!("{from} → {to}"),
+        (None, Some(to)) => format!("{to} (new)"),
+        (_, None) => "-".to_owned(),
+    }
+}
+
+fn commit(attempt: &Attempt) -> &str {
+    attempt.git_sha.as_ref().map_or("newest", |sha| shortened(sha.as_str()))
+}
+
+/// Lines for a terminal.
+pub fn render_text(report: &TriggerReport<'_>) -> String {
+    let mut out = String::new();
+    if report.attempts.is_empty() {
+        let _ = writeln!(out, "{NOTHING}");
+    }
+    let width = |text: &dyn Fn(&Attempt) -> String| {
+        report.attempts.iter().map(|attempt| text(attempt).chars().count()).max().unwrap_or(0)
+    };
+    let names = width(&|attempt| attempt.skill.to_string());
+    let versions = width(&version);
+    for attempt in report.attempts {
+        let (word, detail) = (attempt.outcome.word(), attempt.outcome.detail());
+        let (skill, version, commit) = (attempt.skill.as_str(), version(attempt), commit(attempt));
+        let _ = writeln!(out, "{word:<9}  {skill:<names$}  {version:<versions$}  {commit:<7}  {detail}");
+    }
+    if let Some(footer) = report.footer() {
+        let _ = writeln!(out, "\n{footer}");
+    }
+    out
+}
+
+/// A table for the page of a run.
+pub fn render_markdown(report: &TriggerReport<'_>) -> String {
+    let inert = |text: &str| markdown::code(text, LONGEST_TEXT);
+    let mut out = format!("### {}\n\n", report.title);
+    if report.attempts.is_empty() {
+        let _ = writeln!(out, "{}{}.", NOTHING[..1].to_uppercase(), &NOTHING[1..]);
+    } else {
+        out.push_str("| component | version | commit | outcome | |\n| --- | --- | --- | --- | --- |\n");
+    }
+    for attempt in report.attempts {
+        let commit = match (&report.library, &attempt.git_sha) {
+            (Some(library), Some(sha)) => format!("[{}]({library}/commit/{sha})", commit(attempt)),
+            _ => commit(attempt).to_owned(),
+        };
+        let detail = match &attempt.outcome {
+            Outcome::Proposed { pull_request } if is_plain_link(pull_request) => {
+                format!("[pull request]({pull_request})")
+            }
+            outcome => inert(&outcome.detail()),
+        };
+        let word = match attempt.outcome.word() {
+            word @ ("busy" | "refused" | "no answer") => format!("**{word}**"),
+            word => word.to_owned(),
+        };
+        let _ = writeln!(
+            out,
+            "| {} | {} | {commit} | {word} | {detail} |",
+            inert(attempt.skill.as_str()),
+            version(attempt)
+        );
+    }
+    let hints: std::collections::BTreeSet<&str> =
+        report.attempts.iter().filter_map(|attempt| attempt.outcome.hint()).collect();
+    for hint in hints {
+        let _ = write!(out, "\n{}{}.\n", hint[..1].to_uppercase(), &hint[1..]);
+    }
+    if let Some(footer) = report.footer() {
+        let _ = write!(out, "\n<sub>{footer}</sub>\n");
+    }
+    out.push('\n');
+    out
+}
+
+/// Whether an address can stand in markdown as it is.
+fn is_plain_link(url: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b":/.-_%#".contains(&byte);
+    url.starts_with("https://") && url.bytes().all(plain)
+}
+
+/// One object for a program.
+pub fn render_json(report: &TriggerReport<'_>) -> Value {
+    let components: Vec<Value> = report.attempts.iter().map(component).collect();
+    let range = report.range.map(|range| json!({ "base": range.base, "head": range.head }));
+    json!({
+        "range": range,
+        "components": components,
+        "other_prompts": report.others,
+        "github_requests": report.requests,
+    })
+}
+
+fn component(attempt: &Attempt) -> Value {
+    let mut value = json!({
+        "skill": attempt.skill,
+        "previous_version": attempt.from.map(|version| version.to_string()),
+        "version": attempt.to.map(|version| version.to_string()),
+        "git_sha": attempt.git_sha,
+        "outcome": attempt.outcome.word().replace(' ', "_"),
+    });
+    let more = match &attempt.outcome {
+        Outcome::Fired { job_id } | Outcome::Running { job_id } => json!({ "job_id": job_id }),
+        Outcome::Busy(current) => json!({ "current_job": current }),
+        Outcome::Refused { status, reason } => json!({ "status": status, "reason": reason }),
+        Outcome::Silence { cause, sent } => json!({ "reason": cause, "sent": sent }),
+        Outcome::Proposed { pull_request } => json!({ "pull_request": pull_request }),
+        Outcome::Merged | Outcome::Wanted => json!({}),
+    };
+    if let (Value::Object(value), Value::Object(more)) = (&mut value, more) {
+        value.extend(more);
+    }
+    value
+}

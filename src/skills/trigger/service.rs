@@ -1,0 +1,339 @@
+//! The wire to the service: one request, one answer, nothing repeated, no redirect followed, and the token on no wire that others read.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use reqwest::{Certificate, Client, Method, Url};
+use serde::{Deserialize, Serialize};
+
+use super::address::parse_url;
+use super::hints::{UNREACHABLE, hint};
+use crate::model::{Exit, Failure, Replicates, Secret, ShaPrefix, SkillName, printable};
+use crate::util::error::innermost;
+use crate::util::redact::Redactor;
+use crate::util::truncate::truncate;
+
+const USER_AGENT: &str = concat!("run-evals/", env!("CARGO_PKG_VERSION"));
+const CONNECT: Duration = Duration::from_secs(10);
+/// The largest answer to a request for an evaluation.
+const LARGEST_ANSWER: usize = 64 << 10;
+/// The largest list of jobs.
+const LARGEST_LIST: usize = 16 << 20;
+/// How much of the service's own words is repeated.
+const LONGEST_TEXT: usize = 500;
+
+/// How the service is reached.
+#[derive(Debug)]
+pub struct ServiceOptions<'a> {
+    /// Where it is: `https://…`, or `http://…` on this machine.
+    pub url: &'a str,
+    /// What it knows us by.
+    pub token: Secret,
+    /// The certificates to trust instead of the system's, in PEM format.
+    pub ca: Option<Vec<u8>>,
+    /// How long a whole answer may take.
+    pub timeout: Duration,
+}
+
+/// A client of the service.
+#[derive(Debug, Clone)]
+pub struct Service {
+    http: Client,
+    base: Url,
+    authorization: HeaderValue,
+    redactor: Redactor,
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Order {
+    /// The skill.
+    #[serde(rename = "skill_name")]
+    pub skill: SkillName,
+    /// How often each case is asked.
+    pub replicates: Replicates,
+    /// At which commit; without it, at the newest of the default branch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub git_sha: Option<ShaPrefix>,
+}
+
+/// What the service says to an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServiceResponse {
+    /// It does it.
+    Accepted {
+        /// What it calls it.
+        job_id: String,
+    },
+    /// It does something else now.
+    Busy(Option<CurrentJob>),
+    /// It will not.
+    Refused {
+        /// The status of its answer.
+        status: u16,
+        /// Why, in its own words.
+        reason: String,
+    },
+    /// Nobody knows: no answer came.
+    Nothing {
+        /// What went wrong.
+        cause: String,
+        /// Whether the service may have seen the order.
+        sent: bool,
+    },
+}
+
+/// What a busy service does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CurrentJob {
+    /// The skill.
+    pub skill: String,
+    /// Since when.
+    #[serde(default)]
+    pub started_at: Option<String>,
+}
+
+/// A job of the service.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Job {
+    /// Its name.
+    pub job_id: String,
+    /// The skill.
+    pub skill: String,
+    /// The commit that was asked for.
+    #[serde(default)]
+    pub git_sha: Option<String>,
+    /// The commit that is evaluated.
+    #[serde(default)]
+    pub prompt_commit: Option<String>,
+    /// `queued`, `running`, `completed`, `failed`, `interrupted` or another word.
+    pub state: String,
+    /// When it ended.
+    #[serde(default)]
+    pub finished_at: Option<Timestamp>,
+    /// Its pull request.
+    #[serde(default)]
+    pub pull_request: Option<String>,
+}
+
+impl Job {
+    /// Whether it is still to end.
+    pub fn is_open(&self) -> bool {
+        matches!(self.state.as_str(), "queued" | "running")
+    }
+
+    /// Whether it evaluates this skill at this commit.
+    pub fn is_of(&self, skill: &SkillName, commit: &str) -> bool {
+        let asked = self.git_sha.as_deref().is_some_and(|sha| sha.len() >= 7 && commit.starts_with(sha));
+        self.skill == skill.as_str() && self.prompt_commit.as_deref().map_or(asked, |sha| sha == commit)
+    }
+}
+
+impl Service {
+    /// A client; sends nothing yet.
+    pub fn new(options: &ServiceOptions<'_>) -> Result<Self, Failure> {
+        let base = parse_url(options.url)?;
+        let mut builder = Client::builder()
+            .user_agent(USER_AGENT)
+            // Whoever redirects must not get the token, nor the order a second time.
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT)
+            .timeout(options.timeout)
+            .http1_only();
+        if base.scheme() == "http" {
+            // A proxy would be on the way to this very machine.
+            builder = builder.no_proxy();
+        }
+        if let Some(pem) = &options.ca {
+            let certificates = Certificate::from_pem_bundle(pem).ok().filter(|all| !all.is_empty());
+            let certificates = certificates.ok_or_else(|| {
+                Failure::config("the certificates of the service's CA are not in PEM format")
+                    .hint("they begin with `-----BEGIN CERTIFICATE-----`; `--ca-file` or the variable `RUN_EVALS_SERVE_CA` has them")
+            })?;
+            builder = builder.tls_certs_only(certificates);
+        }
+        let http = builder.build().map_err(|error| {
+            Failure::new(Exit::Failure, format!("cannot set up the HTTP client: {}", innermost(&error)))
+        })?;
+        let token = options.token.expose();
+        let legal = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+        let authorization = HeaderValue::from_str(&format!("Bearer {token}")).ok().filter(|_| legal);
+        let mut authorization = authorization.ok_or_else(|| {
+            Failure::config("the service's token contains a character that no token has")
+                .hint("store it again, without quotes and without text around it")
+        })?;
+        authorization.set_sensitive(true);
+        Ok(Self { http, base, authorization, redactor: Redactor::new([&options.token]) })
+    }
+
+    /// Asks for an evaluation, once.
+    pub async fn evaluate(&self, order: &Order) -> ServiceResponse {
+        let body = serde_json::to_vec(order).unwrap_or_default();
+        match self.ask(Method::POST, "evaluate", Some(body), LARGEST_ANSWER).await {
+            Err(answer) => answer,
+            Ok((202, body)) => {
+                #[derive(Deserialize)]
+                struct Accepted {
+                    job_id: String,
+                }
+                match serde_json::from_slice::<Accepted>(&body) {
+                    Ok(Accepted { job_id }) => ServiceResponse::Accepted { job_id: self.shown(&job_id) },
+                    Err(_) => {
+                        ServiceResponse::Refused { status: 202, reason: "the answer names no job".to_owned() }
+                    }
+                }
+            }
+            Ok((409, body)) => {
+                #[derive(Deserialize)]
+                struct Busy {
+                    #[serde(default)]
+                    current_job: Option<CurrentJob>,
+                }
+                let current = serde_json::from_slice::<Busy>(&body).ok().and_then(|busy| busy.current_job);
+                ServiceResponse::Busy(current.map(|job| CurrentJob {
+                    skill: self.shown(&job.skill),
+                    started_at: job.started_at.map(|time| self.shown(&time)),
+                }))
+            }
+            Ok((status, body)) => ServiceResponse::Refused { status, reason: self.reason(&body) },
+        }
+    }
+
+    /// All jobs that the service knows, the newest first.
+    pub async fn jobs(&self) -> Result<Vec<Job>, Failure> {
+        #[derive(Deserialize)]
+        struct List {
+            jobs: Vec<Job>,
+        }
+        let failed = |why: String| {
+            Failure::new(
+                Exit::Failure,
+                format!("cannot list the jobs of the service at `{}`: {why}", self.place()),
+            )
+        };
+        match self.ask(Method::GET, "jobs", None, LARGEST_LIST).await {
+            Ok((200, body)) => match serde_json::from_slice::<List>(&body) {
+                Ok(list) => Ok(list.jobs.into_iter().map(|job| self.inert(job)).collect()),
+                Err(error) => {
+                    Err(failed(format!("the answer cannot be used: {}", printable(&error.to_string()))))
+                }
+            },
+            Ok((status, body)) => {
+                let failure = failed(format!("it answered {status}: {}", self.reason(&body)));
+                Err(match hint(status) {
+                    Some(hint) => failure.hint(hint),
+                    None => failure,
+                })
+            }
+            Err(ServiceResponse::Nothing { cause, .. }) => Err(failed(cause).hint(UNREACHABLE)),
+            Err(_) => Err(failed("no answer".to_owned())),
+        }
+    }
+
+    /// The job with names that can be shown.
+    fn inert(&self, job: Job) -> Job {
+        Job { job_id: self.shown(&job.job_id), skill: self.shown(&job.skill), ..job }
+    }
+
+    /// Host and port, for messages.
+    pub fn place(&self) -> String {
+        let name = self.base.host_str().unwrap_or_default();
+        self.base.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"))
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        route: &str,
+        body: Option<Vec<u8>>,
+        most: usize,
+    ) -> Result<(u16, Vec<u8>), ServiceResponse> {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().push(route);
+        }
+        let mut request = self
+            .http
+            .request(method, url)
+            .header(AUTHORIZATION, self.authorization.clone())
+            .header(ACCEPT, "application/json");
+        if let Some(body) = body {
+            request = request.header(CONTENT_TYPE, "application/json").body(body);
+        }
+        let nothing = |error: reqwest::Error| {
+            let error = error.without_url();
+            let sent = !(error.is_connect() || error.is_builder());
+            let cause = match (error.is_timeout(), sent) {
+                (true, true) => "no answer in time".to_owned(),
+                (true, false) => "no connection in time".to_owned(),
+                _ => printable(&innermost(&error)),
+            };
+            ServiceResponse::Nothing { cause, sent }
+        };
+        let mut answer = request.send().await.map_err(nothing)?;
+        let status = answer.status().as_u16();
+        let mut whole = Vec::new();
+        while let Some(chunk) = answer.chunk().await.map_err(nothing)? {
+            if whole.len() + chunk.len() > most {
+                let cause = format!("the answer is larger than {} KiB", most >> 10);
+                return Err(ServiceResponse::Nothing { cause, sent: true });
+            }
+            whole.extend_from_slice(&chunk);
+        }
+        Ok((status, whole))
+    }
+
+    /// Why the service refuses, in its own words.
+    fn reason(&self, body: &[u8]) -> String {
+        #[derive(Deserialize)]
+        struct Refusal {
+            error: String,
+        }
+        match serde_json::from_slice::<Refusal>(body) {
+            Ok(Refusal { error }) => self.shown(&error),
+            Err(_) if body.is_empty() => "no reason given".to_owned(),
+            Err(_) => {
+                let text = String::from_utf8_lossy(body);
+                // The page of a proxy says nothing that helps.
+                if text.trim_start().starts_with('<') {
+                    "a web page instead of a reason".to_owned()
+                } else {
+                    self.shown(&text)
+                }
+            }
+        }
+    }
+
+    /// The service's own words, short and without what they must not say.
+    fn shown(&self, text: &str) -> String {
+        let text = self.redactor.redact(text.trim().to_owned());
+        printable(&truncate(&text, LONGEST_TEXT))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_identified_by_skill_and_commit() {
+        let commit = "0123456789abcdef0123456789abcdef01234567";
+        let skill: SkillName = "rfp".parse().unwrap();
+        let job = |skill: &str, git_sha: Option<&str>, prompt_commit: Option<&str>| Job {
+            job_id: "job-1".to_owned(),
+            skill: skill.to_owned(),
+            git_sha: git_sha.map(ToOwned::to_owned),
+            prompt_commit: prompt_commit.map(ToOwned::to_owned),
+            state: "running".to_owned(),
+            finished_at: None,
+            pull_request: None,
+        };
+        assert!(job("rfp", Some("0123456"), None).is_of(&skill, commit));
+        assert!(job("rfp", None, Some(commit)).is_of(&skill, commit));
+        assert!(!job("rfp", None, None).is_of(&skill, commit));
+        assert!(!job("rfp", Some(""), None).is_of(&skill, commit));
+        assert!(!job("other", Some(commit), Some(commit)).is_of(&skill, commit));
+        assert!(!job("rfp", Some(commit), Some(&commit.replace('0', "1"))).is_of(&skill, commit));
+    }
+}

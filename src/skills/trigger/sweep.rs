@@ -1,0 +1,202 @@
+//! What was left out: bumps of which the leaderboard, the open pull requests and the service know nothing are asked for again.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::bumps::{Bump, Found, find_bumps};
+use super::range::{Range, recent};
+use super::request::{Attempt, Outcome, order};
+use super::service::{CurrentJob, Job, Service};
+use crate::github::{ApiError, Client, OpenPull};
+use crate::leaderboard::Leaderboard;
+use crate::model::{Failure, Replicates, printable};
+use crate::util::clock;
+
+/// What the branches of results begin with.
+const BRANCHES: &str = "eval-results/";
+/// A busy service is asked again after the pause, then less and less often, at last this rarely.
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+/// What is looked for, where, and how patiently.
+pub struct Patrol<'a> {
+    /// GitHub.
+    pub client: &'a Client,
+    /// The skill library.
+    pub repo: &'a str,
+    /// The branch of it that counts; without one, the default branch.
+    pub branch: Option<&'a str>,
+    /// Older commits are not looked at.
+    pub since: Timestamp,
+    /// Who is asked.
+    pub service: &'a Service,
+    /// How often each case is asked.
+    pub replicates: Replicates,
+    /// How long to wait for a busy service, all in all.
+    pub wait_limit: Duration,
+    /// How soon a busy service is asked again.
+    pub pause: Duration,
+    /// Whether nothing is asked for at all.
+    pub dry_run: bool,
+    /// Hears what is waited for.
+    pub tell: &'a (dyn Fn(&str) + Sync),
+}
+
+/// Finds what is missing and asks for it, one after the other. Nothing is asked for twice.
+pub async fn sweep(patrol: &Patrol<'_>) -> Result<(Option<Range>, Found, Vec<Attempt>), Failure> {
+    let begun = Timestamp::now();
+    let branch = match patrol.branch {
+        Some(branch) => branch.to_owned(),
+        None => patrol.client.repository(patrol.repo).await?.default_branch,
+    };
+    let Some(range) = recent(patrol.client, patrol.repo, &branch, patrol.since).await? else {
+        return Ok((None, Found::default(), Vec::new()));
+    };
+    let mut found = find_bumps(patrol.client, patrol.repo, &range).await?;
+    let mut known = SweepHistory::read(patrol, &branch, &found.bumps).await?;
+    found.warnings.append(&mut known.warnings);
+    let attempts = patrol.fire_missing(&found.bumps, &known, begun).await?;
+    Ok((Some(range), found, attempts))
+}
+
+/// What was evaluated already, by the bump's place in the list.
+#[derive(Default)]
+struct SweepHistory {
+    outcomes: BTreeMap<usize, Outcome>,
+    warnings: Vec<String>,
+}
+
+impl SweepHistory {
+    async fn read(patrol: &Patrol<'_>, branch: &str, bumps: &[Bump]) -> Result<Self, Failure> {
+        let mut known = Self::default();
+        if bumps.is_empty() {
+            return Ok(known);
+        }
+        if let Some(bytes) = patrol.client.file(patrol.repo, Leaderboard::PATH, branch).await? {
+            let board = Leaderboard::parse(&bytes, Path::new(Leaderboard::PATH))?;
+            for (place, bump) in bumps.iter().enumerate().filter(|(_, bump)| has_entry(&board, bump)) {
+                tracing::debug!("{} is merged", bump.skill);
+                known.outcomes.insert(place, Outcome::Merged);
+            }
+        }
+        if known.outcomes.len() == bumps.len() {
+            return Ok(known);
+        }
+        for pull in patrol.client.open_pulls(patrol.repo).await? {
+            known.look_into(patrol, &pull, bumps).await?;
+        }
+        Ok(known)
+    }
+
+    /// A pull request of ours: from a fork anybody could claim that something is evaluated.
+    async fn look_into(
+        &mut self,
+        patrol: &Patrol<'_>,
+        pull: &OpenPull,
+        bumps: &[Bump],
+    ) -> Result<(), ApiError> {
+        let is_ours =
+            pull.head.repo.as_ref().is_some_and(|repo| repo.full_name.eq_ignore_ascii_case(patrol.repo));
+        let about = |bump: &Bump| pull.head.branch.starts_with(&format!("{BRANCHES}{}-", bump.skill));
+        let missing = |place: &usize| !self.outcomes.contains_key(place);
+        let open: Vec<usize> =
+            (0..bumps.len()).filter(missing).filter(|place| is_ours && about(&bumps[*place])).collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let Some(bytes) = patrol.client.file(patrol.repo, Leaderboard::PATH, &pull.head.sha).await? else {
+            return Ok(());
+        };
+        match Leaderboard::parse(&bytes, Path::new(Leaderboard::PATH)) {
+            Ok(board) => {
+                for place in open.into_iter().filter(|place| has_entry(&board, &bumps[*place])) {
+                    self.outcomes
+                        .insert(place, Outcome::Proposed { pull_request: printable(&pull.html_url) });
+                }
+            }
+            Err(error) => self.warnings.push(format!(
+                "the leaderboard of pull request {} does not count: {}",
+                pull.number,
+                printable(&error.to_string())
+            )),
+        }
+        Ok(())
+    }
+}
+
+fn has_entry(board: &Leaderboard, bump: &Bump) -> bool {
+    let is_it = |skill: &str, commit: &str| skill == bump.skill.as_str() && commit == bump.commit.as_str();
+    board.entries().iter().any(|entry| is_it(entry.skill.as_str(), entry.prompt_commit.as_str()))
+}
+
+impl Patrol<'_> {
+    async fn fire_missing(
+        &self,
+        bumps: &[Bump],
+        known: &SweepHistory,
+        begun: Timestamp,
+    ) -> Result<Vec<Attempt>, Failure> {
+        let deadline = Instant::now() + self.wait_limit;
+        let mut attempts = Vec::new();
+        let mut jobs =
+            if known.outcomes.len() < bumps.len() { self.service.jobs().await? } else { Vec::new() };
+        let mut silent: Option<String> = None;
+        for (place, bump) in bumps.iter().enumerate() {
+            let outcome = match (known.outcomes.get(&place), &silent) {
+                (Some(outcome), _) => outcome.clone(),
+                (None, Some(cause)) => Outcome::Silence { cause: cause.clone(), sent: false },
+                (None, None) => match self.turn(bump, &mut jobs, begun, deadline).await {
+                    Ok(outcome) => outcome,
+                    Err(failure) => {
+                        let cause = failure.to_string();
+                        silent = Some(cause.clone());
+                        Outcome::Silence { cause, sent: false }
+                    }
+                },
+            };
+            attempts.push(Attempt::of(bump, outcome));
+        }
+        Ok(attempts)
+    }
+
+    /// Waits for the turn of a bump, and asks for it unless somebody else has.
+    async fn turn(
+        &self,
+        bump: &Bump,
+        jobs: &mut Vec<Job>,
+        begun: Timestamp,
+        deadline: Instant,
+    ) -> Result<Outcome, Failure> {
+        let is_done = |job: &Job| job.state == "completed" && job.finished_at.is_some_and(|end| end >= begun);
+        let mut pause = self.pause;
+        loop {
+            let same = |job: &&Job| job.is_of(&bump.skill, bump.commit.as_str());
+            if let Some(job) = jobs.iter().filter(same).find(|job| job.is_open() || is_done(job)) {
+                return Ok(Outcome::Running { job_id: job.job_id.clone() });
+            }
+            if self.dry_run {
+                return Ok(Outcome::Wanted);
+            }
+            let open = jobs.iter().find(|job| job.is_open());
+            let busy = match open {
+                Some(job) => Outcome::Busy(Some(CurrentJob { skill: job.skill.clone(), started_at: None })),
+                None => self.service.evaluate(&order(bump, self.replicates)).await.into(),
+            };
+            if !matches!(busy, Outcome::Busy(_)) {
+                // What was fired is open now; the list is read again before the next.
+                *jobs = self.service.jobs().await.unwrap_or_default();
+                return Ok(busy);
+            }
+            if Instant::now() + pause > deadline {
+                return Ok(busy);
+            }
+            (self.tell)(&format!("{}; `{}` waits", busy.detail(), bump.skill));
+            clock::sleep(pause).await;
+            pause = (pause * 3 / 2).min(LONGEST_PAUSE.max(self.pause));
+            *jobs = self.service.jobs().await?;
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The benchmarks of the registry, and the syncs that were started from the page.
+//!
+//! Requests never wait for git: a screen shows the last known state, and viewing it refreshes the state in
+//! the background.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::config::Env;
+use crate::sync::{Benchmark, Change, Options, Registry, Status, Step, status, sync_one};
+
+/// How long a known state stays fresh.
+const LOOK_EVERY: Duration = Duration::from_secs(20);
+/// Benchmarks that are checked or synced concurrently.
+const AT_ONCE: usize = 4;
+
+/// The benchmarks.
+#[derive(Debug)]
+pub(super) struct Syncs {
+    registry: Option<PathBuf>,
+    options: Options,
+    seen: Mutex<Seen>,
+    places: Semaphore,
+    looks: Semaphore,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// What is in the registry; nothing before the first look.
+    found: Option<Result<Vec<Benchmark>, Unreadable>>,
+    statuses: BTreeMap<String, Status>,
+    running: BTreeMap<String, Step>,
+    /// What the last sync from this page did.
+    done: BTreeMap<String, Done>,
+    looked: Option<Instant>,
+    is_looking: bool,
+}
+
+/// Why there is no registry.
+#[derive(Debug, Clone)]
+pub(super) struct Unreadable {
+    pub(super) reason: String,
+    pub(super) hint: Option<String>,
+}
+
+/// What a sync did.
+#[derive(Debug, Clone)]
+pub(super) struct Done {
+    pub(super) at: Timestamp,
+    pub(super) words: String,
+    pub(super) notes: Vec<String>,
+}
+
+/// A benchmark as it was last seen.
+#[derive(Debug, Clone)]
+pub(super) struct BenchmarkView {
+    pub(super) benchmark: Benchmark,
+    pub(super) status: Option<Status>,
+    pub(super) step: Option<Step>,
+    pub(super) done: Option<Done>,
+}
+
+/// What became of a press on the button.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum SyncStart {
+    Started,
+    /// It runs already.
+    Running,
+    /// There is no such benchmark, or it has no source.
+    Nothing,
+}
+
+impl Syncs {
+    pub(super) fn new(registry: Option<PathBuf>, allow_local: bool, env: Env) -> Self {
+        let options = Options { env, allow_local, ..Options::default() };
+        Self {
+            registry,
+            options,
+            seen: Mutex::default(),
+            places: Semaphore::new(AT_ONCE),
+            looks: Semaphore::new(AT_ONCE),
+        }
+    }
+
+    /// The known state, in registry order. The first request waits for the registry, none waits for git.
+    pub(super) async fn known(self: &Arc<Self>) -> Result<Vec<BenchmarkView>, Unreadable> {
+        if self.lock().found.is_none() {
+            self.read_registry().await;
+        }
+        self.look_again();
+        let seen = self.lock();
+        let known = |benchmark: &Benchmark| BenchmarkView {
+            status: seen.statuses.get(&benchmark.id).cloned(),
+            step: seen.running.get(&benchmark.id).copied(),
+            done: seen.done.get(&benchmark.id).cloned(),
+            benchmark: benchmark.clone(),
+        };
+        match &seen.found {
+            None => Ok(Vec::new()),
+            Some(Ok(found)) => Ok(found.iter().map(known).collect()),
+            Some(Err(problem)) => Err(problem.clone()),
+        }
+    }
+
+    /// Starts a sync, which continues if the client disconnects.
+    pub(super) async fn press(self: &Arc<Self>, id: &str) -> SyncStart {
+        self.read_registry().await;
+        let found = match &self.lock().found {
+            Some(Ok(found)) => found.iter().find(|benchmark| benchmark.id == id).cloned(),
+            _ => None,
+        };
+        let Some(benchmark) = found.filter(|benchmark| benchmark.source.is_some()) else {
+            return SyncStart::Nothing;
+        };
+        {
+            let mut seen = self.lock();
+            if seen.running.contains_key(id) {
+                return SyncStart::Running;
+            }
+            seen.running.insert(id.to_owned(), Step::Waiting);
+        }
+        tracing::info!(benchmark = id, "sync started");
+        tokio::spawn(Arc::clone(self).run(benchmark));
+        SyncStart::Started
+    }
+
+    async fn run(self: Arc<Self>, benchmark: Benchmark) {
+        let id = benchmark.id.clone();
+        // Whatever happens, the benchmark must not stay busy forever.
+        let _over = Over { syncs: Arc::clone(&self), id: id.clone() };
+        let Ok(_place) = self.places.acquire().await else { return };
+        let this = Arc::clone(&self);
+        let work = move || {
+            let tell = |step: Step| {
+                if let Some(now) = this.lock().running.get_mut(&benchmark.id) {
+                    *now = step;
+                }
+            };
+            let result = sync_one(&benchmark, &this.options, tell);
+            (result, status(&benchmark, &this.options))
+        };
+        let Ok((result, status)) = tokio::task::spawn_blocking(work).await else {
+            tracing::error!(benchmark = id, "the sync broke off");
+            return;
+        };
+        let mut seen = self.lock();
+        seen.statuses.insert(id.clone(), status);
+        match result {
+            Ok(synced) => {
+                let short = |commit: &Option<String>| {
+                    commit.as_deref().map_or("", |commit| &commit[..commit.len().min(7)]).to_owned()
+                };
+                let words = match synced.change {
+                    Change::Cloned => format!("Cloned at {}", short(&synced.commit)),
+                    Change::Updated => {
+                        format!("Updated from {} to {}", short(&synced.from), short(&synced.commit))
+                    }
+                    Change::Unchanged | Change::Local => "Nothing new".to_owned(),
+                };
+                tracing::info!(benchmark = id, commit = synced.commit, "synced");
+                seen.done.insert(id, Done { at: Timestamp::now(), words, notes: synced.notes });
+            }
+            Err(failure) => {
+                tracing::warn!(benchmark = id, reason = failure.reason, "not synced");
+                seen.done.remove(&id);
+            }
+        }
+    }
+
+    async fn read_registry(self: &Arc<Self>) {
+        let this = Arc::clone(self);
+        let read = move || Registry::find(this.registry.as_deref(), &this.options.env);
+        let found = match tokio::task::spawn_blocking(read).await {
+            Ok(Ok((registry, _))) => Ok(registry.benchmarks),
+            Ok(Err(failure)) => Err(Unreadable {
+                reason: failure.to_string(),
+                hint: failure.hint_text().map(ToOwned::to_owned),
+            }),
+            Err(error) => Err(Unreadable { reason: error.to_string(), hint: None }),
+        };
+        self.lock().found = Some(found);
+    }
+
+    /// Checks all benchmarks in the background if the state is stale: first locally, then on the remote.
+    fn look_again(self: &Arc<Self>) {
+        let is_first = {
+            let mut seen = self.lock();
+            if seen.is_looking || seen.looked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
+                return;
+            }
+            seen.is_looking = true;
+            seen.statuses.is_empty()
+        };
+        let this = Arc::clone(self);
+        tokio::spawn(async move {
+            let _over = Looked(Arc::clone(&this));
+            this.read_registry().await;
+            let found = match &this.lock().found {
+                Some(Ok(found)) => found.clone(),
+                _ => Vec::new(),
+            };
+            if is_first {
+                this.look(&found, true).await;
+            }
+            this.look(&found, false).await;
+            this.lock().statuses.retain(|id, _| found.iter().any(|benchmark| benchmark.id == *id));
+        });
+    }
+
+    async fn look(self: &Arc<Self>, found: &[Benchmark], offline: bool) {
+        let mut looks = JoinSet::new();
+        for benchmark in found.iter().cloned() {
+            let this = Arc::clone(self);
+            looks.spawn(async move {
+                let Ok(_place) = this.looks.acquire().await else { return };
+                let id = benchmark.id.clone();
+                let options = Options { offline, ..this.options.clone() };
+                let looked = tokio::task::spawn_blocking(move || status(&benchmark, &options)).await;
+                let mut seen = this.lock();
+                // A running sync updates the state when it ends.
+                if let Ok(status) = looked
+                    && !seen.running.contains_key(&id)
+                {
+                    seen.statuses.insert(id, status);
+                }
+            });
+        }
+        looks.join_all().await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The end of a sync.
+struct Over {
+    syncs: Arc<Syncs>,
+    id: String,
+}
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.syncs.lock().running.remove(&self.id);
+    }
+}
+
+/// The end of a look.
+struct Looked(Arc<Syncs>);
+
+impl Drop for Looked {
+    fn drop(&mut self) {
+        let mut seen = self.0.lock();
+        seen.is_looking = false;
+        seen.looked = Some(Instant::now());
+    }
+}

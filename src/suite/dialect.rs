@@ -1,0 +1,132 @@
+//! Which version of AgentV a suite is written for, and what its keys mean there.
+
+use super::agentv4::AGENTV_4;
+use crate::config::{Key, Node, Problems};
+
+/// What a key holds, however it is spelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Values that lead to no file, command or target.
+    Data,
+    /// The id of a test.
+    Id,
+    /// The tests of a suite.
+    Tests,
+    /// The variables of a test.
+    Vars,
+    /// Messages, with the files that they show to a model.
+    Input,
+    /// Paths of files that a model is shown.
+    InputFiles,
+    /// What a good answer would be.
+    Expected,
+    /// A list of assertions.
+    Assertions,
+    /// Commands that make text of files.
+    Preprocessors,
+    /// Where an agent works.
+    Workspace,
+    /// The turns of a conversation.
+    Turns,
+    /// How tests are run.
+    Execution,
+    /// The name of a target.
+    Target,
+    /// A list of targets.
+    Targets,
+    /// The path of a cache.
+    Cache,
+}
+
+/// How a version of AgentV spells the keys of a suite.
+#[derive(Debug)]
+pub struct Dialect {
+    /// The keys of a suite.
+    pub suite: Keys,
+    /// The keys of a test.
+    pub test: Keys,
+    /// The keys of the `execution` of a suite.
+    pub execution: Keys,
+    /// Those of them that the `execution` of a test has.
+    pub test_execution: Keys,
+    /// The keys of a suite that are read from the YAML file beside a `.jsonl` suite.
+    pub beside_lines: &'static [&'static str],
+}
+
+/// The keys of a mapping.
+#[derive(Debug, Clone, Copy)]
+pub struct Keys {
+    /// Those that messages suggest.
+    pub(super) current: &'static [(&'static str, Part)],
+    /// Further ones that AgentV accepts.
+    pub(super) old: &'static [(&'static str, Part)],
+}
+
+impl Keys {
+    /// The names of the current keys.
+    pub fn current(self) -> Vec<&'static str> {
+        self.current.iter().map(|(name, _)| *name).collect()
+    }
+
+    /// What a key holds; nothing if it is unknown.
+    pub fn part(self, name: &str) -> Option<Part> {
+        self.current.iter().chain(self.old).find(|(known, _)| *known == name).map(|(_, part)| *part)
+    }
+
+    /// The names of a part, the current one first.
+    pub fn names(self, part: Part) -> impl Iterator<Item = &'static str> {
+        self.current.iter().chain(self.old).filter(move |(_, known)| *known == part).map(|(name, _)| *name)
+    }
+
+    /// The value of a part; a key without a value is as good as absent.
+    pub fn get(self, node: &Node, part: Part) -> Option<&Node> {
+        let entries = node.entries()?;
+        let value = |name| entries.iter().find(|(key, value)| key.text == name && !value.is_null());
+        self.names(part).find_map(value).map(|(_, value)| value)
+    }
+}
+
+/// Keys of a suite that only AgentV 5 has.
+const VERSION_5: [&str; 9] = [
+    "prompts",
+    "providers",
+    "scenarios",
+    "default_test",
+    "evaluate_options",
+    "environment",
+    "extensions",
+    "derived_metrics",
+    "nunjucks_filters",
+];
+
+/// `defaults` is also a name for YAML anchors: AgentV 5's has one of these keys.
+const DEFAULTS_5: [&str; 2] = ["provider", "grader"];
+
+/// Keys of a suite that AgentV 5 rejects.
+const VERSION_4: [&str; 7] =
+    ["input", "execution", "assertions", "workspace", "preprocessors", "eval_cases", "evalcases"];
+
+/// The dialect of a suite; nothing, and an error, where it is not a mapping or in a dialect that is not read.
+pub(super) fn of(root: &Node, problems: &mut Problems) -> Option<&'static Dialect> {
+    root.fields("suite", problems)?;
+    let Some(key) = version_5(root) else { return Some(&AGENTV_4) };
+    problems.error_with_hint(
+        &key.span,
+        format!("this suite is written for AgentV 5 (`{}`), and only version 4 is read", key.text),
+        "write `input`, `tests` and `assertions` as AgentV 4 reads them, or run and bundle it with `agentv`",
+    );
+    None
+}
+
+fn version_5(root: &Node) -> Option<&Key> {
+    let entries = root.entries()?;
+    let is_new = |(key, value): &&(Key, Node)| match key.text.as_str() {
+        "defaults" => value.entries().is_some_and(|keys| has_one_of(keys, &DEFAULTS_5)),
+        name => VERSION_5.contains(&name),
+    };
+    entries.iter().find(is_new).map(|(key, _)| key).filter(|_| !has_one_of(entries, &VERSION_4))
+}
+
+fn has_one_of(entries: &[(Key, Node)], names: &[&str]) -> bool {
+    entries.iter().any(|(key, _)| names.contains(&key.text.as_str()))
+}

@@ -1,0 +1,104 @@
+//! `code-grader`, and the rules for everything that a suite wants to have run.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use super::entry::Entry;
+use super::kinds::Kind;
+use crate::config::{Fields, Span};
+use crate::model::{CodeGrader, Grader, GraderKind};
+use crate::suite::loader::{Loader, key_span};
+use crate::suite::vars;
+
+/// The one kind of this family.
+pub(super) const KINDS: &[Kind] = &[Kind { name: "code-grader", read }];
+
+const OWN: [&str; 5] = ["command", "script", "cwd", "target", "config"];
+
+/// Reads it.
+fn read(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
+    let argv = command(&mut entry.fields, &entry.word, loader);
+    let cwd = cwd(&mut entry, loader);
+    if entry.fields.get("target").is_some() {
+        let message =
+            "`target` of a `code-grader` is not used: the command gets no way to a model".to_owned();
+        let hint = "AgentV 4 does not give it one either; an `llm-grader` asks a model".to_owned();
+        loader.warn_once(key_span(entry.fields.node, "target"), message, Some(hint));
+    }
+    // Keys that nobody knows are for the command.
+    let mut config: Map<String, Value> = entry
+        .other_keys()
+        .filter(|(key, _)| !OWN.contains(key))
+        .map(|(key, value)| (key.to_owned(), vars::json(value)))
+        .collect();
+    if let Some(Value::Object(more)) = entry.fields.get("config").map(vars::json) {
+        config.extend(more);
+    }
+    let name = entry.word.clone();
+    Some(
+        entry
+            .grader(name, GraderKind::Code(CodeGrader { argv: argv?, cwd: cwd?, config, custom_type: None })),
+    )
+}
+
+/// The command of a grader or of a prompt; a text is for a shell.
+pub(super) fn command(fields: &mut Fields, what: &str, loader: &mut Loader) -> Option<Vec<String>> {
+    const HINT: &str = "`command` is a list of words, or a text for `sh`";
+    if fields.get("command").is_none() && fields.get("script").is_some() {
+        loader.warn_once(
+            key_span(fields.node, "script"),
+            "`script` is the old name of `command`".to_owned(),
+            None,
+        );
+    }
+    let old = fields.get("script");
+    let Some(node) = fields.get("command").or(old) else {
+        loader.problems.error_with_hint(&fields.node.span, format!("`{what}`: `command` is missing"), HINT);
+        return None;
+    };
+    let argv = match (node.as_str(), node.items()) {
+        (Some(text), _) if !text.trim().is_empty() => {
+            Some(["sh", "-lc", text.trim()].map(ToOwned::to_owned).to_vec())
+        }
+        (_, Some(items)) if !items.is_empty() => items
+            .iter()
+            .map(|item| item.as_str().filter(|word| !word.trim().is_empty()).map(ToOwned::to_owned))
+            .collect(),
+        _ => None,
+    };
+    if argv.is_none() {
+        loader.problems.error_with_hint(&node.span, format!("`{what}`: no command"), HINT);
+    }
+    if argv.is_some() && !may_run(&node.span, loader) {
+        return None;
+    }
+    argv
+}
+
+/// Whether commands may be run at all; an error is noted where they may not.
+pub(super) fn may_run(at: &Span, loader: &mut Loader) -> bool {
+    let allowed = loader.grader_options.allow_commands;
+    if !allowed {
+        loader.problems.error_with_hint(
+            at,
+            "the suite wants to run a command, and this container can reach the Docker engine of its host",
+            "run `run-evals` in a `run:` step instead, or trust the suite and add `--allow-commands`",
+        );
+    }
+    allowed
+}
+
+/// Where the command runs: the suite's directory, or one that it names.
+fn cwd(entry: &mut Entry, loader: &mut Loader) -> Option<PathBuf> {
+    if entry.fields.get("cwd").is_none() {
+        return Some(loader.lookup.dir.clone());
+    }
+    let name = entry.fields.string("cwd", &mut loader.problems)?;
+    let found = loader.lookup.find(name).filter(|path| path.is_dir());
+    if found.is_none() {
+        let hint = format!("looked in {}", loader.lookup.listed());
+        entry.error("cwd", &format!("no directory `{name}`"), &hint, loader);
+    }
+    found
+}

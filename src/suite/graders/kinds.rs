@@ -1,0 +1,54 @@
+//! The table of grader kinds. Each family lists its own kinds beside their readers.
+
+use super::entry::Entry;
+use super::{code, composite, fields, limits, llm, simple, trajectory};
+use crate::model::Grader;
+use crate::suite::loader::Loader;
+
+/// A kind of grader, as `type` of an assertion names it.
+pub(super) struct Kind {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// Reads an assertion of this kind.
+    pub(super) read: fn(Entry<'_>, &mut Loader) -> Option<Grader>,
+}
+
+/// All kinds by family, in the order in which messages list them.
+const FAMILIES: [&[Kind]; 7] = [
+    simple::KINDS,
+    fields::KINDS,
+    limits::KINDS,
+    trajectory::KINDS,
+    llm::KINDS,
+    code::KINDS,
+    composite::KINDS,
+];
+
+/// Kinds that look at what an agent does.
+const OF_AGENTS: [&str; 2] = ["skill-trigger", "inline-assert"];
+
+/// Kinds that AgentV no longer reads.
+const REPLACED: [&str; 2] = ["code-judge", "llm-judge"];
+
+/// The older name of `rubrics`, which no message lists.
+const RUBRIC: Kind = Kind { name: "rubric", read: llm::read_rubrics };
+
+/// The kind with this name.
+pub(super) fn find(name: &str) -> Option<&'static Kind> {
+    FAMILIES.into_iter().flatten().chain([&RUBRIC]).find(|kind| kind.name == name)
+}
+
+/// The names of all kinds.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    FAMILIES.into_iter().flatten().map(|kind| kind.name)
+}
+
+/// Whether a kind looks at what an agent does, which only `agentv eval` runs.
+pub(super) fn is_of_agents(name: &str) -> bool {
+    OF_AGENTS.contains(&name)
+}
+
+/// Whether AgentV itself has this kind, or had it once; any other is defined in `.agentv`.
+pub fn is_built_in(name: &str) -> bool {
+    find(name).is_some() || is_of_agents(name) || REPLACED.contains(&name)
+}

@@ -1,0 +1,96 @@
+//! AgentV suites: parsed once into one expanded `tree`, which `eval` reads and `bundle` rewrites.
+//!
+//! A `reader` is the command that reads a suite. The `tree` has its settings and every test that `tests` leads to; `include` puts the
+//! assertions of other files in their place. A `dialect` says what the keys mean, and `agentv4` how AgentV 4 spells them.
+//!
+//! For `eval`, `top` makes a `model::Suite` of the tree: each test goes through `case`, which asks `input` for its messages,
+//! `tools` for its tools, `attachments` for its files and `grading` for its `graders` and what is `expected`. `refuse` notes what needs an agent. What AgentV
+//! skips without a word is an error here: a test that silently does not run makes the score of the others a lie.
+
+mod agentv4;
+mod allowance;
+mod attachments;
+mod case;
+mod custom_type;
+mod dialect;
+mod execution;
+mod expected;
+mod files;
+mod graders;
+mod grading;
+mod include;
+mod input;
+mod loader;
+mod metadata;
+mod pattern;
+mod reader;
+mod refuse;
+mod tools;
+mod top;
+mod tree;
+mod vars;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+pub use self::agentv4::AGENTV_4;
+pub use self::allowance::Allowance;
+pub use self::attachments::media_type;
+pub use self::custom_type::find_custom_type;
+pub use self::dialect::{Dialect, Keys, Part};
+pub use self::files::{Format, suite_name};
+pub use self::include::{Templates, expand as expand_includes, included};
+pub use self::reader::{Lookup, Reader};
+pub use self::tree::{Test, Tree};
+pub use self::vars::{fill as fill_vars, mentions as mentions_vars};
+
+use crate::config::{Env, Source, Span, normalized};
+use crate::model::{Digest, Failure, Suite};
+use crate::util::regular_file;
+
+pub use self::graders::{GraderOptions, is_built_in};
+
+use self::loader::Loader;
+
+/// What the loader needs from outside.
+#[derive(Debug, Clone, Copy)]
+pub struct SuiteOptions<'a> {
+    /// The values of `${{ NAME }}`.
+    pub env: &'a Env,
+    /// The working directory: the last place where references are looked up, and what shown paths are relative to.
+    pub cwd: &'a Path,
+    /// How graders are read; without it they are not, because nothing is graded.
+    pub graders: Option<GraderOptions>,
+}
+
+/// Loads a suite with everything it refers to; all problems of all its files at once. The strings are drawn warnings.
+pub fn load_suite(path: &Path, options: &SuiteOptions) -> Result<(Suite, Vec<String>), Failure> {
+    let format = Format::of_suite(path)?;
+    let absolute = normalized(&options.cwd.join(path));
+    let bytes = regular_file::read(&absolute, regular_file::CONTENT).map_err(|error| {
+        Failure::config(format!("cannot read the suite `{}`: {error}", path.display()))
+            .hint("name the file of the suite, from the working directory on")
+    })?;
+    let mut suite = Suite {
+        name: suite_name(path),
+        source_sha256: Some(Digest::of(&bytes)),
+        replicates: 1,
+        ..Suite::default()
+    };
+    let mut loader = Loader::new(&absolute, options);
+    let start = Span { source: Arc::new(Source::new(path, "")), line: 1, column: 1, width: 1 };
+    if loader.leaves_bundle(&absolute, &start) {
+        return Err(loader.problems.check(()).expect_err("an error was noted").into());
+    }
+    if let Some(source) = loader.decode(&absolute, bytes)
+        && let Some(tree) = Tree::read(&absolute, format, source, &mut loader)
+    {
+        top::read(format, tree, &mut suite, &mut loader);
+    }
+    let Loader { problems, attachments, .. } = loader;
+    suite.attachments = attachments.into_paths();
+    Ok((suite, problems.finish()?))
+}

@@ -1,0 +1,90 @@
+//! Files from a checkout. Such a file may be a device, a named pipe, or a symlink to one, and reading it
+//! would never end.
+
+use std::fs::{File, FileType, Metadata, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Size limit of configuration files.
+pub const SETTINGS: u64 = 16 << 20;
+/// Size limit of content files: tests, prompts, attachments.
+pub const CONTENT: u64 = 1 << 30;
+
+/// Opens a file and follows symlinks; anything but a regular file is an error.
+pub fn open(path: &Path) -> io::Result<(File, Metadata)> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
+    // Without these flags, opening a pipe blocks until its other end opens.
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    check(metadata.file_type())?;
+    Ok((file, metadata))
+}
+
+/// Reads a file of at most `most` bytes.
+pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let (file, metadata) = open(path)?;
+    let mut bytes = Vec::new();
+    if metadata.len() <= most {
+        file.take(most + 1).read_to_end(&mut bytes)?;
+    }
+    if metadata.len() > most || bytes.len() as u64 > most {
+        return Err(io::Error::other(format!("it is larger than {} MiB", most >> 20)));
+    }
+    Ok(bytes)
+}
+
+pub fn read_to_string(path: &Path, most: u64) -> io::Result<String> {
+    String::from_utf8(read(path, most)?)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
+}
+
+/// Rejects an existing path that is not a regular file or a symlink to one. Another program will read it.
+pub fn check_if_present(path: &Path) -> io::Result<()> {
+    match path.metadata() {
+        Ok(metadata) => check(metadata.file_type()),
+        // A dangling symlink counts as missing.
+        Err(_) => Ok(()),
+    }
+}
+
+fn check(kind: FileType) -> io::Result<()> {
+    let found = if kind.is_file() {
+        return Ok(());
+    } else if kind.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    } else if kind.is_fifo() {
+        "a named pipe"
+    } else if kind.is_char_device() || kind.is_block_device() {
+        "a device"
+    } else {
+        "not a file"
+    };
+    Err(io::Error::other(format!("it is {found}, expected a regular file")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_of_a_bounded_size_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, "text").unwrap();
+        assert_eq!(read(&path, 4).unwrap(), b"text");
+        assert_eq!(read(&path, 3).unwrap_err().to_string(), "it is larger than 0 MiB");
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert_eq!(read_to_string(&link, 4).unwrap(), "text");
+        let zeros = read(Path::new("/dev/zero"), 4).unwrap_err();
+        assert_eq!(zeros.to_string(), "it is a device, expected a regular file");
+        assert_eq!(read(dir.path(), 4).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        assert_eq!(read(&dir.path().join("gone"), 4).unwrap_err().kind(), io::ErrorKind::NotFound);
+        check_if_present(&dir.path().join("gone")).unwrap();
+        check_if_present(Path::new("/dev/null")).unwrap_err();
+    }
+}

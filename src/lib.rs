@@ -40,6 +40,10 @@ use crate::model::Exit;
 /// Runs the command that the arguments, or the inputs of a GitHub Actions step, name.
 pub fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
+    if args.get(1).is_some_and(|argument| argument == git::WATCHDOG_ARGUMENT) {
+        git::watch_git_processes();
+        return ExitCode::SUCCESS;
+    }
     let parsed = action::argv(args.iter().cloned(), std::env::vars_os()).and_then(Cli::try_parse_from);
     let cli = match parsed {
         Ok(cli) => cli,

@@ -16,6 +16,7 @@ use super::variables::{Forbidden, leak};
 use super::verify::read_manifest;
 use super::{MANIFEST, is_bundle};
 use crate::model::{Digest, Exit, Failure};
+use crate::util::WorkDir;
 use crate::util::regular_file;
 
 const BUFFER: usize = 1 << 20;
@@ -32,7 +33,7 @@ pub enum Placed {
 /// Files that are being written, beside the place where they will be.
 #[derive(Debug)]
 pub(super) struct Draft {
-    workshop: tempfile::TempDir,
+    workshop: WorkDir,
     out: PathBuf,
 }
 
@@ -48,8 +49,7 @@ impl Draft {
         let parent = out.parent().unwrap_or(&out).to_owned();
         let cannot = || format!("cannot write into `{}`", parent.display());
         fs::create_dir_all(&parent).with_context(cannot)?;
-        let workshop =
-            tempfile::Builder::new().prefix(".bundle-").tempdir_in(&parent).with_context(cannot)?;
+        let workshop = WorkDir::within(&parent).with_context(cannot)?;
         fs::create_dir(workshop.path().join("new")).with_context(cannot)?;
         Ok(Self { workshop, out })
     }

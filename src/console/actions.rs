@@ -14,7 +14,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use anyhow::Context as _;
 
 use super::runner_log;
-use crate::model::Secret;
+use crate::model::{Secret, printable, printable_lines};
 use crate::util::process_env::ProcessEnv;
 use crate::util::redact::needed_forms;
 use crate::util::truncate::truncate;
@@ -155,9 +155,9 @@ fn annotation(kind: Annotation, place: &str, title: &str, text: &str) -> String 
         Annotation::Warning => "warning",
     };
     // The old form of a command works anywhere in a line.
-    let inert = |text: &str| text.replace("##[", "## [");
-    let shown = truncate(&inert(text.trim_end()), LONGEST_ANNOTATION);
-    let title = truncate(&inert(title), LONGEST_TITLE);
+    let inert = |text: String| text.replace("##[", "## [");
+    let shown = truncate(&inert(printable_lines(text.trim_end())), LONGEST_ANNOTATION);
+    let title = truncate(&inert(printable(title)), LONGEST_TITLE);
     format!("::{word} {place}title={}::{}\n", escape_property(&title), escape(&shown))
 }
 

@@ -8,6 +8,8 @@ use tokio::sync::watch;
 
 /// Whether the command watches for signals itself.
 static WATCHED: AtomicBool = AtomicBool::new(false);
+/// Whether SIGHUP reloads files.
+static RELOADS: AtomicBool = AtomicBool::new(false);
 
 /// Terminates git processes on drop, when the command ends.
 #[derive(Debug)]
@@ -16,6 +18,7 @@ pub struct Processes;
 impl Processes {
     /// From here on, an unwatched signal terminates the git processes before this one.
     pub fn watch() -> Self {
+        crate::git::enable_watchdog();
         // A separate thread, because some commands block the runtime's only thread.
         std::thread::spawn(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -34,15 +37,40 @@ impl Drop for Processes {
 async fn end_at_signal() -> std::io::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
+    let mut quit = signal(SignalKind::quit())?;
+    // `nohup` makes the process ignore hangups, and a handler would undo that.
+    let mut hangup = if ignores_hangups() { None } else { Some(signal(SignalKind::hangup())?) };
     loop {
+        let hung_up = async {
+            match &mut hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         let code = tokio::select! {
             _ = interrupt.recv() => 130,
             _ = terminate.recv() => 143,
+            // These end every command at once, as they would without a handler.
+            _ = quit.recv() => end(131),
+            _ = hung_up => if RELOADS.load(Ordering::SeqCst) { continue } else { end(129) },
         };
         if !WATCHED.load(Ordering::SeqCst) {
             end(code);
         }
     }
+}
+
+/// Whether the parent process made this one ignore SIGHUP. Known on Linux; elsewhere hangups stay as they are.
+fn ignores_hangups() -> bool {
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return true };
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    // The lowest bit is signal 1, SIGHUP.
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_none_or(|mask| mask & 1 == 1)
+}
+
+/// Marks that the command reloads its files on SIGHUP.
+pub fn reloads_on_hangup() {
+    RELOADS.store(true, Ordering::SeqCst);
 }
 
 /// Marks that the command watches for signals itself.

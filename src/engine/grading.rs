@@ -52,7 +52,7 @@ impl Grading {
             timeout: options.grader_timeout,
             env: env_of_commands,
             redactor: Redactor::new(&secrets),
-            python_cache: OnceLock::new(),
+            temporary: OnceLock::new(),
         };
         let threshold = options.threshold.or(suite.threshold);
         Self { suite, threshold, commands: Arc::new(commands), graders }

@@ -14,7 +14,9 @@ use anyhow::Context as _;
 use super::LocalExchange;
 use super::damage::{keep_copy, keep_text, set_aside};
 use super::tips;
-use crate::git::{DamagedTree, GitError, index_pack, salvage_pack, secure, verify_pack};
+use crate::git::{
+    DamagedTree, GitError, index_pack, own_config, reject_untrusted, salvage_pack, verify_pack,
+};
 use crate::model::BatchId;
 use crate::protocol::names::{ARTIFACTS_FOLDER, RESULTS_DIR, handover_branch, is_batch_file};
 use crate::util::durable;
@@ -55,9 +57,13 @@ pub(super) fn repair_files(path: &Path) -> anyhow::Result<bool> {
     if !is_exchange(path) {
         return Ok(false);
     }
+    // Nothing is moved before it is certain that no link leads out of the exchange.
+    reject_untrusted(path)?;
+    for folder in own_folders(path).iter().map(PathBuf::as_path).chain([path]) {
+        durable::sweep(folder);
+    }
     let mut damaged = repair_kind(path, &path.join("config"))?;
-    // Links of a stranger are not followed, and the configuration becomes ours.
-    secure(path)?;
+    own_config(path)?;
     damaged |= repair_kinds(path)?;
     for directory in DIRECTORIES {
         let directory = path.join(directory);
@@ -77,12 +83,21 @@ pub(super) fn repair_files(path: &Path) -> anyhow::Result<bool> {
     Ok(damaged)
 }
 
+fn entries(folder: &Path) -> impl Iterator<Item = fs::DirEntry> {
+    fs::read_dir(folder).into_iter().flatten().flatten()
+}
+
+/// The folders of an exchange that have files of run-evals.
+fn own_folders(root: &Path) -> Vec<PathBuf> {
+    let mut folders = ["collected", "dispatch", "locks", tips::FOLDER].map(|name| root.join(name)).to_vec();
+    folders.extend(entries(&root.join("journal")).map(|entry| entry.path()));
+    folders
+}
+
 /// Sets aside directories in the place of files.
 fn repair_kinds(root: &Path) -> anyhow::Result<bool> {
-    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut folders =
-        ["collected", "dispatch", "locks", "objects/pack", tips::FOLDER].map(|name| root.join(name)).to_vec();
-    folders.extend(entries(&root.join("journal")).map(|entry| entry.path()));
+    let mut folders = own_folders(root);
+    folders.push(root.join("objects/pack"));
     let mut damaged = repair_kind(root, &root.join("HEAD"))? | repair_kind(root, &root.join("packed-refs"))?;
     for entry in folders.iter().flat_map(|folder| entries(folder)) {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -106,7 +121,8 @@ fn is_exchange(path: &Path) -> bool {
     let mut known = Vec::new();
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let is_leftover = has_end(&name, "lock") || name.starts_with("fast_import_crash_");
+        let is_leftover =
+            has_end(&name, "lock") || name.starts_with("fast_import_crash_") || durable::is_temporary(&name);
         if !is_leftover && !NAMES.contains(&name.as_str()) {
             return false;
         }

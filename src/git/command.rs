@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use super::git_dir::GitDir;
 use super::process::Running;
 use crate::model::{Exit, Failure, printable};
-use crate::util::programs;
+use crate::util::{programs, redact_tokens};
 
 /// Settings of every command; they override the repository's configuration.
 const SETTINGS: [&str; 17] = [
@@ -89,7 +89,7 @@ pub struct GitError {
 
 impl GitError {
     pub(super) fn new(subcommand: &'static str, status: ExitStatus, stderr: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(stderr);
+        let text = redact_tokens(String::from_utf8_lossy(stderr).into_owned());
         let lines: Vec<String> = text
             .lines()
             .map(str::trim_end)
@@ -222,7 +222,9 @@ impl Git {
     }
 
     pub(super) fn spawn(mut self) -> anyhow::Result<Running> {
-        Running::start(&mut self.command).with_context(|| format!("cannot start `git {}`", self.subcommand))
+        let is_remote = ["fetch", "push", "ls-remote", "submodule", "lfs"].contains(&self.subcommand);
+        Running::start(&mut self.command, is_remote)
+            .with_context(|| format!("cannot start `git {}`", self.subcommand))
     }
 
     pub(super) fn output(self) -> anyhow::Result<Output> {

@@ -4,7 +4,7 @@
 //! commands, credential helpers). So git works with a git directory whose configuration run-evals wrote.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use anyhow::Context as _;
 use super::command::{Git, GitError};
 use super::git_dir::{Checkout, GitDir};
 use super::identity;
+use super::transient::retry_briefly;
 use super::transport::Transport;
 
 /// Timeout of one remote command.
@@ -96,8 +97,8 @@ impl IsolatedRepo {
         Ok(output.status.success())
     }
 
-    /// Runs a remote command with this stdin and passes each line of its progress to `on_progress`. A
-    /// failure of git itself is a [`GitError`].
+    /// Runs a remote command with this stdin and passes each line of its progress to `on_progress`. Retries
+    /// transient failures. A failure of git itself is a [`GitError`].
     pub fn transfer(
         &self,
         reach: &Transport,
@@ -106,15 +107,19 @@ impl IsolatedRepo {
         input: Option<File>,
         on_progress: &dyn Fn(&str),
     ) -> anyhow::Result<Vec<u8>> {
-        let mut git = Git::at(&self.git_dir, subcommand)?;
-        git.work_tree(&self.work_tree).args(args);
-        if let Some(input) = input {
-            git.stdin(input);
-        }
-        // For submodules, and files that a partial clone lacks; the configuration is ours.
-        git.allow_lazy_fetch();
-        reach.apply(&mut git, &self.settings);
-        run_reporting(git, on_progress)
+        retry_briefly(|| {
+            let mut git = Git::at(&self.git_dir, subcommand)?;
+            git.work_tree(&self.work_tree).args(args);
+            if let Some(input) = &input {
+                let mut input = input.try_clone()?;
+                input.rewind()?;
+                git.stdin(input);
+            }
+            // For submodules, and files that a partial clone lacks; the configuration is ours.
+            git.allow_lazy_fetch();
+            reach.apply(&mut git, &self.settings);
+            run_reporting(git, on_progress)
+        })
     }
 
     fn local(&self, subcommand: &'static str, args: &[&str]) -> anyhow::Result<Git> {

@@ -26,7 +26,7 @@ const OLD_TEMPORARY: Duration = Duration::from_mins(1);
 /// In a user's clone, a newer lock file may belong to another tool.
 const OLD_IN_A_CLONE: Duration = Duration::from_mins(10);
 /// References that only run-evals writes.
-const OURS: &str = "refs/run-evals";
+const OURS: [&str; 2] = ["refs/run-evals", "refs/heads/eval-results"];
 
 /// Keeps others from removing lock files, until dropped.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ fn stays(git_dir: &GitDir) -> bool {
 
 /// Whether only run-evals creates this lock file.
 fn is_ours(git_dir: &GitDir, lock: &Path) -> bool {
-    git_dir.config_dir().is_none() || lock.starts_with(git_dir.shared().join(OURS))
+    git_dir.config_dir().is_none() || OURS.iter().any(|refs| lock.starts_with(git_dir.shared().join(refs)))
 }
 
 /// Removes unfinished repositories of killed processes beside `dir`.

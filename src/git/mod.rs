@@ -1,6 +1,6 @@
 //! The git command line, wrapped. Only this module runs git.
 //!
-//! - `command`, `process`: start git without the user's environment, configuration or hooks, and end it
+//! - `command`, `process`, `watchdog`: start git without the user's environment, configuration or hooks, and end it
 //! - `git_dir`, `trust`: keep the configuration of untrusted repositories out, and reject dangerous ones
 //! - `locks`: removes remains of killed processes
 //! - `repository`, `objects`, `commit`, `packs`: a bare repository on disk
@@ -28,6 +28,7 @@ mod times;
 mod transient;
 mod transport;
 mod trust;
+mod watchdog;
 mod worktree;
 
 pub use access::may_push;
@@ -44,5 +45,6 @@ pub use repository::Repository;
 pub use times::commit_times;
 pub use transient::retry;
 pub use transport::Transport;
-pub use trust::secure;
+pub use trust::{own_config, reject_untrusted};
+pub use watchdog::{ARGUMENT as WATCHDOG_ARGUMENT, enable as enable_watchdog, watch as watch_git_processes};
 pub use worktree::{Worktree, resolve_ref};

@@ -11,7 +11,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
+};
+
+use super::watchdog;
 
 /// Time to remove temporary files and locks after SIGTERM.
 const CLEAN_UP: Duration = Duration::from_millis(700);
@@ -36,7 +41,8 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn start(command: &mut Command) -> io::Result<Self> {
+    /// `is_remote`: it has a token in its environment, and must not outlive this process at all.
+    pub(super) fn start(command: &mut Command, is_remote: bool) -> io::Result<Self> {
         // Held during the start, so that `end_all` does not miss a starting process.
         let mut processes = processes();
         if processes.is_signaled {
@@ -49,6 +55,9 @@ impl Running {
         let child = command.process_group(0).spawn()?;
         let group = i32::try_from(child.id()).unwrap_or_default();
         processes.groups.insert(group);
+        if is_remote {
+            watchdog::guard(group);
+        }
         Ok(Self { child: Some(child), group })
     }
 
@@ -109,6 +118,7 @@ impl Running {
     fn forget(&mut self) {
         self.child = None;
         processes().groups.remove(&self.group);
+        watchdog::release(self.group);
     }
 }
 
@@ -140,14 +150,19 @@ pub fn end_all() {
         processes.ending = true;
         processes.groups.clone()
     };
-    for group in &groups {
+    terminate(&groups);
+}
+
+/// Terminates process groups, with time to clean up.
+pub(super) fn terminate(groups: &BTreeSet<i32>) {
+    for group in groups {
         signal(*group, Signal::TERM);
     }
     let until = Instant::now() + CLEAN_UP;
     while !groups.iter().all(|group| has_ended(*group)) && Instant::now() < until {
         thread::sleep(POLL);
     }
-    for group in &groups {
+    for group in groups {
         signal(*group, Signal::KILL);
     }
 }
@@ -164,11 +179,15 @@ fn signal(group: i32, signal: Signal) {
     }
 }
 
-/// Whether a child has exited, reaped or not.
+/// Whether a child has exited, reaped or not. A process of another parent has ended when its group is gone.
 fn has_ended(id: i32) -> bool {
     let Some(id) = Pid::from_raw(id) else { return true };
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    !matches!(waitid(WaitId::Pid(id), options), Ok(None))
+    match waitid(WaitId::Pid(id), options) {
+        Ok(status) => status.is_some(),
+        Err(Errno::CHILD) => test_kill_process_group(id).is_err(),
+        Err(_) => true,
+    }
 }
 
 fn processes() -> MutexGuard<'static, Processes> {
@@ -185,7 +204,7 @@ mod tests {
     fn a_dropped_process_ends_with_its_helpers() {
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 600 & echo $!; wait"]).stdout(Stdio::piped());
-        let mut running = Running::start(&mut command).unwrap();
+        let mut running = Running::start(&mut command, false).unwrap();
         let mut line = String::new();
         let mut stdout = io::BufReader::new(running.take_stdout().unwrap());
         io::BufRead::read_line(&mut stdout, &mut line).unwrap();

@@ -18,8 +18,8 @@ use super::objects::ObjectId;
 use super::repository::Repository;
 use super::transient::{is_unreported, retry};
 use crate::model::{Failure, Secret, printable};
-use crate::util::WorkDir;
 use crate::util::backoff::Backoff;
+use crate::util::{WorkDir, register_token};
 
 /// Settings of every remote command.
 const SETTINGS: [(&str, &str); 3] = [
@@ -88,6 +88,7 @@ pub enum PushOutcome {
 impl Remote {
     /// A repository at an `http://` or `https://` URL.
     pub fn new(url: &str, token: Option<Secret>) -> Self {
+        token.iter().for_each(register_token);
         Self { url: url.to_owned(), token, longest: LONGEST_COMMAND, ca_file: None }
     }
 

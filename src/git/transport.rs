@@ -7,7 +7,9 @@ use base64::Engine as _;
 use super::command::Git;
 use super::config::pairs;
 use super::isolated_repo::run_reporting;
+use super::transient::retry_briefly;
 use crate::model::Secret;
+use crate::util::register_token;
 
 /// Settings of every remote command.
 const SETTINGS: [(&str, &str); 5] = [
@@ -58,6 +60,7 @@ impl Transport {
     /// Adds a token for all URLs with this prefix (`https://host/`).
     #[must_use]
     pub fn with_token(mut self, origin: &str, token: Secret) -> Self {
+        register_token(&token);
         self.token = Some((origin.to_owned(), token));
         self
     }
@@ -78,10 +81,13 @@ impl Transport {
 
     /// Resolves names on the remote; each line is `<id>\t<name>` or `ref: <target>\t<name>`.
     pub fn list(&self, dir: &Path, names: &[&str]) -> anyhow::Result<String> {
-        let mut list = Git::new("ls-remote")?;
-        list.args(["--symref", "--", &self.url]).args(names).current_dir(dir);
-        self.apply(&mut list, &[]);
-        Ok(String::from_utf8_lossy(&run_reporting(list, &|_| {})?).into_owned())
+        let listed = retry_briefly(|| {
+            let mut list = Git::new("ls-remote")?;
+            list.args(["--symref", "--", &self.url]).args(names).current_dir(dir);
+            self.apply(&mut list, &[]);
+            run_reporting(list, &|_| {})
+        });
+        Ok(String::from_utf8_lossy(&listed?).into_owned())
     }
 
     pub(super) fn apply(&self, git: &mut Git, settings: &[(String, String)]) {

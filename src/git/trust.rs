@@ -32,6 +32,12 @@ const REFUSED: [(&str, &str); 8] = [
 
 /// Rejects (exit 3) a bare repository that makes git leave its directory, and replaces its configuration.
 pub fn secure(dir: &Path) -> anyhow::Result<()> {
+    reject_untrusted(dir)?;
+    own_config(dir)
+}
+
+/// Rejects (exit 3) a bare repository that makes git, or a repair, leave its directory. Changes nothing.
+pub fn reject_untrusted(dir: &Path) -> anyhow::Result<()> {
     let refuse = |path: &Path, why: &str| {
         let inner = path.strip_prefix(dir).unwrap_or(path);
         let inner = if inner.as_os_str().is_empty() { dir } else { inner };
@@ -73,11 +79,11 @@ pub fn secure(dir: &Path) -> anyhow::Result<()> {
             return Err(refuse(entry.path(), "makes git fetch missing objects").into());
         }
     }
-    own_config(dir)
+    Ok(())
 }
 
 /// Replaces the configuration of a bare repository.
-pub(super) fn own_config(dir: &Path) -> anyhow::Result<()> {
+pub fn own_config(dir: &Path) -> anyhow::Result<()> {
     let file = dir.join("config");
     let known = fs::read(&file).unwrap_or_default();
     if known == CONFIG.as_bytes() || known == CONFIG_SHA256.as_bytes() {

@@ -7,6 +7,7 @@ use super::command::{Git, GitError};
 use super::git_dir::{Checkout, GitDir};
 use super::remote::output_within;
 use super::repository::Repository;
+use super::transient::retry_briefly;
 use crate::model::printable;
 
 /// Timeout while a user waits.
@@ -92,12 +93,18 @@ pub fn resolve_ref(url: &str, name: &str, dir: &Path) -> anyhow::Result<Option<S
     if let Some(path) = local(url, dir) {
         return resolve_here(&path, name);
     }
-    let mut list = Git::new("ls-remote")?;
-    list.args(["--", url]).current_dir(dir).allow(PROTOCOLS).env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes");
-    let output = output_within(list, LONGEST_WAIT)?;
-    if !output.status.success() {
-        return Err(GitError::new("ls-remote", output.status, &output.stderr).into());
-    }
+    let output = retry_briefly(|| {
+        let mut list = Git::new("ls-remote")?;
+        list.args(["--", url])
+            .current_dir(dir)
+            .allow(PROTOCOLS)
+            .env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes");
+        let output = output_within(list, LONGEST_WAIT)?;
+        if !output.status.success() {
+            return Err(GitError::new("ls-remote", output.status, &output.stderr).into());
+        }
+        Ok(output)
+    })?;
     let listed = String::from_utf8_lossy(&output.stdout).into_owned();
     // The commit of an annotated tag is listed as `^{}`.
     let names = ["", "refs/heads/", "refs/tags/"].map(|kind| format!("{kind}{name}"));

@@ -17,6 +17,7 @@ use super::limits::server_time;
 use super::retry_policy::RetryPolicy;
 use super::transport::{Transport, host, http_client};
 use crate::model::{Failure, Secret, printable};
+use crate::util::register_token;
 
 /// Receives messages about waits.
 pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
@@ -88,7 +89,10 @@ impl Client {
             .with_auth(AuthState::None)
             .build();
         let identity = match options.auth {
-            Auth::Token(token) => Identity::Token(token),
+            Auth::Token(token) => {
+                register_token(&token);
+                Identity::Token(token)
+            }
             Auth::App(key) => Identity::App(AppTokens::new(key)),
         };
         let inner = Inner {
@@ -133,7 +137,7 @@ impl Client {
     pub(super) async fn token(&self, repo: &str) -> Result<Secret, ApiError> {
         match &self.inner.identity {
             Identity::Token(token) => Ok(token.clone()),
-            Identity::App(tokens) => tokens.token(self, repo).await,
+            Identity::App(tokens) => tokens.token(self, repo).await.inspect(register_token),
         }
     }
 

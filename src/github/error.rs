@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::hints;
 use super::transport::TransportError;
 use crate::model::{Digest, Failure, printable};
+use crate::util::redact_tokens;
 use crate::util::truncate::truncate;
 
 /// Limit for untrusted text in a message.
@@ -212,5 +213,5 @@ impl Said {
 
 /// Untrusted text on one line, truncated.
 pub(super) fn short(text: &str) -> String {
-    printable(&truncate(text.trim(), LONGEST_TEXT))
+    printable(&truncate(&redact_tokens(text.trim().to_owned()), LONGEST_TEXT))
 }

@@ -6,10 +6,12 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::app::App;
 use super::listen::Tls;
+use crate::console::signals::reloads_on_hangup;
 
 /// Reloads tokens, networks and the certificate on each SIGHUP, forever.
 pub(super) async fn reload_on_hangup(app: Arc<App>, tls: Option<Arc<Tls>>) -> anyhow::Result<()> {
     let mut hangups = signal(SignalKind::hangup())?;
+    reloads_on_hangup();
     while hangups.recv().await.is_some() {
         for tokens in [Some(&app.tokens), app.trace_tokens.as_ref()].into_iter().flatten() {
             match tokens.reload() {

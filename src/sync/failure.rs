@@ -135,6 +135,12 @@ fn of_git(error: &GitError, benchmark: &Benchmark) -> Failure {
         return Failure::new(Kind::LocalAddress, words)
             .fix("allow directories of this machine with `--allow-local`");
     }
+    if says(&["returned error: 403", "returned error: 429"]) && error.is_passing() {
+        let command = benchmark.command();
+        return Failure::new(Kind::Unreachable, format!("`{url}` refuses without a reason: {words}")).fix(format!(
+            "it may be a rate limit: wait some minutes, then `{command}`; if it stays, check that the token or the credential helper may read it"
+        ));
+    }
     let is_auth = [
         "Authentication failed",
         "could not read Username",

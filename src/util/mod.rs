@@ -21,8 +21,10 @@ pub mod regular_file;
 pub mod schema_check;
 pub mod sealed_json;
 pub mod secrets;
+mod tokens;
 pub mod truncate;
 mod work_dir;
 pub mod zip;
 
+pub use tokens::{redact_tokens, register_token};
 pub use work_dir::WorkDir;

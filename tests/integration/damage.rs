@@ -588,3 +588,30 @@ fn leftovers_of_killed_runs_in_the_temporary_directory_are_removed() {
     workspace.run(&["collect", "b1", "--output", "out"]).expect(5);
     assert_eq!(left(), Vec::<PathBuf>::new());
 }
+
+#[test]
+fn an_exchange_with_leftovers_of_a_power_cut_is_repaired_and_they_are_removed() {
+    let llm = MockLlm::start(&[]);
+    let workspace = batch(&llm, None);
+    let exchange = workspace.path(EXCHANGE);
+    fs::write(exchange.join("HEAD"), "").unwrap();
+    let leftovers = [".run-evals-tmp-a1", "collected/.run-evals-tmp-a2"].map(|name| exchange.join(name));
+    for leftover in &leftovers {
+        fs::write(leftover, "").unwrap();
+        age(leftover);
+    }
+    fs::write(workspace.path("out/.run-evals-tmp-a3"), "answers").unwrap();
+    age(&workspace.path("out/.run-evals-tmp-a3"));
+    let young = exchange.join(".run-evals-tmp-b1");
+    fs::write(&young, "").unwrap();
+    let owned = exchange.join(".run-evals-tmp-b2");
+    let owner = fs::File::create(&owned).unwrap();
+    owner.lock().unwrap();
+    age(&owned);
+    workspace.dispatch(&["--batch-id", "b1"]).expect(0);
+    check_answers(&workspace, "leftovers");
+    assert_eq!(fs::read_to_string(exchange.join("HEAD")).unwrap(), "ref: refs/heads/main\n");
+    assert!(leftovers.iter().all(|leftover| !leftover.exists()), "{leftovers:?}");
+    assert!(!workspace.path("out/.run-evals-tmp-a3").exists());
+    assert!(young.exists() && owned.exists(), "a temporary file of a running process was removed");
+}

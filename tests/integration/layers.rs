@@ -88,7 +88,10 @@ fn temporary_directories_are_work_dirs() {
         let is_test = name.split('/').any(|part| part.starts_with("tests"));
         for (number, line) in code.lines().enumerate().filter(|_| !is_test && name != "util/durable/crash.rs")
         {
-            if ["tempdir()", "TempDir::new", "TempDir::with_prefix("].iter().any(|made| line.contains(made)) {
+            let made = ["tempdir()", "tempdir_in(", "TempDir::new", "TempDir::with_prefix("];
+            if !["util/work_dir.rs", "git/repository.rs"].contains(&name.as_str())
+                && made.iter().any(|made| line.contains(made))
+            {
                 wrong.push(format!("src/{name}:{}: {}", number + 1, line.trim()));
             }
         }
@@ -110,12 +113,15 @@ fn git_is_started_in_one_place() {
             let line = line.split("//").next().unwrap();
             // In `git`, only the wrapper creates processes; elsewhere, other programs are started.
             let is_start = if name.starts_with("git/") {
-                line.contains("Command") && !["git/command.rs", "git/process.rs"].contains(&name.as_str())
+                line.contains("Command")
+                    && !["git/command.rs", "git/process.rs", "git/watchdog.rs"].contains(&name.as_str())
             } else {
                 line.contains("Command::new") && !OTHER_PROGRAMS.contains(&name.as_str())
             };
             starts += usize::from(name == "git/command.rs" && line.contains("Command::new"));
-            if is_start || line.contains("Command::new(\"git") {
+            // Under another name, a start would not be seen here.
+            let is_renamed = line.contains("Command as ") && !line.contains("clap");
+            if is_start || is_renamed || line.contains("Command::new(\"git") {
                 wrong.push(format!("{name}:{}: {}", number + 1, line.trim()));
             }
         }

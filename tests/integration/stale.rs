@@ -89,7 +89,7 @@ fn unfinished_packs_and_repositories_are_removed() {
 
 #[test]
 fn git_ends_with_the_command_that_started_it() {
-    for signal in ["-TERM", "-INT"] {
+    for signal in ["-TERM", "-INT", "-HUP", "-QUIT", "-KILL"] {
         let workspace = Workspace::new();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/o/r.git", listener.local_addr().unwrap());
@@ -111,4 +111,32 @@ fn git_ends_with_the_command_that_started_it() {
         let closed = connection.read(&mut request);
         assert!(matches!(closed, Ok(0)), "{signal}: git lives on after {:?}: {closed:?}", started.elapsed());
     }
+}
+
+#[test]
+fn a_command_started_with_nohup_survives_a_hangup() {
+    let workspace = Workspace::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/o/r.git", listener.local_addr().unwrap());
+    workspace.write(
+        ".agentv/benchmarks.yaml",
+        format!(
+            "benchmarks:\n  - id: one\n    path: ../clones/one\n    source: {{ url: \"{url}\", ref: main }}\n"
+        ),
+    );
+    let plain = workspace.command(&["sync", "one"]);
+    let mut command = std::process::Command::new("nohup");
+    command.arg(plain.get_program()).args(plain.get_args()).current_dir(workspace.root()).env_clear();
+    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let (mut connection, _) = listener.accept().unwrap();
+    let mut request = [0; 1024];
+    assert!(connection.read(&mut request).unwrap() > 0);
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+    connection.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    assert!(connection.read(&mut request).is_err(), "the hangup ended git");
+    assert!(child.try_wait().unwrap().is_none(), "the hangup ended the command");
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

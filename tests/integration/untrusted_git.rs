@@ -165,14 +165,16 @@ fn an_exchange_in_a_checkout_runs_nothing() {
         &["dispatch", "--requests", "requests.jsonl", "--target", "m", "--output", "out"],
         &["dispatch", "--requests", "requests.jsonl", "--target", "m", "--output", "out", "--batch-id", "b"],
         &["collect", "b", "--output", "out"],
-        &["run", "b", "--shard", "0"],
-        &["eval", "s.eval.yaml", "--target", "m", "--resume"],
+        &["run", "--batch-id", "b", "--shard", "0"],
+        &["dispatch", "--resume", "b", "--output", "out"],
         &["eval", "s.eval.yaml", "--target", "m", "--no-grade", "--baseline", "main"],
     ];
     for args in commands {
         let scene = Scene::new();
         scene.promisor(".run-evals/exchange.git");
         let output = scene.workspace.run(args);
+        // A wrong option would end before git starts.
+        assert_ne!(output.code, Some(2), "{args:?}: {}", output.stderr);
         scene.check(&format!("{args:?}: {}", output.stderr));
         let scene = Scene::new();
         scene.promisor(".run-evals/exchange.git");
@@ -268,6 +270,20 @@ fn an_exchange_that_points_elsewhere_is_rejected() {
         }
         assert!(scene.workspace.read("targets.yaml").starts_with("targets:"), "written through a link");
     }
+    // A damaged exchange is repaired, but nothing is moved through a link.
+    let scene = Scene::new();
+    scene.eval(&[]).expect(0);
+    let exchange = scene.workspace.path(".run-evals/exchange.git");
+    fs::remove_file(exchange.join("config")).unwrap();
+    fs::create_dir(exchange.join("config")).unwrap();
+    fs::write(exchange.join("config/file"), "x").unwrap();
+    fs::create_dir(scene.workspace.path("outside")).unwrap();
+    symlink("../../outside", exchange.join("damaged")).unwrap();
+    let stderr = scene.eval(&[]).expect(3).stderr;
+    assert!(stderr.contains("`damaged` is a link"), "{stderr}");
+    assert!(exchange.join("config/file").exists());
+    assert_eq!(fs::read_dir(scene.workspace.path("outside")).unwrap().count(), 0);
+
     let scene = Scene::new();
     scene.eval(&[]).expect(0);
     fs::rename(scene.workspace.path(".run-evals/exchange.git"), scene.workspace.path("real.git")).unwrap();
@@ -497,4 +513,16 @@ fn a_linked_work_tree_is_accepted() {
         .iter()
         .any(|(path, bytes)| path.starts_with(scene.workspace.path("b")) && bytes.as_ref().is_some_and(has));
     assert!(is_named, "no file of the bundle names {commit}: {}", output.stderr);
+}
+
+#[test]
+fn control_characters_do_not_reach_an_annotation() {
+    let workspace = Workspace::new().env("GITHUB_ACTIONS", "true").env("GITHUB_RUN_ID", "7");
+    workspace
+        .write("targets.yaml", "targets:\n  - name: llm\n    provider: mock\n    \"x\\e[2J\\u202e\": 1\n");
+    workspace.write_requests(1);
+    let stderr = workspace.dispatch(&[]).expect(3).stderr;
+    let annotation = stderr.lines().find(|line| line.starts_with("::error ")).unwrap();
+    assert!(annotation.contains("x\\u{1b}[2J\\u{202e}"), "{annotation}");
+    assert!(!stderr.contains(['\u{1b}', '\u{202e}']), "{stderr}");
 }

@@ -31,8 +31,8 @@ pub struct Commands {
     pub env: Vec<(String, String)>,
     /// What none of its words may contain.
     pub redactor: Redactor,
-    /// Where Python caches compiled files, once a command has run.
-    pub python_cache: OnceLock<Result<WorkDir, String>>,
+    /// Where long answers and the files that Python compiles are, once a command has run.
+    pub temporary: OnceLock<Result<WorkDir, String>>,
 }
 
 /// A command to run.
@@ -110,18 +110,21 @@ impl Commands {
     async fn try_run(&self, job: Job) -> Result<Given, String> {
         let Job { argv, cwd, input } = job;
         let Input { mut json, long_output } = input;
+        let temporary = self.temporary.get_or_init(|| WorkDir::new().map_err(|error| error.to_string()));
+        let temporary =
+            temporary.as_ref().map_err(|error| format!("cannot make a temporary directory: {error}"))?;
         let mut file = None;
         if let Some(output) = long_output {
             let cannot = |error: std::io::Error| format!("cannot write the answer to a file: {error}");
-            let mut temporary = tempfile::Builder::new().suffix(".json").tempfile().map_err(cannot)?;
-            temporary.write_all(output.as_bytes()).map_err(cannot)?;
-            json["output_path"] = temporary.path().display().to_string().into();
-            file = Some(temporary);
+            let mut answer = tempfile::Builder::new()
+                .prefix("answer-")
+                .suffix(".json")
+                .tempfile_in(temporary.path())
+                .map_err(cannot)?;
+            answer.write_all(output.as_bytes()).map_err(cannot)?;
+            json["output_path"] = answer.path().display().to_string().into();
+            file = Some(answer);
         }
-        let python_cache =
-            self.python_cache.get_or_init(|| WorkDir::new().map_err(|error| error.to_string()));
-        let python_cache =
-            python_cache.as_ref().map_err(|error| format!("cannot make a temporary directory: {error}"))?;
         hide_own_environment();
         let [program, arguments @ ..] = argv.as_slice() else { return Err("there is no command".to_owned()) };
         let mut child = Command::new(program)
@@ -131,7 +134,7 @@ impl Commands {
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .env("PATH", programs::path())
             // A `__pycache__` in a checkout or bundle can contain other code than the file beside it.
-            .env("PYTHONPYCACHEPREFIX", python_cache.path())
+            .env("PYTHONPYCACHEPREFIX", temporary.path().join("pycache"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::model::{Failure, Response, ScoreRow, TestPlace};
 use crate::report::agentv::{AgentvRun, AgentvTarget, render_run};
+use crate::util::WorkDir;
 
 /// Refuses a directory that has something in it: another run would be lost, or mixed with this one.
 pub fn check(to: &Path) -> Result<(), Failure> {
@@ -68,8 +69,7 @@ fn put(to: &Path, files: &BTreeMap<String, String>) -> anyhow::Result<()> {
     let cannot = || format!("cannot write `{}`", to.display());
     let parent = to.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent).with_context(cannot)?;
-    let temporary =
-        tempfile::Builder::new().prefix(".agentv-run-").tempdir_in(parent).with_context(cannot)?;
+    let temporary = WorkDir::within(parent).with_context(cannot)?;
     let whole = temporary.path().join("run");
     for (name, content) in files {
         let path = whole.join(name);

@@ -129,7 +129,7 @@ impl Baseline {
         check_place(&place, results, shown)?;
         let parent = place.parent().with_context(cannot)?;
         fs::create_dir_all(parent).with_context(cannot)?;
-        let workshop = tempfile::Builder::new().prefix(".bless-").tempdir_in(parent).with_context(cannot)?;
+        let workshop = WorkDir::within(parent).with_context(cannot)?;
         let new = workshop.path().join("baseline");
         fs::create_dir(&new).with_context(cannot)?;
         for name in RESULT_FILES {

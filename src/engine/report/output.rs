@@ -1,7 +1,6 @@
 //! Where responses, scores and the summary are written.
 
 use std::io::{Seek as _, SeekFrom, Write};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -74,6 +73,7 @@ impl Output {
         }
         durable::create_dir_all(&path)
             .with_context(|| format!("cannot make the directory `{}`", path.display()))?;
+        durable::sweep(&path);
         let dir = OutputDir { path, is_new };
         let responses = temporary_file(&dir.path)?;
         Ok(Self {
@@ -227,10 +227,7 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 
 /// A file beside its final name, which no other process writes to.
 pub(super) fn temporary_file(dir: &Path) -> anyhow::Result<NamedTempFile> {
-    // As readable as any other file that the user makes.
-    let readable = std::fs::Permissions::from_mode(0o666);
-    let file = tempfile::Builder::new().prefix(".responses-").permissions(readable).tempfile_in(dir);
-    file.with_context(|| format!("cannot write to `{}`", dir.display()))
+    durable::readable_temporary_in(dir).with_context(|| format!("cannot write to `{}`", dir.display()))
 }
 
 pub(super) fn put_in_place(file: NamedTempFile, path: &Path) -> anyhow::Result<()> {

@@ -285,7 +285,7 @@ fn is_http(url: &str) -> bool {
 }
 
 /// Runs a command that reaches the other side; a bad moment is waited out.
-pub(super) fn patiently<T>(remote: &Remote, run: impl Fn() -> anyhow::Result<T>) -> Result<T> {
+pub(super) fn patiently<T>(remote: &Remote, run: impl FnMut() -> anyhow::Result<T>) -> Result<T> {
     git::retry(remote, BACKOFF.attempts(ATTEMPTS), run)
         .map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error))
 }

@@ -58,7 +58,7 @@ pub async fn may_publish(
     let token = github.git_token(&repo).await.map_err(model::Failure::from)?;
     let work = tokio::task::spawn_blocking(move || {
         let remote = Remote::new(&info.clone_url, Some(token));
-        may_push(&remote).map_err(|error| remote.explain(error))
+        patiently(&remote, || may_push(&remote)).map_err(model::Failure::from)
     });
     let done =
         work.await.map_err(|error| anyhow::anyhow!("the look at the library was broken off: {error}"))?;
@@ -210,7 +210,18 @@ async fn commit_and_push(
             let committed =
                 library.repository.commit_as(identity.as_deref(), &branch, parent, &message, &mut files)?;
             let pushed = match committed {
-                CommitOutcome::Done => library.repository.push(&remote, &branch, true),
+                CommitOutcome::Done => {
+                    let mut is_repeated = false;
+                    patiently(&remote, || {
+                        // The answer of the first push may be lost, and not the push.
+                        if std::mem::replace(&mut is_repeated, true)
+                            && matches!(look_at(&library, &remote, &branch, &evaluated)?, Found::Ours)
+                        {
+                            return Ok(PushOutcome::Done);
+                        }
+                        library.repository.push(&remote, &branch, true)
+                    })
+                }
                 CommitOutcome::LostRace(error) => Ok(PushOutcome::Moved(error)),
             };
             // What is pushed is over there, and what is not is made anew.
@@ -238,7 +249,7 @@ async fn commit_and_push(
                     if matches!(look_at(&library, &remote, &branch, &evaluated), Ok(Found::Ours)) {
                         return Ok(Some((branch, base)));
                     }
-                    return Err(remote.explain(error));
+                    return Err(model::Failure::from(error).into());
                 }
             }
         }

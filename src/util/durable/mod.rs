@@ -10,9 +10,16 @@ pub mod crash;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use tempfile::NamedTempFile;
+
+/// How the name of a temporary file begins.
+const TEMPORARY: &str = ".run-evals-tmp-";
+/// A newer temporary file may not be locked yet.
+const YOUNG: Duration = Duration::from_mins(1);
 
 /// Creates or atomically replaces a file.
 pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
@@ -23,7 +30,48 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// A temporary file in the directory of `path`, for [`persist`].
 pub fn temporary_for(path: &Path) -> io::Result<NamedTempFile> {
-    NamedTempFile::new_in(parent(path))
+    temporary_in(parent(path), tempfile::Builder::new().prefix(TEMPORARY))
+}
+
+/// Like [`temporary_for`], as readable as any other file that the user makes.
+pub fn readable_temporary_in(dir: &Path) -> io::Result<NamedTempFile> {
+    let readable = fs::Permissions::from_mode(0o666);
+    temporary_in(dir, tempfile::Builder::new().prefix(TEMPORARY).permissions(readable))
+}
+
+/// The lock shows [`sweep`] that the file has an owner.
+fn temporary_in(dir: &Path, builder: &tempfile::Builder<'_, '_>) -> io::Result<NamedTempFile> {
+    let file = builder.tempfile_in(dir)?;
+    // A file system without locks keeps its leftovers.
+    let _ = file.as_file().try_lock();
+    Ok(file)
+}
+
+/// Whether a file name is that of a temporary file.
+pub fn is_temporary(name: &str) -> bool {
+    name.starts_with(TEMPORARY)
+}
+
+/// Removes the temporary files that killed processes left in a directory. Failures are ignored, because
+/// nothing depends on it.
+pub fn sweep(dir: &Path) {
+    sweep_at(dir, SystemTime::now());
+}
+
+fn sweep_at(dir: &Path, now: SystemTime) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let is_old = |metadata: fs::Metadata| {
+            let age = metadata.modified().ok().and_then(|time| now.duration_since(time).ok());
+            metadata.is_file() && age.is_some_and(|age| age >= YOUNG)
+        };
+        if !is_temporary(&entry.file_name().to_string_lossy()) || !entry.metadata().is_ok_and(is_old) {
+            continue;
+        }
+        // Its owner keeps it locked.
+        if File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Renames a temporary file to its final name, durably. Both must be in the same file system.

@@ -55,7 +55,7 @@ fn a_foreign_directory_is_never_overwritten() {
     assert_ne!(contents(&workspace.path("empty")), before);
     let names: Vec<_> =
         std::fs::read_dir(workspace.root()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert!(!names.iter().any(|name| name.to_string_lossy().starts_with(".bundle-")), "{names:?}");
+    assert!(!names.iter().any(|name| name.to_string_lossy().starts_with("run-evals-work-")), "{names:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use insta::assert_snapshot;
 
 use super::scene::{ALL, Scene};
-use crate::support::github::{NewApp, NewRepo, workflow};
+use crate::support::github::{Fault, NewApp, NewRepo, TOKEN, What, Wrong, workflow};
 use crate::support::stage::Stage;
 
 const WORKFLOW: &str = ".github/workflows/run-evals.yml";
@@ -528,4 +528,20 @@ fn an_unusable_app() {
 
     hint: install the GitHub App on `acme/app`: its settings, Install App, choose the repository
     ");
+}
+
+#[test]
+fn a_token_repeated_by_a_proxy_is_redacted() {
+    for status in [404, 422] {
+        let stage = Stage::new();
+        let body = format!("{{\"message\": \"blocked request with `Authorization: token {TOKEN}`\"}}");
+        let answer = Wrong::Status { status, body, headers: BTreeMap::new() };
+        stage.workspace.write_requests(1);
+        let what = What::AnyAnswer { after: false, answer };
+        stage.github.add_fault(&Fault { what, times: None, skip: 0 });
+        let output = stage.dispatch(&[]);
+        stage.github.forget_violations();
+        let printed = format!("{}{}", output.stdout, output.stderr);
+        assert!(printed.contains("***") && !printed.contains(TOKEN), "{printed}");
+    }
 }

@@ -1,11 +1,12 @@
 //! Over smart HTTP, from a server that requires authentication.
 
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
 use super::Bench;
 use crate::support::Workspace;
-use crate::support::github::{MockGithub, NewRepo};
+use crate::support::github::{Fault, MockGithub, NewRepo, What, Wrong};
 
 const SECRET: &str = "github_pat_benchmarks_0001";
 
@@ -164,4 +165,51 @@ fn the_token_is_sent_to_no_other_host() {
         head.starts_with("GET /github.com/o/r/info/refs") && !head.to_lowercase().contains("authorization"),
         "{head}"
     );
+}
+
+#[test]
+fn one_failed_response_does_not_end_a_sync() {
+    let limit = |status| Wrong::Status { status, body: "slow down".to_owned(), headers: BTreeMap::new() };
+    let faults: [fn() -> Wrong; 3] = [
+        || Wrong::Dropped,
+        || Wrong::Torn,
+        || Wrong::Status { status: 502, body: "<html></html>".to_owned(), headers: BTreeMap::new() },
+    ];
+    let mut answers: Vec<Wrong> = faults.iter().map(|fault| fault()).collect();
+    answers.extend([403, 429].map(limit));
+    for answer in answers {
+        for position in 0.. {
+            let private = private(|workspace, github| {
+                workspace
+                    .env("GITHUB_SERVER_URL", &github.urls().server_url)
+                    .env("GH_ENTERPRISE_TOKEN", SECRET)
+            });
+            let what = What::AnyAnswer { after: false, answer: answer.clone() };
+            let fault = private.github.add_fault(&Fault { what, times: Some(1), skip: position });
+            private.bench.sync(&[]).expect(0);
+            private.check();
+            let struck = private.github.struck(fault);
+            private.github.forget_violations();
+            if struck == 0 {
+                assert!(position > 1, "no request failed");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_refusal_without_a_reason_may_be_a_rate_limit() {
+    let private = private(|workspace, github| {
+        workspace.env("GITHUB_SERVER_URL", &github.urls().server_url).env("GH_ENTERPRISE_TOKEN", SECRET)
+    });
+    let answer = Wrong::Status { status: 403, body: "slow down".to_owned(), headers: BTreeMap::new() };
+    let what = What::AnyAnswer { after: false, answer };
+    private.github.add_fault(&Fault { what, times: None, skip: 0 });
+    let printed = private.bench.sync(&[]).expect(1);
+    private.github.forget_violations();
+    let printed = format!("{}{}", printed.stdout, printed.stderr);
+    assert!(printed.contains("refuses without a reason"), "{printed}");
+    assert!(printed.contains("it may be a rate limit"), "{printed}");
+    assert!(!printed.contains("does not let us in"), "{printed}");
 }

@@ -518,11 +518,9 @@ fn a_linked_work_tree_is_accepted() {
 #[test]
 fn control_characters_do_not_reach_an_annotation() {
     let workspace = Workspace::new().env("GITHUB_ACTIONS", "true").env("GITHUB_RUN_ID", "7");
-    workspace
-        .write("targets.yaml", "targets:\n  - name: llm\n    provider: mock\n    \"x\\e[2J\\u202e\": 1\n");
-    workspace.write_requests(1);
-    let stderr = workspace.dispatch(&[]).expect(3).stderr;
+    workspace.write("targets.yaml", "targets:\n  - {name: m, provider: mock, response: hi}\n");
+    let stderr = workspace.run(&["eval", "a\u{1b}[2J\u{202e}.eval.yaml", "--target", "m"]).expect(3).stderr;
     let annotation = stderr.lines().find(|line| line.starts_with("::error ")).unwrap();
-    assert!(annotation.contains("x\\u{1b}[2J\\u{202e}"), "{annotation}");
+    assert!(annotation.contains("a\\u{1b}[2J\\u{202e}.eval.yaml"), "{annotation}");
     assert!(!stderr.contains(['\u{1b}', '\u{202e}']), "{stderr}");
 }

@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn an_annotation_is_one_line() {
         let told = annotation(Annotation::Warning, "", "run-evals", "50 %\r\n::error::x\n");
-        assert_eq!(told, "::warning title=run-evals::50 %25%0D%0A::error::x\n");
+        assert_eq!(told, "::warning title=run-evals::50 %25\\r%0A::error::x\n");
         assert!(annotation(Annotation::Error, "", "t", &"x".repeat(9000)).len() < 4096);
         let place = format!("file={},line=3,", escape_property("a,b:c%.yaml"));
         let told = annotation(Annotation::Error, &place, "failed: t,line=9::x", "y\n::add-mask::##[z]");

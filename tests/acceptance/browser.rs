@@ -24,22 +24,30 @@ pub(crate) struct Browser {
     profile: TempDir,
 }
 
+/// Starts the driver; `None` if it ended before it had a port.
+fn start_driver() -> Option<(Child, String)> {
+    let mut driver = Command::new("chromedriver")
+        .arg("--port=0")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("`chromedriver` is installed");
+    let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let port = lines.find_map(|line| {
+        let rest = line.split("successfully on port ").nth(1)?;
+        Some(rest.trim_end_matches('.').to_owned())
+    });
+    if port.is_none() {
+        driver.wait().unwrap();
+    }
+    Some((driver, port?))
+}
+
 impl Browser {
     pub(crate) fn start() -> Self {
-        let mut driver = Command::new("chromedriver")
-            .arg("--port=0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("`chromedriver` is installed");
-        let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
-        let port = lines
-            .map_while(Result::ok)
-            .find_map(|line| {
-                let rest = line.split("successfully on port ").nth(1)?;
-                Some(rest.trim_end_matches('.').to_owned())
-            })
-            .expect("the driver tells its port");
+        // The driver takes a free port for IPv4 and ends if something else has it for IPv6.
+        let (driver, port) =
+            (0..5).find_map(|_| start_driver()).expect("the driver found no port for IPv4 and IPv6");
         let profile = tempfile::tempdir().unwrap();
         let mut browser =
             Self { driver, address: format!("127.0.0.1:{port}"), session: String::new(), profile };

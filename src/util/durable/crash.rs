@@ -122,8 +122,8 @@ impl Recording {
                 .filter_map(|step| if let Step::Mark(mark) = step { Some(mark.clone()) } else { None })
                 .collect();
             for (names, applied) in name_choices(steps) {
-                for content in [Content::Lost, Content::Torn, Content::Zeroed, Content::Kept] {
-                    let tree = tree(steps, &applied, content);
+                for content in contents(steps) {
+                    let tree = tree(steps, &applied, &content);
                     if known.insert((marks.len(), tree.clone())) {
                         let what = format!(
                             "{count} steps ({:?}), names {names}, content {content:?}",
@@ -275,12 +275,49 @@ impl Record {
     }
 }
 
+/// What a crash leaves of unsynced data.
 #[derive(Debug, Clone, Copy)]
-enum Content {
+enum Fate {
     Lost,
     Torn,
     Zeroed,
     Kept,
+}
+
+/// What a crash leaves of the unsynced data of every file.
+#[derive(Debug, Clone, Copy)]
+struct Content {
+    all: Fate,
+    /// One file that differs from the others.
+    but: Option<(Inode, Fate)>,
+}
+
+impl Content {
+    fn of(&self, inode: Inode) -> Fate {
+        self.but.filter(|(of, _)| *of == inode).map_or(self.all, |(_, fate)| fate)
+    }
+}
+
+/// All files share a fate, or one of several with unsynced data has another one.
+fn contents(steps: &[Step]) -> Vec<Content> {
+    let damages = [Fate::Lost, Fate::Torn, Fate::Zeroed];
+    let mut contents: Vec<Content> =
+        damages.iter().chain(&[Fate::Kept]).map(|all| Content { all: *all, but: None }).collect();
+    let mut unsynced = BTreeSet::new();
+    for step in steps {
+        match step {
+            Step::Edit(inode, _) => drop(unsynced.insert(*inode)),
+            Step::SyncFile(inode) => drop(unsynced.remove(inode)),
+            _ => {}
+        }
+    }
+    if unsynced.len() > 1 {
+        for inode in unsynced {
+            contents.extend(damages.map(|fate| Content { all: Fate::Kept, but: Some((inode, fate)) }));
+            contents.push(Content { all: Fate::Lost, but: Some((inode, Fate::Kept)) });
+        }
+    }
+    contents
 }
 
 /// The subsets of name changes that a crash may keep: the durable ones, plus either the first few others in
@@ -323,7 +360,7 @@ fn name_choices(steps: &[Step]) -> Vec<(String, BTreeSet<usize>)> {
     choices
 }
 
-fn tree(steps: &[Step], applied: &BTreeSet<usize>, content: Content) -> Tree {
+fn tree(steps: &[Step], applied: &BTreeSet<usize>, content: &Content) -> Tree {
     let mut names: BTreeMap<PathBuf, Option<Inode>> = BTreeMap::new();
     let mut root = PathBuf::new();
     for (at, step) in steps.iter().enumerate().filter(|(at, _)| applied.contains(at)) {
@@ -358,14 +395,14 @@ fn tree(steps: &[Step], applied: &BTreeSet<usize>, content: Content) -> Tree {
             .all(|dir| names.get(dir) == Some(&None));
         let relative = name.strip_prefix(&root).unwrap();
         if has_parents && !relative.as_os_str().is_empty() {
-            tree.insert(relative.to_path_buf(), inode.map(|inode| bytes(steps, inode, content)));
+            tree.insert(relative.to_path_buf(), inode.map(|inode| bytes(steps, inode, content.of(inode))));
         }
     }
     tree
 }
 
 /// Content of a file after the crash.
-fn bytes(steps: &[Step], inode: Inode, content: Content) -> Vec<u8> {
+fn bytes(steps: &[Step], inode: Inode, fate: Fate) -> Vec<u8> {
     let synced = steps.iter().rposition(|step| matches!(step, Step::SyncFile(of) if *of == inode));
     let apply = |bytes: &mut Vec<u8>, edit: &Edit| match edit {
         Edit::Append(more) => bytes.extend(more),
@@ -381,17 +418,17 @@ fn bytes(steps: &[Step], inode: Inode, content: Content) -> Vec<u8> {
             }
         }
     }
-    match content {
-        Content::Kept => whole,
-        Content::Torn if whole.len() > durable.len() => {
+    match fate {
+        Fate::Kept => whole,
+        Fate::Torn if whole.len() > durable.len() => {
             whole.truncate(usize::midpoint(durable.len(), whole.len()));
             whole
         }
-        Content::Zeroed if whole.len() > durable.len() => {
+        Fate::Zeroed if whole.len() > durable.len() => {
             durable.resize(whole.len(), 0);
             durable
         }
-        Content::Lost | Content::Torn | Content::Zeroed => durable,
+        Fate::Lost | Fate::Torn | Fate::Zeroed => durable,
     }
 }
 

@@ -21,7 +21,7 @@ const LAYERS: [&[&str]; 13] = [
 
 /// The files that start programs other than git: commands of suites and rollouts, `gh` and `ps`.
 const OTHER_PROGRAMS: [&str; 5] = [
-    "cli/verify_run.rs",
+    "bundle/verify_run.rs",
     "adapter/process_tree.rs",
     "github/token.rs",
     "engine/grade/command.rs",

@@ -61,11 +61,7 @@ pub(super) async fn bundle(args: BundleArgs, display: &Display) -> anyhow::Resul
     Ok(compared.exit())
 }
 
-fn print(
-    format: Format,
-    json: impl FnOnce() -> Value,
-    text: impl FnOnce() -> String,
-) -> anyhow::Result<()> {
+fn print(format: Format, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> anyhow::Result<()> {
     match format {
         Format::Json => console::json(&format!("{:#}\n", json())),
         Format::Text => console::stdout(&text()),
@@ -129,4 +125,3 @@ fn plan(suite: &Path, args: &BundleArgs, out: Option<&Path>) -> anyhow::Result<P
         include: &args.include,
     })
 }
-

@@ -130,9 +130,11 @@ impl Registry {
                 let near = did_you_mean(id, known()).map(|near| format!("did you mean `{near}`? "));
                 let message =
                     format!("there is no benchmark `{}` in `{}`", printable(id), self.path.display());
-                return Err(
-                    Failure::config(message).hint(format!("{}{}", near.unwrap_or_default(), listed()))
-                );
+                return Err(Failure::config(message).hint(format!(
+                    "{}{}",
+                    near.unwrap_or_default(),
+                    listed()
+                )));
             };
             if !chosen.iter().any(|known| known.id == benchmark.id) {
                 chosen.push(benchmark);

@@ -332,7 +332,7 @@ impl Ticket {
     /// Not synced, on purpose: after a power cut the answer may be delivered again, but is not paid again.
     pub fn delivered(self) -> anyhow::Result<()> {
         let dir = &self.rendezvous.dir;
-        std::fs::rename(dir.join(CALLED).join(&self.name), dir.join(DONE).join(&self.name))
+        durable::rename_unsynced(&dir.join(CALLED).join(&self.name), &dir.join(DONE).join(&self.name))
             .context("cannot note that a call is answered")
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::files::{Area, Files};
 use crate::config::{Env, Node, Problems, Source, Span, interpolate, references};
 use crate::model::Digest;
-use crate::suite::{AGENTV_4, Allowance, Dialect, Lookup, Reader, Templates};
+use crate::suite::{AGENTV_4, Allowance, Dialect, Lookup, Reader, ReaderState, Templates};
 use crate::util::regular_file;
 use crate::util::secrets::{SecretMatch, find_secret};
 
@@ -119,16 +119,8 @@ impl<'a> Compiler<'a> {
 }
 
 impl Reader for Compiler<'_> {
-    fn lookup(&self) -> &Lookup {
-        &self.lookup
-    }
-
-    fn problems(&mut self) -> &mut Problems {
-        &mut self.problems
-    }
-
-    fn templates(&mut self) -> &mut Templates {
-        &mut self.templates
+    fn state(&mut self) -> ReaderState<'_> {
+        ReaderState { lookup: &self.lookup, problems: &mut self.problems, templates: &mut self.templates }
     }
 
     fn read(&mut self, path: &Path, at: &Span) -> Option<Source> {

@@ -4,6 +4,7 @@
 //! along the files that it finds (`files`, `ignore`, `included`) and rewrites the references to them in the `tree`. `command` and
 //! `needs` tell what a command runs and what that needs. `variables` are what the bundle still refers to. `emit` writes the
 //! trees, `write` puts everything in place, `manifest` says what it is, `verify` checks it, `pack` makes it one file, and `upload_artifact` an artifact of the workflow run.
+//! `open` reads bundles where a suite is expected, `verify_run` compares the scores of a suite and its bundle, `render` has the output of the command.
 
 mod agentv;
 mod assertions;
@@ -17,8 +18,10 @@ mod included;
 mod manifest;
 mod needs;
 mod node_packages;
+mod open;
 mod pack;
 mod python;
+mod render;
 mod repository_use;
 mod script_text;
 mod shell;
@@ -28,6 +31,7 @@ mod tree;
 mod upload_artifact;
 mod variables;
 mod verify;
+mod verify_run;
 mod workspace;
 mod write;
 
@@ -40,10 +44,13 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 
 pub use self::manifest::{Manifest, Provenance};
-pub use self::pack::{file_digest, pack, unpack};
+pub use self::open::{UnpackedArchive, open, verify_digest};
+pub use self::pack::pack;
+pub use self::render::{Written, render_left_behind};
 pub use self::upload_artifact::upload_artifact;
 pub use self::variables::{Capture, State};
-pub use self::verify::verify;
+pub use self::verify::{Verified, verify};
+pub use self::verify_run::verify_run;
 pub use self::write::Placed;
 
 use self::compiler::{Compiler, Places};

@@ -19,6 +19,7 @@ use super::{EVAL, MANIFEST, TARGETS};
 use crate::config::{Document, normalized};
 use crate::model::{Digest, Failure, printable};
 use crate::util::regular_file;
+use crate::util::truncate::truncate;
 
 /// How many differences are listed.
 const MOST: usize = 20;
@@ -26,6 +27,8 @@ const MOST: usize = 20;
 const MOST_LINKS: usize = 40;
 /// The longest path or link target in bytes, as in Linux.
 const LONGEST_PATH: usize = 4096;
+/// How much of a longer path is shown.
+const LONGEST_SHOWN: usize = 60;
 /// The most parts of a path or link target.
 const MOST_PARTS: usize = 256;
 /// The largest manifest, of about 150,000 files.
@@ -139,9 +142,7 @@ fn listed(manifest: &Manifest) -> (BTreeMap<&str, &FileRecord>, Vec<Difference>)
         let name = file.path.as_str();
         // Other checks take longer the longer a path is.
         if let Some(what) = too_long(file) {
-            let start: String = name.chars().take(60).collect();
-            let end = if start.len() < name.len() { "…" } else { "" };
-            wrong.push(different(&format!("{start}{end}"), what));
+            wrong.push(different(&truncate(name, LONGEST_SHOWN), what));
             continue;
         }
         let is_placed = [EVAL, TARGETS].contains(&name) || PLACES.iter().any(|place| name.starts_with(place));

@@ -16,8 +16,7 @@ use super::variables::{Forbidden, leak};
 use super::verify::read_manifest;
 use super::{MANIFEST, is_bundle};
 use crate::model::{Digest, Exit, Failure};
-use crate::util::WorkDir;
-use crate::util::regular_file;
+use crate::util::{WorkDir, durable, regular_file};
 
 const BUFFER: usize = 1 << 20;
 
@@ -125,9 +124,9 @@ impl Draft {
                 let hint = "`--force` replaces it";
                 return Err(Failure::new(Exit::Usage, message).hint(hint).into());
             }
-            fs::rename(&self.out, self.workshop.path().join("old")).with_context(cannot)?;
+            durable::rename_unsynced(&self.out, &self.workshop.path().join("old")).with_context(cannot)?;
         }
-        fs::rename(&dir, &self.out).with_context(cannot)?;
+        durable::rename_unsynced(&dir, &self.out).with_context(cannot)?;
         Ok(Placed::Written)
     }
 }

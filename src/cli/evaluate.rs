@@ -4,41 +4,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use serde::Serialize;
 
 use super::args::{EvaluateArgs, Format, GithubArgs, PublishArgs};
 use super::display::Display;
 use super::github;
 use crate::config::Env;
 use crate::console::{self, actions, signals};
-use crate::engine::report::write_file;
 use crate::engine::{self, inputs};
 use crate::github::Client;
-use crate::model::{BatchId, Digest, Exit, Failure};
-use crate::protocol::names::is_repository;
+use crate::model::{BatchId, Exit, Failure};
 use crate::skills::evaluate::trust::{self, UntrustedTrees};
 use crate::skills::evaluate::{
-    self, Checkout, Evaluated, Order, Progress, PublishOptions, Published, Source, Update, Workspace,
+    self, Evaluated, Order, Progress, PublishOptions, Published, Source, Update, Workspace,
     pull_request_body, render_text,
 };
 use crate::util::own_dir;
 use crate::util::process_env::ProcessEnv;
 
-/// What is printed as JSON, and kept as `evaluation.json`.
-#[derive(Serialize)]
-struct Report<'r> {
-    #[serde(flatten)]
-    evaluated: &'r Evaluated,
-    #[serde(flatten)]
-    published: Option<&'r Published>,
-}
-
 /// Reads, calls, scores, publishes.
 pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::Result<Exit> {
-    if let Some(repo) = args.publish.repo.as_deref().filter(|repo| !is_repository(repo)) {
-        let message = format!("`{}` is no repository", crate::model::printable(repo));
-        return Err(Failure::new(Exit::Usage, message).hint("`--repo` is named `<owner>/<name>`").into());
-    }
+    evaluate::check_repo(args.publish.repo.as_deref())?;
     let cwd = std::env::current_dir().context("cannot find the working directory")?;
     let library = args.library.as_deref().unwrap_or(Path::new("."));
     let untrusted = UntrustedTrees::of(Some(library), args.datasets.as_deref());
@@ -46,16 +31,19 @@ pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::R
     let client = client(&args.publish, &args.github, env.process(), display)?;
     let targets = trust::targets(args.targets.targets.as_deref(), &cwd, &untrusted)?;
     let workspace = workspace(&args, targets, &env, client.clone(), display)?;
-    let (order, id) = order(&args, &workspace)?;
+    let order = Order::new(args.skill.clone(), args.replicates, args.git_sha.clone());
+    let order = evaluate::resumed(order, &workspace, args.batch_id.as_ref())?;
     let checkout = evaluate::check_out(&workspace, &order).await.map_err(Failure::from)?;
-    check(&args.publish, &checkout, display)?;
+    if let Some(warning) = checkout.check_branch(args.publish.open_pr)? {
+        display.warning(&warning);
+    }
     if let (Some(client), true) = (&client, args.publish.open_pr) {
         let options = publish_options(&args.publish, env.process());
         evaluate::may_publish(&checkout, client, &options).await.map_err(Failure::from)?;
     }
-    let id = match id {
+    let id = match args.batch_id.clone() {
         Some(id) => id,
-        None => default_id(&checkout)?,
+        None => checkout.new_id()?,
     };
     display.note(&format!(
         "evaluating `{}` {} at {}; `--batch-id {id}` resumes it",
@@ -74,7 +62,7 @@ pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::R
     let evaluated = Box::pin(engine::observe(display, view, work)).await;
     let evaluated = evaluated.map_err(|failure| resumable(failure, &id))?;
     if let Some(dir) = &args.output {
-        write_files(dir, &evaluated)?;
+        evaluate::write_files(dir, &evaluated)?;
     }
     display.warnings(&evaluated.warnings);
     let published = match (&client, args.publish.open_pr) {
@@ -145,43 +133,6 @@ fn workspace(
     })
 }
 
-/// The order; that of an earlier run under the same name goes on.
-fn order(args: &EvaluateArgs, workspace: &Workspace) -> anyhow::Result<(Order, Option<BatchId>)> {
-    let asked = Order::new(args.skill.clone(), args.replicates, args.git_sha.clone());
-    let Some(id) = &args.batch_id else { return Ok((asked, None)) };
-    let earlier = evaluate::recall(workspace, id)?;
-    let order = match earlier {
-        Some(earlier) => Order { pinned: earlier.pinned, ..asked },
-        None => asked,
-    };
-    Ok((order, Some(id.clone())))
-}
-
-/// What would keep the results from being published is told before they are paid for.
-fn check(publish: &PublishArgs, checkout: &Checkout, display: &Display) -> Result<(), Failure> {
-    if checkout.is_on_default {
-        return Ok(());
-    }
-    let message = format!(
-        "the commit {} is not part of `{}`",
-        checkout.prompt_commit().short(),
-        crate::model::printable(&checkout.default_branch)
-    );
-    if publish.open_pr {
-        return Err(Failure::config(format!("{message}: its entries do not belong there"))
-            .hint("leave `--open-pr` out to try it, or merge it first"));
-    }
-    display.warning(&format!("{message}: the entries are for you alone"));
-    Ok(())
-}
-
-/// `<utc>-<8 hex>`: of the same skill at the same commit there may be several, even in one second.
-fn default_id(checkout: &Checkout) -> anyhow::Result<BatchId> {
-    let what = format!("{} {} {}", checkout.skill.name, checkout.prompt_commit(), fastrand::u128(..));
-    let time = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
-    Ok(format!("{time}-{}", &Digest::of(what.as_bytes()).to_string()[..8]).parse()?)
-}
-
 fn resumable(failure: evaluate::Failure, id: &BatchId) -> Failure {
     let stopped = failure.is_stopped();
     let failure = Failure::from(failure);
@@ -200,15 +151,6 @@ fn publish_options(args: &PublishArgs, env: &ProcessEnv) -> PublishOptions {
         identity: args.commit_as.clone(),
         run_url: actions::run_url(env),
     }
-}
-
-/// `leaderboard.json` as it would be in the library, the result, and every answer.
-fn write_files(dir: &Path, evaluated: &Evaluated) -> anyhow::Result<()> {
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory `{}`", dir.display()))?;
-    write_file(&dir.join("leaderboard.json"), &evaluated.leaderboard_bytes())?;
-    let report = serde_json::to_string_pretty(&Report { evaluated, published: None })?;
-    write_file(&dir.join("evaluation.json"), format!("{report}\n").as_bytes())?;
-    write_file(&dir.join("responses.jsonl"), &evaluated.responses)
 }
 
 /// Tells where the results are. Whether there is no pull request although there should be.
@@ -231,10 +173,7 @@ fn tell_published(published: &Published, display: &Display) -> bool {
 
 fn tell(args: &EvaluateArgs, evaluated: &Evaluated, published: Option<&Published>) -> anyhow::Result<()> {
     match args.format {
-        Format::Json => {
-            let report = serde_json::to_string_pretty(&Report { evaluated, published })?;
-            console::json(&format!("{report}\n"))?;
-        }
+        Format::Json => console::json(&evaluate::render_json(evaluated, published)?)?,
         Format::Text => console::stdout(&render_text(evaluated))?,
     }
     let (branch, url) = published

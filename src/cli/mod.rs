@@ -20,7 +20,6 @@ mod sweep;
 mod sync;
 mod targets;
 mod trigger;
-mod verify_run;
 
 pub use args::{Cli, Command};
 

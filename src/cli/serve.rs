@@ -11,12 +11,11 @@ use super::display::Display;
 use crate::config::{Env, TargetsFile};
 use crate::engine::inputs;
 use crate::leaderboard::Leaderboard;
-use crate::model::{Exit, Failure, printable};
-use crate::protocol::names::is_repository;
+use crate::model::{Exit, Failure};
 use crate::serve::auth::{TokenSource, token_variable};
 use crate::serve::{self, Evaluator, ListenOptions, LogOptions, LogTo, Options, TlsFiles};
 use crate::skills::evaluate::trust::{self, UntrustedTrees};
-use crate::skills::evaluate::{PublishOptions, Source, Update, Workspace};
+use crate::skills::evaluate::{PublishOptions, Source, Update, Workspace, check_repo};
 use crate::studio::{self, StudioOptions};
 use crate::util::own_dir;
 use crate::util::process_env::ProcessEnv;
@@ -131,11 +130,7 @@ fn evaluator(
         Failure::new(Exit::Usage, "nothing to serve: no library of skills")
             .hint("name a clone of it: `--library DIR`; `--studio` serves the page alone, `--traces DIR` a trace gateway")
     })?;
-    if let Some(repo) = args.results.repo.as_deref().filter(|repo| !is_repository(repo)) {
-        return Err(Failure::new(Exit::Usage, format!("`{}` is no repository", printable(repo)))
-            .hint("`--repo` is named `<owner>/<name>`")
-            .into());
-    }
+    check_repo(args.results.repo.as_deref())?;
     for dir in [Some(&library), args.skills.datasets.as_ref()].into_iter().flatten() {
         // Its files do not matter yet: what a crash has left of them is repaired before they are used.
         if crate::git::Worktree::unseen(dir)?.is_none() {

@@ -5,9 +5,9 @@ use jiff::{SignedDuration, Timestamp};
 use super::args::SweepArgs;
 use super::display::Display;
 use super::github;
-use super::trigger::{library, print, report, repository, service};
+use super::trigger::{print, service};
 use crate::model::{Exit, Failure};
-use crate::skills::trigger::{Patrol, sweep as sweep_up};
+use crate::skills::trigger::{Patrol, TriggerReport, library_url, repository, sweep as sweep_up};
 use crate::util::process_env::ProcessEnv;
 
 pub(super) async fn sweep(args: SweepArgs, display: &Display) -> anyhow::Result<Exit> {
@@ -33,15 +33,13 @@ pub(super) async fn sweep(args: SweepArgs, display: &Display) -> anyhow::Result<
     };
     let (range, found, attempts) = sweep_up(&patrol).await?;
     display.warnings(&found.warnings);
-    let library = library(&env, Some(&repo));
-    print(
-        &report(
-            "Sweep of skill evaluations",
-            library,
-            (range.as_ref(), &found),
-            &attempts,
-            client.requests_sent(),
-        ),
-        args.format,
-    )
+    let report = TriggerReport {
+        title: "Sweep of skill evaluations",
+        library: library_url(&env, Some(&repo)),
+        range: range.as_ref(),
+        attempts: &attempts,
+        others: found.others,
+        requests: client.requests_sent(),
+    };
+    print(&report, args.format)
 }

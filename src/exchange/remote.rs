@@ -14,9 +14,7 @@ use crate::git::{GitError, ObjectId, PushOutcome, Remote, retry};
 use crate::model::{BatchId, Digest, Failure};
 use crate::protocol::ResultsManifest;
 use crate::protocol::names::{HANDOVER_FOLDER, INCOMING_FOLDER, handover_branch};
-use crate::util::backoff::Backoff;
-
-const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(250), Duration::from_secs(20));
+use crate::util::backoff::RESULTS_BRANCH;
 
 /// Which branches a batch needs over there.
 #[derive(Debug, Clone, Copy)]
@@ -273,7 +271,7 @@ impl LocalExchange {
         patience: Duration,
     ) -> Result<(), PublishError> {
         let branch = self.results_branch(id);
-        let mut attempts = BACKOFF.within(patience);
+        let mut attempts = RESULTS_BRANCH.within(patience);
         loop {
             let before = self.repository.tip(&branch)?;
             self.publish_whole(id, publication)?;
@@ -328,7 +326,7 @@ fn with_patience<T>(
     patience: Duration,
     work: impl FnMut() -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    retry(remote, BACKOFF.within(patience), work)
+    retry(remote, RESULTS_BRANCH.within(patience), work)
 }
 
 /// A folder of branches and the folders that it lies in: no branch may have such a name.

@@ -1,13 +1,7 @@
 //! Patience with others who commit to the same branch.
 
-use std::time::Duration;
-
 use crate::git::GitError;
-use crate::util::backoff::{Attempts, Backoff};
-
-/// One publisher wins every race, so many publishers at once all get through.
-const MOST: u32 = 15;
-const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(4), Duration::from_millis(400));
+use crate::util::backoff::{Attempts, REFERENCE_RACE};
 
 /// Counts the races that were lost in a row.
 #[derive(Debug)]
@@ -15,7 +9,7 @@ pub(super) struct Retries(Attempts);
 
 impl Default for Retries {
     fn default() -> Self {
-        Self(BACKOFF.attempts(MOST))
+        Self(REFERENCE_RACE.attempts())
     }
 }
 
@@ -25,7 +19,8 @@ impl Retries {
         if self.0.again() {
             return Ok(());
         }
-        let context = format!("cannot commit: the branch was moved or locked {MOST} times meanwhile");
+        let most = REFERENCE_RACE.most();
+        let context = format!("cannot commit: the branch was moved or locked {most} times meanwhile");
         Err(anyhow::Error::new(error).context(context))
     }
 }

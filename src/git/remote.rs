@@ -18,8 +18,7 @@ use super::objects::ObjectId;
 use super::repository::Repository;
 use super::transient::{is_unreported, retry};
 use crate::model::{Failure, Secret, printable};
-use crate::util::backoff::Backoff;
-use crate::util::{WorkDir, register_token};
+use crate::util::{WorkDir, backoff, register_token};
 
 /// Settings of every remote command.
 const SETTINGS: [(&str, &str); 3] = [
@@ -309,9 +308,7 @@ fn remote_run(
     subcommand: &'static str,
     args: &[&str],
 ) -> anyhow::Result<Vec<u8>> {
-    const ATTEMPTS: u32 = 7;
-    const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30));
-    retry(remote, BACKOFF.attempts(ATTEMPTS), || {
+    retry(remote, backoff::GIT.attempts(), || {
         let mut command = Git::at(dir, subcommand)?;
         remote.authenticate(&mut command);
         // The only partial clone that run-evals makes.

@@ -4,12 +4,10 @@
 //! version has others. So this module lists the permanent failures: credentials, URL, repository and local
 //! disk. Every other failure of a remote command is transient.
 
-use std::time::Duration;
-
 use super::command::GitError;
 use super::remote::Remote;
 use crate::model::{Exit, Failure};
-use crate::util::backoff::{Attempts, Backoff};
+use crate::util::backoff::{self, Attempts};
 
 /// Remote commands; the last two fetch missing objects of a partial clone.
 const REMOTE_COMMANDS: [&str; 5] = ["fetch", "push", "ls-remote", "ls-tree", "cat-file"];
@@ -80,10 +78,6 @@ const UNREPORTED: [&str; 5] = [
     "(unpacker error)",
 ];
 
-/// For remote commands of `sync` and `bundle`: one dropped connection does not end them.
-const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(500), Duration::from_secs(2));
-const ATTEMPTS: u32 = 3;
-
 /// Retries a remote command on transient failures. The last error gets a hint.
 pub fn retry<T>(
     remote: &Remote,
@@ -95,7 +89,7 @@ pub fn retry<T>(
 
 /// Retries a remote command a few times on transient failures.
 pub(super) fn retry_briefly<T>(command: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<T> {
-    retry_transient(BACKOFF.attempts(ATTEMPTS), command)
+    retry_transient(backoff::CLONE.attempts(), command)
 }
 
 fn retry_transient<T>(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::util::backoff::Backoff;
+use crate::util::backoff::{Backoff, GITHUB};
 
 /// Timeouts and retries of a client. Tests use short ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,9 +29,9 @@ impl Default for RetryPolicy {
             connect: Duration::from_secs(10),
             // GitHub ends every request after 10 s.
             silence: Duration::from_secs(30),
-            tries: 8,
-            pause: Duration::from_secs(1),
-            longest_pause: Duration::from_secs(30),
+            tries: GITHUB.most(),
+            pause: GITHUB.backoff().first,
+            longest_pause: GITHUB.backoff().longest,
             // GitHub asks for at least a minute.
             limit_pause: Duration::from_mins(1),
             longest_limit: Duration::from_mins(15),

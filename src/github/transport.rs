@@ -18,7 +18,7 @@ use tower::Service;
 use super::retry_policy::RetryPolicy;
 use crate::model::{Exit, Failure};
 use crate::util::ca::trusting;
-use crate::util::error::innermost;
+use crate::util::error::{innermost, is_wrong_address};
 
 const USER_AGENT: &str = concat!("run-evals/", env!("CARGO_PKG_VERSION"));
 
@@ -27,16 +27,6 @@ const IDLE: Duration = Duration::from_secs(20);
 
 /// Variable with a file of trusted certificates.
 const CERTIFICATES: &str = "SSL_CERT_FILE";
-
-/// Errors of a wrong address: an unknown host name (a temporary DNS failure has another message), an
-/// untrusted certificate, a server without TLS.
-const WRONG_ADDRESS: [&str; 5] = [
-    "name or service not known",
-    "nodename nor servname",
-    "no address associated with hostname",
-    "certificate",
-    "corrupt message",
-];
 
 /// A request without a complete response.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -62,8 +52,7 @@ impl From<reqwest::Error> for TransportError {
         // reqwest's messages contain the URL, and the query of a signed URL is a credential.
         let error = error.without_url();
         let innermost = innermost(&error);
-        let lower = innermost.to_lowercase();
-        let wrong = WRONG_ADDRESS.iter().any(|sign| lower.contains(sign));
+        let wrong = is_wrong_address(&innermost);
         let sent = !(error.is_connect() || error.is_builder());
         let cause = match (error.is_timeout(), sent) {
             (true, true) => "no answer in time".to_owned(),

@@ -46,7 +46,7 @@ pub use grader::{
     Rubric, RubricOperator, ScoreRange, TokenLimits, Which,
 };
 pub use ids::{BatchId, Digest, request_id};
-pub use prompt::{PROMPT_PLACES, fill_prompt, prompt_places};
+pub use prompt::{PROMPT_PLACES, Placeholder, fill_prompt, placeholders, prompt_places};
 pub use provider::{
     Api, Backend, Endpoint, MockReply, MockSettings, ONLY_AGENTV, PROVIDERS, Provider, ProviderKind,
 };

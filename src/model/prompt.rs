@@ -16,7 +16,7 @@ pub const PROMPT_PLACES: [&str; 10] = [
 
 /// Names of the placeholders in a text, in order.
 pub fn prompt_places(text: &str) -> impl Iterator<Item = &str> {
-    places(text).map(|(name, _, _)| name)
+    placeholders(text, is_word).map(|place| place.name)
 }
 
 /// Replaces the placeholders of a text. Those without a value stay, and inserted values are not expanded
@@ -24,31 +24,45 @@ pub fn prompt_places(text: &str) -> impl Iterator<Item = &str> {
 pub fn fill_prompt(text: &str, value: impl Fn(&str) -> Option<String>) -> String {
     let mut out = String::new();
     let mut copied = 0;
-    for (name, start, end) in places(text) {
-        if let Some(value) = value(name) {
-            out.push_str(&text[copied..start]);
+    for place in placeholders(text, is_word) {
+        if let Some(value) = value(place.name) {
+            out.push_str(&text[copied..place.start]);
             out.push_str(&value);
-            copied = end;
+            copied = place.end;
         }
     }
     out.push_str(&text[copied..]);
     out
 }
 
-/// Each placeholder: its name, start and end.
-fn places(text: &str) -> impl Iterator<Item = (&str, usize, usize)> {
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// A `{{ name }}` in a text.
+#[derive(Debug)]
+pub struct Placeholder<'t> {
+    /// The name.
+    pub name: &'t str,
+    /// Where the braces start.
+    pub start: usize,
+    /// Where they end.
+    pub end: usize,
+}
+
+/// The placeholders of a text, in order; `is_name` says which characters a name has.
+pub fn placeholders(text: &str, is_name: impl Fn(char) -> bool) -> impl Iterator<Item = Placeholder<'_>> {
     let mut from = 0;
     std::iter::from_fn(move || {
         loop {
             let start = from + text[from..].find("{{")?;
             from = start + 1;
             let inner = text[start + 2..].trim_start();
-            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
             let length = inner.find(|c: char| !is_name(c)).unwrap_or(inner.len());
             let (name, rest) = inner.split_at(length);
             if let Some(after) = rest.trim_start().strip_prefix("}}").filter(|_| !name.is_empty()) {
                 from = text.len() - after.len();
-                return Some((name, start, from));
+                return Some(Placeholder { name, start, end: from });
             }
         }
     })

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::PROGRAM;
 use crate::model::printable;
+use crate::util::truncate::truncate;
 
 /// Format of a batch: its archive and manifest.
 pub const BATCH_FORMAT: u32 = 1;
@@ -37,7 +38,7 @@ impl OtherFormat {
     pub fn check_document(document: &Value, read: u32, writer: &str) -> Result<(), Self> {
         let Some(found) = document.get("format").and_then(Value::as_u64) else { return Ok(()) };
         let writer = document.get(writer).and_then(Value::as_str);
-        let writer = writer.map(|name| printable(name).chars().take(LONGEST_NAME).collect());
+        let writer = writer.map(|name| truncate(&printable(name), LONGEST_NAME));
         Self::check(found, read).map_err(|other| Self { writer, ..other })
     }
 }

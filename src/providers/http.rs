@@ -9,7 +9,7 @@ use super::wire::{Wire, WireResponse};
 use super::{Refusal, Retry};
 use crate::model::{ErrorKind, Failure, Secret};
 use crate::util::ca::trusting;
-use crate::util::error::innermost;
+use crate::util::error::{innermost, is_wrong_address};
 
 /// The largest answer that is read.
 const LARGEST_ANSWER: usize = 32 << 20;
@@ -20,16 +20,6 @@ const USER_AGENT: &str = concat!("run-evals/", env!("CARGO_PKG_VERSION"));
 
 /// The most that is set aside for an answer because it announces its length.
 const MOST_SET_ASIDE: usize = 1 << 20;
-
-/// What a wrong address sounds like: a name that does not exist (one that cannot be looked up right now sounds
-/// different), a certificate that is not to be trusted, a server that does not speak TLS.
-const WRONG_ADDRESS: [&str; 5] = [
-    "name or service not known",
-    "nodename nor servname",
-    "no address associated with hostname",
-    "certificate",
-    "corrupt message",
-];
 
 /// A client for one target, which trusts these CAs besides the system's.
 pub(super) fn client(ca_pem: &[u8]) -> Result<Client, Failure> {
@@ -128,11 +118,6 @@ fn transport_error(error: reqwest::Error, url: &Url, limit: Option<Duration>) ->
     }
     let message = format!("the connection to `{host}` broke: {cause}");
     Refusal { may_be_billed: true, ..Refusal::new(ErrorKind::Connection, Retry::After(None), message) }
-}
-
-fn is_wrong_address(cause: &str) -> bool {
-    let cause = cause.to_lowercase();
-    WRONG_ADDRESS.iter().any(|sign| cause.contains(sign))
 }
 
 fn host(url: &Url) -> String {

@@ -10,15 +10,12 @@ use super::base_url::{self, Address};
 use super::http;
 use super::wire::wire;
 use crate::model::{Endpoint, Exit, Failure, RunnerTarget, printable};
-use crate::util::backoff::Backoff;
+use crate::util::backoff;
 use crate::util::redact::Redactor;
 use crate::util::truncate::truncate;
 
 /// How long a list may take.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// How often a server with a bad moment is asked.
-const ATTEMPTS: u32 = 4;
-const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(500), Duration::from_secs(2));
 /// More of a server's words than this says nothing more.
 const LONGEST_WORDS: usize = 300;
 
@@ -56,7 +53,7 @@ pub async fn list_models(target: &RunnerTarget) -> Result<Option<Vec<ListedModel
     let Some(url) = models_url(&(wire(endpoint).address)(endpoint)?) else { return Ok(None) };
     let client = http::client(&endpoint.ca_pem)?;
     let redactor = Redactor::new(target.secrets());
-    let mut attempts = BACKOFF.attempts(ATTEMPTS);
+    let mut attempts = backoff::MODEL_LIST.attempts();
     loop {
         let (message, passing) = match ask(&client, &url, endpoint).await {
             Ok(models) => return Ok(Some(models)),

@@ -186,15 +186,7 @@ fn ids(metadata: &Map<String, Value>, row: Option<&Map<String, Value>>) -> Resul
             Some(_) => Err(format!("`{name}` is no string")),
         }
     };
-    let ids = Ids {
-        rollout_id: needed("rollout_id")?,
-        invocation_id: needed("invocation_id")?,
-        experiment_id: needed("experiment_id")?,
-        run_id: needed("run_id")?,
-        row_id: needed("row_id")?,
-    };
-    ids.check()?;
-    Ok(ids)
+    Ids::read(needed)
 }
 
 /// Whether each row of a batch has its own.

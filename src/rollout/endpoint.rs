@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::ids::{BEHIND, Ids};
 use super::status::{Code, Status};
 use crate::model::{Exit, Failure, Secret, printable};
-use crate::util::backoff::Backoff;
+use crate::util::backoff;
 use crate::util::redact::Redactor;
 
 /// What stands between the base of a tracing endpoint and the ids.
@@ -21,9 +21,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const TIMEOUT: Duration = Duration::from_mins(1);
 /// The largest answer that is read.
 const LARGEST_ANSWER: usize = 64 << 20;
-/// How often a question is repeated where the endpoint is not there, and after how long.
-const ATTEMPTS: u32 = 4;
-const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(500), Duration::from_secs(4));
 /// More turns than these no rollout has.
 const MOST_TRACES: &str = "1000";
 
@@ -223,7 +220,7 @@ impl Endpoint {
         for route in routes {
             let mut url = self.base.clone();
             url.set_path(&format!("{}{route}", self.base.path().trim_end_matches('/')));
-            let mut attempts = BACKOFF.attempts(ATTEMPTS);
+            let mut attempts = backoff::TRACE_ENDPOINT.attempts();
             loop {
                 match self.ask_once(request(url.clone())).await {
                     Ok(answer) => return Ok(answer),

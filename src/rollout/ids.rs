@@ -73,16 +73,21 @@ impl Ids {
             Some(values.remove(at).1.join("/"))
         };
         let base_url = take(BEHIND);
-        let mut needed = |name: &str| take(name).ok_or_else(|| format!("the path has no `{name}`"));
+        let needed = |name: &str| take(name).ok_or_else(|| format!("the path has no `{name}`"));
+        Ok((Self::read(needed)?, base_url))
+    }
+
+    /// Reads each id by its name, and checks it.
+    pub(super) fn read(mut value: impl FnMut(&str) -> Result<String, String>) -> Result<Self, String> {
         let ids = Self {
-            rollout_id: needed("rollout_id")?,
-            invocation_id: needed("invocation_id")?,
-            experiment_id: needed("experiment_id")?,
-            run_id: needed("run_id")?,
-            row_id: needed("row_id")?,
+            rollout_id: value("rollout_id")?,
+            invocation_id: value("invocation_id")?,
+            experiment_id: value("experiment_id")?,
+            run_id: value("run_id")?,
+            row_id: value("row_id")?,
         };
         ids.check()?;
-        Ok((ids, base_url))
+        Ok(ids)
     }
 }
 

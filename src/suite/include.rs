@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::reader::Reader;
+use super::reader::{Lookup, Reader};
 use crate::config::{Node, Span, normalized};
 
 /// How many files an include may lead through, as in AgentV.
@@ -53,7 +53,7 @@ fn expand_file(
         reader.problems().error_with_hint(at, message, hint);
         return;
     }
-    let Some(path) = find(&name, chain.last().and_then(|path| path.parent()), reader) else {
+    let Some(path) = find(&name, chain.last().and_then(|path| path.parent()), reader.lookup()) else {
         let hint = format!(
             "a bare name means `.agentv/templates/NAME.yaml`, a path with `./` or `/` a file; looked in {}",
             reader.lookup().listed()
@@ -112,7 +112,7 @@ fn read(path: &Path, at: &Span, reader: &mut impl Reader) -> Option<Arc<Node>> {
 }
 
 /// A bare name is looked for in `.agentv/templates` of each root; a path in the template's own directory first.
-fn find(name: &str, near: Option<&Path>, reader: &impl Reader) -> Option<PathBuf> {
+fn find(name: &str, near: Option<&Path>, lookup: &Lookup) -> Option<PathBuf> {
     let is_bare = !name.starts_with('.') && !name.contains(['/', '\\']);
     let candidates = if is_bare {
         vec![format!(".agentv/templates/{name}.yaml"), format!(".agentv/templates/{name}.yml")]
@@ -121,6 +121,6 @@ fn find(name: &str, near: Option<&Path>, reader: &impl Reader) -> Option<PathBuf
     };
     candidates.iter().find_map(|name| {
         let beside = near.map(|dir| normalized(&dir.join(name.trim_start_matches(['/', '\\']))));
-        beside.filter(|path| path.is_file()).or_else(|| reader.lookup().find_file(name))
+        beside.filter(|path| path.is_file()).or_else(|| lookup.find_file(name))
     })
 }

@@ -8,7 +8,7 @@ use super::attachments::Attachments;
 use super::dialect::Keys;
 use super::graders::GraderOptions;
 use super::include::Templates;
-use super::reader::{Lookup, Reader};
+use super::reader::{Lookup, Reader, ReaderState};
 use crate::config::{
     Env, Fields, Key, Node, Problems, Source, Span, did_you_mean, each_reference, interpolate_tree,
 };
@@ -109,16 +109,8 @@ impl<'a> Loader<'a> {
 }
 
 impl Reader for Loader<'_> {
-    fn lookup(&self) -> &Lookup {
-        &self.lookup
-    }
-
-    fn problems(&mut self) -> &mut Problems {
-        &mut self.problems
-    }
-
-    fn templates(&mut self) -> &mut Templates {
-        &mut self.templates
+    fn state(&mut self) -> ReaderState<'_> {
+        ReaderState { lookup: &self.lookup, problems: &mut self.problems, templates: &mut self.templates }
     }
 
     fn read(&mut self, path: &Path, at: &Span) -> Option<Source> {

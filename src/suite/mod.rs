@@ -43,7 +43,7 @@ pub use self::custom_type::find_custom_type;
 pub use self::dialect::{Dialect, Keys, Part};
 pub use self::files::{Format, suite_name};
 pub use self::include::{Templates, expand as expand_includes, included};
-pub use self::reader::{Lookup, Reader};
+pub use self::reader::{Lookup, Reader, ReaderState};
 pub use self::tree::{Test, Tree};
 pub use self::vars::{fill as fill_vars, mentions as mentions_vars};
 

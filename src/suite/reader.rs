@@ -7,14 +7,23 @@ use crate::config::{Document, Node, Problems, Roots, Source, Span, normalized, s
 
 /// The command that reads a suite.
 pub trait Reader {
+    /// What all readers have.
+    fn state(&mut self) -> ReaderState<'_>;
+
     /// Where references are looked up.
-    fn lookup(&self) -> &Lookup;
+    fn lookup(&mut self) -> &Lookup {
+        self.state().lookup
+    }
 
     /// The problems so far.
-    fn problems(&mut self) -> &mut Problems;
+    fn problems(&mut self) -> &mut Problems {
+        self.state().problems
+    }
 
     /// The included files that were read.
-    fn templates(&mut self) -> &mut Templates;
+    fn templates(&mut self) -> &mut Templates {
+        self.state().templates
+    }
 
     /// Reads a file that becomes part of the tree; a problem is noted at the reference, or in the file.
     fn read(&mut self, path: &Path, at: &Span) -> Option<Source>;
@@ -64,6 +73,16 @@ pub trait Reader {
             }
         }
     }
+}
+
+/// What all readers of a suite have.
+pub struct ReaderState<'r> {
+    /// Where references are looked up.
+    pub lookup: &'r Lookup,
+    /// The problems so far.
+    pub problems: &'r mut Problems,
+    /// The included files that were read.
+    pub templates: &'r mut Templates,
 }
 
 /// Where the references of a suite are looked up.

@@ -6,13 +6,7 @@ use serde_json::{Number, Value};
 
 use super::allowance::{Allowance, TooLarge};
 use crate::config::{Node, NodeValue, Span};
-
-/// A place in a text that a variable fills.
-struct Place<'t> {
-    name: &'t str,
-    start: usize,
-    end: usize,
-}
+use crate::model::{Placeholder, placeholders};
 
 /// Whether any text of a tree has a place to fill.
 pub fn mentions(node: &Node) -> bool {
@@ -115,26 +109,10 @@ fn lookup<'v>(vars: &'v Node, path: &str) -> Option<&'v Node> {
     })
 }
 
-fn places(text: &str) -> impl Iterator<Item = Place<'_>> {
-    let mut from = 0;
-    std::iter::from_fn(move || {
-        loop {
-            let start = from + text[from..].find("{{")?;
-            from = start + 1;
-            let inner = text[start + 2..].trim_start();
-            let length = inner
-                .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'))
-                .unwrap_or(inner.len());
-            let (name, rest) = inner.split_at(length);
-            let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-            if let Some(after) = rest.trim_start().strip_prefix("}}")
-                && starts_well
-            {
-                from = text.len() - after.len();
-                return Some(Place { name, start, end: from });
-            }
-        }
-    })
+fn places(text: &str) -> impl Iterator<Item = Placeholder<'_>> {
+    let is_path = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+    placeholders(text, is_path)
+        .filter(|place| place.name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
 }
 
 /// JSON as AgentV would make it: a number without a fraction is written without one.

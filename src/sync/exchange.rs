@@ -76,7 +76,7 @@ pub(super) fn retire(workshop: &StagingDir, note: &Note, clone: &Path) -> anyhow
         // What was moved over is in the clone for good.
         durable::sync_file_system(clone)?;
         // From here on nothing needs it, however much of it is left.
-        fs::rename(&old, workshop.dir.join("gone"))?;
+        durable::rename_unsynced(&old, &workshop.dir.join("gone"))?;
         workshop.remove();
         return Ok(None);
     }

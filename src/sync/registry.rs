@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::{address, agentv, entry};
-use crate::config::{Document, Env, Problems, Source as File, Span};
-use crate::model::Failure;
+use crate::config::{Document, Env, Problems, Source as File, Span, did_you_mean};
+use crate::model::{Exit, Failure, printable};
 use crate::util::path::quoted;
 
 /// The file in AgentV's home.
@@ -103,6 +103,44 @@ impl Registry {
     /// The benchmark of this name.
     pub fn get(&self, id: &str) -> Option<&Benchmark> {
         self.benchmarks.iter().find(|benchmark| benchmark.id == id)
+    }
+
+    /// The benchmarks with these ids; without ids those that can be synced, or all of them.
+    pub fn choose(&self, ids: &[String], all: bool, with_local: bool) -> Result<Vec<&Benchmark>, Failure> {
+        let known = || self.benchmarks.iter().map(|benchmark| benchmark.id.as_str());
+        let listed = || {
+            let ids: Vec<String> = known().map(|id| format!("`{id}`")).collect();
+            if ids.is_empty() {
+                "the registry is empty".to_owned()
+            } else {
+                format!("there are {}", ids.join(", "))
+            }
+        };
+        if ids.is_empty() {
+            if !all && !with_local {
+                let message = "name the benchmarks to sync, or all of them with `--all`";
+                return Err(Failure::new(Exit::Usage, message).hint(listed()));
+            }
+            let is_chosen = |benchmark: &&Benchmark| with_local || benchmark.source.is_some();
+            return Ok(self.benchmarks.iter().filter(is_chosen).collect());
+        }
+        let mut chosen: Vec<&Benchmark> = Vec::new();
+        for id in ids {
+            let Some(benchmark) = self.get(id) else {
+                let near = did_you_mean(id, known()).map(|near| format!("did you mean `{near}`? "));
+                let message =
+                    format!("there is no benchmark `{}` in `{}`", printable(id), self.path.display());
+                return Err(Failure::config(message).hint(format!(
+                    "{}{}",
+                    near.unwrap_or_default(),
+                    listed()
+                )));
+            };
+            if !chosen.iter().any(|known| known.id == benchmark.id) {
+                chosen.push(benchmark);
+            }
+        }
+        Ok(chosen)
     }
 }
 

@@ -39,13 +39,63 @@ impl Backoff {
     }
 
     /// Limits the number of attempts.
-    pub fn attempts(self, most: u32) -> Attempts {
+    fn attempts(self, most: u32) -> Attempts {
         Attempts { backoff: self, failures: 0, most, until: None }
     }
 
     /// Limits the total time.
     pub fn within(self, patience: Duration) -> Attempts {
         Attempts { until: Some(clock::after(patience)), ..self.attempts(u32::MAX) }
+    }
+}
+
+/// How often an operation is tried, and how the delays between attempts grow.
+#[derive(Debug, Clone, Copy)]
+pub struct Policy {
+    backoff: Backoff,
+    attempts: u32,
+}
+
+/// A fetch or an `ls-remote` of a clone, for a caller who waits.
+pub const CLONE: Policy = Policy::new(500, 1_000, 3);
+/// The check whether git may push, before a batch is submitted.
+pub const PREFLIGHT: Policy = Policy::new(1_000, 2_000, 3);
+/// A git command in a job that nobody watches.
+pub const GIT: Policy = Policy::new(1_000, 30_000, 7);
+/// A read from GitHub's API.
+pub const GITHUB: Policy = Policy::new(1_000, 30_000, 8);
+/// A provider's list of models.
+pub const MODEL_LIST: Policy = Policy::new(500, 2_000, 4);
+/// The tracing endpoint of a rollout.
+pub const TRACE_ENDPOINT: Policy = Policy::new(500, 4_000, 4);
+/// A reference in the local exchange that another process changed. One publisher wins every race, so many publishers at once all
+/// get through.
+pub const REFERENCE_RACE: Policy = Policy::new(4, 400, 15);
+/// The results branch of a runner repository, until the patience of the caller ends.
+pub const RESULTS_BRANCH: Backoff = Policy::new(250, 20_000, u32::MAX).backoff;
+/// The next login after a failed one.
+pub const LOGIN: Backoff = Policy::new(100, 5_000, u32::MAX).backoff;
+
+impl Policy {
+    /// Delays in milliseconds that double.
+    const fn new(first: u64, longest: u64, attempts: u32) -> Self {
+        let (first, longest) = (Duration::from_millis(first), Duration::from_millis(longest));
+        Self { backoff: Backoff { first, factor: 2.0, longest }, attempts }
+    }
+
+    /// The delays.
+    pub const fn backoff(self) -> Backoff {
+        self.backoff
+    }
+
+    /// How often the operation is tried.
+    pub const fn most(self) -> u32 {
+        self.attempts
+    }
+
+    /// The attempts of one operation.
+    pub fn attempts(self) -> Attempts {
+        self.backoff.attempts(self.attempts)
     }
 }
 

@@ -2,18 +2,14 @@
 
 use std::fmt::Write as _;
 
+use super::truncate::truncate;
 use crate::model::printable;
 
 /// Untrusted text as inline code that renders literally: all punctuation is escaped as numeric references,
 /// and `@` is separated from the name after it, so that GitHub notifies nobody.
 pub fn code(text: &str, longest: usize) -> String {
-    let shown = printable(text);
     let mut out = String::from("<code>");
-    for (position, c) in shown.chars().enumerate() {
-        if position == longest {
-            out.push('…');
-            break;
-        }
+    for c in truncate(&printable(text), longest).chars() {
         match c {
             '@' => out.push_str("&#64;&#8203;"),
             c if c.is_ascii_alphanumeric() || c == ' ' || !c.is_ascii() => out.push(c),

@@ -21,7 +21,7 @@ const LAYERS: [&[&str]; 13] = [
 
 /// The files that start programs other than git: commands of suites and rollouts, `gh` and `ps`.
 const OTHER_PROGRAMS: [&str; 5] = [
-    "cli/verify_run.rs",
+    "bundle/verify_run.rs",
     "adapter/process_tree.rs",
     "github/token.rs",
     "engine/grade/command.rs",
@@ -66,8 +66,9 @@ fn only_the_durable_module_renames_and_syncs_files() {
         for (number, line) in code.lines().enumerate() {
             // The methods of `NamedTempFile` and `File`; those of other types take a closure or have another name.
             let renames = line.contains(".persist(") && !line.contains(".persist(async");
-            let syncs =
-                ["persist_noclobber", "sync_all(", "sync_data("].iter().any(|name| line.contains(name));
+            let syncs = ["persist_noclobber", "sync_all(", "sync_data(", "fs::rename("]
+                .iter()
+                .any(|name| line.contains(name));
             if renames || syncs {
                 wrong.push(format!("src/{name}:{}: {}", number + 1, line.trim()));
             }

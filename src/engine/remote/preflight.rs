@@ -3,17 +3,11 @@
 //! The questions and the answers are those of a dispatch, but it goes on after the first bad one. Nothing is started, pushed
 //! or kept.
 
-use std::time::Duration;
-
 use super::check::{repository, visibility, workflow};
 use crate::git::{Remote, may_push, retry};
 use crate::github::{ApiError, Client, RepositoryInfo};
 use crate::model::{Failure, Finding, Level, RemoteTarget, printable};
-use crate::util::backoff::Backoff;
-
-/// How often a git command is tried while the network has a bad moment.
-const ATTEMPTS: u32 = 3;
-const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(2));
+use crate::util::backoff;
 
 /// Asks a runner repository for all that a dispatch needs.
 pub async fn preflight(client: &Client, target: &RemoteTarget) -> Vec<Finding> {
@@ -54,7 +48,7 @@ async fn push(client: &Client, target: &RemoteTarget, info: &RepositoryInfo) -> 
         Err(error) => return refused(error),
     };
     let remote = Remote::new(&info.clone_url, Some(token));
-    let ask = move || retry(&remote, BACKOFF.attempts(ATTEMPTS), || may_push(&remote));
+    let ask = move || retry(&remote, backoff::PREFLIGHT.attempts(), || may_push(&remote));
     let answer = tokio::task::spawn_blocking(ask).await;
     let error = match answer {
         Ok(Ok(())) => {

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::model::{Failure, Response, ScoreRow, TestPlace};
 use crate::report::agentv::{AgentvRun, AgentvTarget, render_run};
-use crate::util::WorkDir;
+use crate::util::{WorkDir, durable};
 
 /// Refuses a directory that has something in it: another run would be lost, or mixed with this one.
 pub fn check(to: &Path) -> Result<(), Failure> {
@@ -76,7 +76,7 @@ fn put(to: &Path, files: &BTreeMap<String, String>) -> anyhow::Result<()> {
         std::fs::create_dir_all(path.parent().unwrap_or(&whole)).with_context(cannot)?;
         std::fs::write(path, content).with_context(cannot)?;
     }
-    std::fs::rename(&whole, to).with_context(cannot)
+    durable::rename_unsynced(&whole, to).with_context(cannot)
 }
 
 fn rows<T: DeserializeOwned>(path: &Path) -> anyhow::Result<Vec<T>> {

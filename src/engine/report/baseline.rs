@@ -179,8 +179,8 @@ fn exchange(new: &Path, place: &Path) -> io::Result<()> {
         return Ok(());
     }
     let aside = new.with_file_name("old");
-    fs::rename(place, &aside)?;
-    fs::rename(new, place).inspect_err(|_| {
-        let _ = fs::rename(&aside, place);
+    durable::rename(place, &aside)?;
+    durable::rename(new, place).inspect_err(|_| {
+        let _ = durable::rename(&aside, place);
     })
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::MANIFEST;
 use crate::model::{BatchId, Digest, Exit, Failure};
 use crate::protocol::OtherFormat;
+use crate::util::truncate::truncate;
 
 /// Limit for an entry's name in a message.
 const LONGEST_NAME: usize = 100;
@@ -73,9 +74,5 @@ impl Refusal {
 /// The name, escaped for a terminal or log.
 fn shown(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(name);
-    let mut shown: String = text.escape_debug().take(LONGEST_NAME).collect();
-    if text.chars().count() > LONGEST_NAME {
-        shown.push('…');
-    }
-    shown
+    truncate(&text.escape_debug().to_string(), LONGEST_NAME)
 }

@@ -12,7 +12,7 @@ use super::{FETCH_PATIENCE, Host, Level, Notify, RunnerConfig, blocking, handove
 use crate::exchange::{LocalExchange, Publication, PublishError, RowFilter, Strangers};
 use crate::model::{Exit, Failure, RemoteResults};
 use crate::protocol::ResultsManifest;
-use crate::util::WorkDir;
+use crate::util::{WorkDir, durable};
 
 /// Time limit of the push.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -95,6 +95,6 @@ fn keep_answers(filter: &RowFilter, shard: u32, rows: &Path) -> anyhow::Result<S
         Ok(out.write_all(b"\n")?)
     })?;
     out.flush()?;
-    std::fs::rename(&kept, rows)?;
+    durable::rename_unsynced(&kept, rows)?;
     Ok(strangers)
 }

@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 use crate::serve::Refusal;
-use crate::util::backoff::Backoff;
+use crate::util::backoff;
 use crate::util::caller::counted_as;
 use crate::util::clock;
 
-const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
 /// A peer that was quiet for so long starts afresh.
 const FORGOTTEN_AFTER: Duration = Duration::from_mins(10);
 /// Peers that are remembered; the one that was quiet for longest goes first.
@@ -115,7 +114,7 @@ fn is_worth_a_line(count: u64) -> bool {
 
 /// Doubles with each failure.
 fn wait(count: u64) -> Duration {
-    BACKOFF.wait(u32::try_from(count).unwrap_or(u32::MAX))
+    backoff::LOGIN.wait(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::workspace::Workspace;
 use crate::config::{Models, ReadData, Skill, SkillError};
 use crate::git::ObjectId;
 use crate::leaderboard::Leaderboard;
-use crate::model::CommitSha;
+use crate::model::{BatchId, CommitSha, Digest, Failure, printable};
 use crate::util::WorkDir;
 
 /// The longest list of models, and leaderboard.
@@ -48,6 +48,28 @@ impl Checkout {
     /// The commit of the library that is evaluated.
     pub fn prompt_commit(&self) -> &CommitSha {
         &self.pinned.prompt_commit
+    }
+
+    /// Reports a commit that is not on the default branch before its results are paid for: a warning, and an error if a pull
+    /// request is wanted.
+    pub fn check_branch(&self, open_pr: bool) -> std::result::Result<Option<String>, Failure> {
+        if self.is_on_default {
+            return Ok(None);
+        }
+        let commit = self.prompt_commit().short();
+        let message = format!("the commit {commit} is not part of `{}`", printable(&self.default_branch));
+        if open_pr {
+            return Err(Failure::config(format!("{message}: its entries do not belong there"))
+                .hint("leave `--open-pr` out to try it, or merge it first"));
+        }
+        Ok(Some(format!("{message}: the entries are for you alone")))
+    }
+
+    /// A new id, `<utc>-<8 hex>`. The same skill at the same commit may be evaluated several times in one second.
+    pub fn new_id(&self) -> anyhow::Result<BatchId> {
+        let what = format!("{} {} {}", self.skill.name, self.prompt_commit(), fastrand::u128(..));
+        let time = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
+        Ok(format!("{time}-{}", &Digest::of(what.as_bytes()).to_string()[..8]).parse()?)
     }
 }
 
@@ -162,10 +184,10 @@ fn temporary(workspace: &Workspace) -> Result<WorkDir> {
 }
 
 /// A message as if the library itself had been read.
-fn without(failure: &crate::model::Failure, folder: &Path) -> crate::model::Failure {
+fn without(failure: &Failure, folder: &Path) -> Failure {
     let shown = format!("{}/", folder.display());
     let message = failure.to_string().replace(&shown, "");
-    let told = crate::model::Failure::new(failure.exit(), message);
+    let told = Failure::new(failure.exit(), message);
     match failure.hint_text() {
         Some(hint) => told.hint(hint.replace(&shown, "")),
         None => told,

@@ -1,7 +1,6 @@
 //! The clones: brought up to date without disturbing anybody, and asked for the commit that is meant.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::failure::{CheckoutError, CheckoutProblem};
 use super::forward::{move_forward, repair};
@@ -9,13 +8,10 @@ use super::workspace::{Source, Update, Workspace};
 use crate::git::{self, ObjectId, Remote, Repository, Worktree};
 use crate::github;
 use crate::model::{CommitSha, Secret, ShaPrefix};
-use crate::util::backoff::Backoff;
+use crate::util::backoff;
 
 /// Where the default branch of the other side is kept: no branch of the clone moves with it.
 const DEFAULT: &str = "refs/run-evals/default";
-/// How often a command is tried while the other side has a bad moment.
-const ATTEMPTS: u32 = 3;
-const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(500), Duration::from_secs(1));
 
 /// A clone whose default branch is known as the other side has it now.
 #[derive(Debug)]
@@ -286,7 +282,7 @@ fn is_http(url: &str) -> bool {
 
 /// Runs a command that reaches the other side; a bad moment is waited out.
 pub(super) fn patiently<T>(remote: &Remote, run: impl FnMut() -> anyhow::Result<T>) -> Result<T> {
-    git::retry(remote, BACKOFF.attempts(ATTEMPTS), run)
+    git::retry(remote, backoff::CLONE.attempts(), run)
         .map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error))
 }
 

@@ -5,7 +5,7 @@
 //! out of the commit, `datasets` those that cases point at). `backends` finds who serves each model. `run` has every case answered by the runner and
 //! scores the answers (`evaluated`); `plan` is what makes a second run under the same id a resume. `publish` commits the leaderboard on a
 //! branch of its own and opens the pull request, whose text is `body`. `failure` is how any of it ends badly, `messages`
-//! what is said of a run, `cleanup` deletes what is no longer needed, `trust` keeps an evaluated commit from choosing targets, `forward` moves a clone so that a crash is repaired, and `maintain` keeps it small.
+//! what is said of a run, `cleanup` deletes what is no longer needed, `trust` keeps an evaluated commit from choosing targets, `forward` moves a clone so that a crash is repaired, and `maintain` keeps it small. `files` writes the output directory.
 
 mod backends;
 mod body;
@@ -16,6 +16,7 @@ mod datasets;
 mod evaluated;
 mod export;
 mod failure;
+mod files;
 mod forward;
 mod maintain;
 mod messages;
@@ -31,9 +32,10 @@ pub use check_out::{Checkout, check_out};
 pub use cleanup::clean_up;
 pub use evaluated::Evaluated;
 pub use failure::{CheckoutError, CheckoutProblem, Failure};
+pub use files::{render_json, write_files};
 pub use maintain::maintain;
 pub use order::{Order, Pinned};
-pub use plan::{Kept, has_begun, kept, recall};
-pub use publish::{PublishOptions, Published, may_publish, publish};
+pub use plan::{Kept, has_begun, kept, resumed};
+pub use publish::{PublishOptions, Published, check_repo, may_publish, publish};
 pub use run::{Progress, run};
 pub use workspace::{Source, Update, Workspace};

@@ -23,11 +23,20 @@ const DAMAGED: &str = "damaged.json";
 /// What the name of every branch with results starts with.
 pub(super) const BRANCHES: &str = "eval-results/";
 
+/// The order with the commits of an earlier run under the same id.
+pub fn resumed(order: Order, workspace: &Workspace, id: Option<&BatchId>) -> Result<Order, model::Failure> {
+    let Some(id) = id else { return Ok(order) };
+    Ok(match recall(workspace, id)? {
+        Some(earlier) => Order { pinned: earlier.pinned, ..order },
+        None => order,
+    })
+}
+
 /// The order that an earlier run under this id had, with the commits that it found; nothing where there was none.
 ///
 /// A plan that cannot be read is set aside. It only guards against other requests under the same id, and so does the digest
 /// of each batch: the answers in the exchange are still found and used.
-pub fn recall(workspace: &Workspace, id: &BatchId) -> Result<Option<Order>, model::Failure> {
+pub(super) fn recall(workspace: &Workspace, id: &BatchId) -> Result<Option<Order>, model::Failure> {
     let path = file(workspace, id, "json");
     let cannot =
         |error: std::io::Error| model::Failure::config(format!("cannot read `{}`: {error}", path.display()));

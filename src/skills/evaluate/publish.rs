@@ -14,6 +14,7 @@ use crate::github::{Client, NewPull};
 use crate::leaderboard::Leaderboard;
 use crate::model;
 use crate::model::{Exit, Secret, printable};
+use crate::protocol::names::is_repository;
 
 /// How often another name is tried where a branch is there already.
 const TRIES: u32 = 3;
@@ -33,6 +34,17 @@ pub struct PublishOptions {
     pub identity: Option<String>,
     /// The page of the run that made the results.
     pub run_url: Option<String>,
+}
+
+/// Checks the name of the repository that the results go to.
+pub fn check_repo(repo: Option<&str>) -> Result<(), model::Failure> {
+    match repo.filter(|repo| !is_repository(repo)) {
+        None => Ok(()),
+        Some(repo) => {
+            Err(model::Failure::new(Exit::Usage, format!("`{}` is no repository", printable(repo)))
+                .hint("`--repo` is named `<owner>/<name>`"))
+        }
+    }
 }
 
 /// Where the results are.

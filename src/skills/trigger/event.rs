@@ -1,28 +1,74 @@
-//! What GitHub says of a push.
+//! The push that a trigger looks at.
 
 use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::model::{CommitSha, Failure};
+use crate::model::{CommitSha, Exit, Failure, printable};
+use crate::util::process_env::ProcessEnv;
 
 /// The commit that is none: before a branch began, and after it ended.
 const NO_COMMIT: &str = "0000000000000000000000000000000000000000";
 
 /// A push, from the event file of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PushEvent {
+struct PushEvent {
     /// The branch or tag, as `refs/…`.
-    pub git_ref: String,
+    git_ref: String,
     /// Where it was; nothing where it is new.
-    pub before: Option<CommitSha>,
+    before: Option<CommitSha>,
     /// Where it is; nothing where it is gone.
-    pub after: Option<CommitSha>,
+    after: Option<CommitSha>,
+}
+
+/// The commits to look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Push {
+    /// The branch moved.
+    Commits {
+        /// Where it was; nothing where it is new.
+        before: Option<CommitSha>,
+        /// Where it is.
+        after: CommitSha,
+    },
+    /// Nothing was pushed that could be evaluated, and why.
+    Nothing(String),
+}
+
+impl Push {
+    /// The commits that the command line names, else those of the step's event.
+    pub fn find(before: Option<&str>, after: Option<&str>, env: &ProcessEnv) -> Result<Self, Failure> {
+        const WHAT: &str = "name a skill, or a push with `--before` and `--after`";
+        let read = |text: &str, option: &str| {
+            PushEvent::commit(text).map_err(|why| {
+                Failure::new(Exit::Usage, format!("`{option}` is no commit: {}", printable(&why))).hint(WHAT)
+            })
+        };
+        let (before, after) = if let Some(after) = after {
+            (read(before.unwrap_or(NO_COMMIT), "--before")?, read(after, "--after")?)
+        } else {
+            let path = env.get("GITHUB_EVENT_PATH").filter(|path| !path.is_empty());
+            let is_push = env.get("GITHUB_EVENT_NAME") == Some("push");
+            let path = path.filter(|_| is_push).ok_or_else(|| {
+                Failure::new(Exit::Usage, "there is neither a skill nor a push to look at").hint(WHAT)
+            })?;
+            let event = PushEvent::read(Path::new(path))?;
+            if !event.git_ref.starts_with("refs/heads/") {
+                let name = printable(&event.git_ref);
+                return Ok(Self::Nothing(format!("`{name}` is no branch: nothing to evaluate")));
+            }
+            (event.before, event.after)
+        };
+        Ok(match after {
+            Some(after) => Self::Commits { before, after },
+            None => Self::Nothing("the branch was deleted: nothing to evaluate".to_owned()),
+        })
+    }
 }
 
 impl PushEvent {
     /// Reads an event file.
-    pub fn read(path: &Path) -> Result<Self, Failure> {
+    fn read(path: &Path) -> Result<Self, Failure> {
         #[derive(Deserialize)]
         struct Event {
             #[serde(rename = "ref")]
@@ -43,7 +89,7 @@ impl PushEvent {
     }
 
     /// A commit, or none where all its digits are zero.
-    pub fn commit(text: &str) -> Result<Option<CommitSha>, String> {
+    fn commit(text: &str) -> Result<Option<CommitSha>, String> {
         if text == NO_COMMIT {
             return Ok(None);
         }

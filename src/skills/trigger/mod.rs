@@ -3,21 +3,23 @@
 //! `range` is the commits that are looked at, `bumps` the components whose version rose in them; both read GitHub's REST API and
 //! clone nothing. `service` speaks to the service at its `address`, and `hints` is the way out where that fails. `request` asks it for
 //! evaluations, once each; `sweep` finds what is missing and waits for its turn. `render` makes what people and programs read of it,
-//! `event` what GitHub says of a push.
+//! `event` the push that a trigger looks at. `library` names the repository of the skills.
 
 mod address;
 mod bumps;
 mod event;
 mod hints;
+mod library;
 mod range;
 mod render;
 mod request;
 mod service;
 mod sweep;
 
-pub use bumps::{Found, find_bumps};
-pub use event::PushEvent;
-pub use range::{Range, pushed};
+pub use bumps::find_bumps;
+pub use event::Push;
+pub use library::{library_url, repository};
+pub use range::pushed;
 pub use render::{TriggerReport, render_json, render_markdown, render_text};
 pub use request::{Attempt, Outcome, request};
 pub use service::{Order, Service, ServiceOptions};

@@ -128,6 +128,15 @@ impl Outcome {
 }
 
 impl Attempt {
+    /// The error message of a failed attempt, with its hint.
+    pub fn error_text(&self) -> Option<String> {
+        if self.outcome.exit() == Exit::Ok {
+            return None;
+        }
+        let hint = self.outcome.hint().map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
+        Some(format!("`{}` is not evaluated: {}{hint}", self.skill, self.outcome.detail()))
+    }
+
     /// A bump and what became of it.
     pub(super) fn of(bump: &Bump, outcome: Outcome) -> Self {
         Self {

@@ -2,14 +2,11 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Map, Value};
-
 use super::entry::Entry;
 use super::kinds::Kind;
 use crate::config::{Fields, Span};
 use crate::model::{CodeGrader, Grader, GraderKind};
 use crate::suite::loader::{Loader, key_span};
-use crate::suite::vars;
 
 /// The one kind of this family.
 pub(super) const KINDS: &[Kind] = &[Kind { name: "code-grader", read }];
@@ -26,15 +23,7 @@ fn read(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
         let hint = "AgentV 4 does not give it one either; an `llm-grader` asks a model".to_owned();
         loader.warn_once(key_span(entry.fields.node, "target"), message, Some(hint));
     }
-    // Keys that nobody knows are for the command.
-    let mut config: Map<String, Value> = entry
-        .other_keys()
-        .filter(|(key, _)| !OWN.contains(key))
-        .map(|(key, value)| (key.to_owned(), vars::json(value)))
-        .collect();
-    if let Some(Value::Object(more)) = entry.fields.get("config").map(vars::json) {
-        config.extend(more);
-    }
+    let config = entry.command_config(&OWN);
     let name = entry.word.clone();
     Some(
         entry

@@ -1,9 +1,12 @@
 //! What every grader can say, and the errors that all kinds share.
 
+use serde_json::{Map, Value};
+
 use super::{kinds, listed};
 use crate::config::{Fields, Node, Span, did_you_mean};
 use crate::model::{Grader, GraderKind};
 use crate::suite::loader::{Loader, key_span};
+use crate::suite::vars;
 
 /// What every grader can say.
 const COMMON: [&str; 7] = ["name", "type", "weight", "required", "min_score", "negate", "preprocessors"];
@@ -98,6 +101,19 @@ impl<'n> Entry<'n> {
             .iter()
             .map(|(key, value)| (key.text.as_str(), value))
             .filter(|(key, value)| !COMMON.contains(key) && !value.is_null())
+    }
+
+    /// What a command of the suite gets: keys that are not `own`, and `config`.
+    pub(super) fn command_config(&mut self, own: &[&str]) -> Map<String, Value> {
+        let mut config: Map<String, Value> = self
+            .other_keys()
+            .filter(|(key, _)| !own.contains(key))
+            .map(|(key, value)| (key.to_owned(), vars::json(value)))
+            .collect();
+        if let Some(Value::Object(more)) = self.fields.get("config").map(vars::json) {
+            config.extend(more);
+        }
+        config
     }
 
     /// Notes that something is missing or wrong.

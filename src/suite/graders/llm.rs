@@ -73,14 +73,7 @@ fn target(entry: &mut Entry, loader: &mut Loader) -> Option<String> {
 fn config(entry: &mut Entry) -> Option<Value> {
     const OWN: [&str; 8] =
         ["prompt", "model", "rubrics", "target", "config", "max_steps", "maxSteps", "temperature"];
-    let mut config: serde_json::Map<String, Value> = entry
-        .other_keys()
-        .filter(|(key, _)| !OWN.contains(key))
-        .map(|(key, value)| (key.to_owned(), vars::json(value)))
-        .collect();
-    if let Some(Value::Object(more)) = entry.fields.get("config").map(vars::json) {
-        config.extend(more);
-    }
+    let config = entry.command_config(&OWN);
     (!config.is_empty()).then_some(Value::Object(config))
 }
 

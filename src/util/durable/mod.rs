@@ -110,6 +110,11 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     sync_dir(parent(to))
 }
 
+/// Renames without syncing, for files and directories that can be made again after a power cut.
+pub fn rename_unsynced(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)
+}
+
 /// Creates a directory and its missing parents, durably.
 pub fn create_dir_all(path: &Path) -> io::Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {

@@ -1,4 +1,4 @@
-//! `bundle --verify-run`: the suite where it is, and a copy of its bundle elsewhere, both with the same mock. Equal scores prove the
+//! `bundle --verify-run`: runs the suite in place and a copy of its bundle elsewhere, both with the same mock. Equal scores prove the
 //! bundle.
 
 use std::collections::BTreeMap;
@@ -10,10 +10,10 @@ use std::process::{Command, Stdio};
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use super::display::Display;
-use crate::bundle;
+use super::{copy, runs_of, suite_of};
 use crate::config::{Document, normalized};
 use crate::console::actions;
+use crate::engine::Observer;
 use crate::model::{Exit, Failure, printable};
 use crate::util::secrets::{is_secret_name, is_secret_value};
 use crate::util::{WorkDir, programs, regular_file};
@@ -40,9 +40,9 @@ type Score = (Option<f64>, String);
 /// The scores of a run: of each test on each target, and of each of its graders.
 type Scores = BTreeMap<(String, String, Option<String>), Score>;
 
-/// What the two runs came to.
+/// The scores of the two runs, compared.
 #[derive(Debug)]
-pub(super) struct Comparison {
+pub struct Comparison {
     engine: String,
     dir: PathBuf,
     tests: usize,
@@ -65,26 +65,26 @@ enum Engine {
     Own(PathBuf),
 }
 
-/// Runs both, and compares the scores. What they leave stays beside the bundle.
-pub(super) fn verify_run(
+/// Runs both, and compares the scores. Their results stay beside the bundle.
+pub fn verify_run(
     suite: &Path,
     out: &Path,
     agentv: Option<&str>,
-    display: &Display,
+    observer: &dyn Observer,
 ) -> anyhow::Result<Comparison> {
     let engine = Engine::find(suite)?;
-    let dir = normalized(&std::path::absolute(bundle::runs_of(out))?);
+    let dir = normalized(&std::path::absolute(runs_of(out))?);
     prepare(&dir)?;
     let temporary = WorkDir::new()?;
-    let copy = temporary.path().join("bundle");
-    bundle::copy(out, &copy, false)?;
-    let targets = engine.write_mock(&dir.join("mock"), &copy)?;
+    let copied = temporary.path().join("bundle");
+    copy(out, &copied, false)?;
+    let targets = engine.write_mock(&dir.join("mock"), &copied)?;
     let cwd = std::env::current_dir().context("cannot find the working directory")?;
     let suite = std::path::absolute(suite)?;
-    let sides = [("in-place", suite, cwd), ("bundle", bundle::suite_of(&copy), copy.clone())];
+    let sides = [("in-place", suite, cwd), ("bundle", suite_of(&copied), copied.clone())];
     let mut found = Vec::new();
     for (side, suite, cwd) in sides {
-        display.note(&format!(
+        observer.note(&format!(
             "running the suite {}",
             if side == "bundle" { "from the bundle" } else { "in place" }
         ));
@@ -116,11 +116,13 @@ pub(super) fn verify_run(
 }
 
 impl Comparison {
-    pub(super) fn exit(&self) -> Exit {
+    /// The exit code: different scores are below the threshold.
+    pub fn exit(&self) -> Exit {
         if self.differences.is_empty() { Exit::Ok } else { Exit::BelowThreshold }
     }
 
-    pub(super) fn to_json(&self) -> Value {
+    /// The JSON for programs.
+    pub fn to_json(&self) -> Value {
         let score = |score: &Option<Score>| {
             score.as_ref().map(|(score, status)| json!({ "score": score, "status": status }))
         };
@@ -141,7 +143,8 @@ impl Comparison {
         })
     }
 
-    pub(super) fn to_text(&self) -> String {
+    /// The text for people.
+    pub fn to_text(&self) -> String {
         let mut text = format!("\nverify-run with {}\n", self.engine);
         for (label, side) in [("in place", "in-place"), ("bundle  ", "bundle")] {
             let _ = writeln!(text, "{label} {}", self.dir.join(side).display());

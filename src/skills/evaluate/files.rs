@@ -1,0 +1,32 @@
+//! The files of an evaluation, and its JSON.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use super::evaluated::Evaluated;
+use super::publish::Published;
+use crate::engine::report::write_file;
+
+#[derive(Serialize)]
+struct EvaluationJson<'r> {
+    #[serde(flatten)]
+    evaluated: &'r Evaluated,
+    #[serde(flatten)]
+    published: Option<&'r Published>,
+}
+
+/// The JSON for programs, which `evaluation.json` has too.
+pub fn render_json(evaluated: &Evaluated, published: Option<&Published>) -> anyhow::Result<String> {
+    let json = EvaluationJson { evaluated, published };
+    Ok(format!("{}\n", serde_json::to_string_pretty(&json)?))
+}
+
+/// Writes `leaderboard.json` as the library would have it, the result, and all responses.
+pub fn write_files(dir: &Path, evaluated: &Evaluated) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory `{}`", dir.display()))?;
+    write_file(&dir.join("leaderboard.json"), &evaluated.leaderboard_bytes())?;
+    write_file(&dir.join("evaluation.json"), render_json(evaluated, None)?.as_bytes())?;
+    write_file(&dir.join("responses.jsonl"), &evaluated.responses)
+}

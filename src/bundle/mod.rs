@@ -103,7 +103,7 @@ impl Plan {
         let dir = path.parent().context("a file has a directory")?;
         let (dir, _) = dir.canonicalize().and_then(|dir| Ok((dir, path.metadata()?))).map_err(|error| {
             Failure::config(format!("cannot read the suite `{}`: {error}", request.suite.display()))
-                .hint("name the file of the suite, from the working directory on")
+                .hint("check the path, which is relative to the working directory")
         })?;
         let suite = dir.join(path.file_name().context("a file has a name")?);
         let cwd = request.cwd.canonicalize().context("cannot find the working directory")?;

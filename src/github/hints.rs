@@ -167,8 +167,8 @@ fn forbidden(refusal: &Refusal) -> String {
         );
     }
     if refusal.about == About::Comment && refusal.token == TokenKind::Job {
-        return "a job's `GITHUB_TOKEN` needs `permissions: pull-requests: write`; for a pull request from a fork it may only read: \
-                there the step summary has the same report"
+        return "add `pull-requests: write` to the `permissions:` of the workflow's job; the token of a pull request from a fork is \
+                read-only, and the step summary has the same report"
             .to_owned();
     }
     if said.contains("suspended") {

@@ -45,7 +45,7 @@ fn targets_with_an_unknown_key() {
      4 |     modle: x
        |     ^^^^^
 
-    hint: did you mean `model`? legal for provider `mock`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `mode`, `response`, `template`, `script`, `latency`, `error_rate`, `rate_limit_rate`, `retry_after`, `seed`, `trace`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `requests_per_minute`, `tokens_per_minute`, `timeout`, `timeout_seconds`, `price`, `budget_usd`, `dedupe`, `keep_raw`, `allow_models`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`, `workers`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`
+    hint: did you mean `model`?
     ");
 }
 
@@ -126,7 +126,7 @@ fn a_use_target_without_its_target() {
      3 |     use_target: gpt
        |                 ^^^
 
-    hint: did you mean `gpt-5`? its targets: `llm`, `gpt-5`
+    hint: did you mean `gpt-5`?
     ");
 }
 
@@ -152,7 +152,7 @@ fn an_unknown_target() {
     assert_snapshot!(scene.refused(&["eval", "suite.eval.yaml", "--target", "lmm"]), @r"
     error: no target `lmm` in `targets.yaml`
 
-    hint: did you mean `llm`? its targets: `llm`
+    hint: did you mean `llm`?
     ");
     // Without `--target`, the default is the target named `default`.
     assert_snapshot!(scene.refused(&["eval", "suite.eval.yaml"]), @r"
@@ -238,7 +238,7 @@ fn a_missing_suite() {
     assert_snapshot!(scene.refused(&EVAL), @r"
     error: cannot read the suite `suite.eval.yaml`: No such file or directory (os error 2)
 
-    hint: name the file of the suite, from the working directory on
+    hint: check the path, which is relative to the working directory
     ");
     std::fs::create_dir(scene.workspace.path("evals")).unwrap();
     assert_snapshot!(scene.refused(&["eval", "evals", "--target", "llm"]), @r"
@@ -530,12 +530,12 @@ fn empty_requests() {
     assert_snapshot!(requests(""), @r#"
     error: no request in `requests.jsonl`
 
-    hint: one request a line: {"id":…,"messages":[{"role":"user","content":"…"}]}
+    hint: one request per line: {"id":…,"messages":[{"role":"user","content":"…"}]}
     "#);
     assert_snapshot!(requests("\n  \n"), @r#"
     error: no request in `requests.jsonl`
 
-    hint: one request a line: {"id":…,"messages":[{"role":"user","content":"…"}]}
+    hint: one request per line: {"id":…,"messages":[{"role":"user","content":"…"}]}
     "#);
     assert_snapshot!(requests("{\"id\":\"a\",\"messages\":[]}\n"), @r#"
     error: invalid request: `messages` is empty
@@ -588,12 +588,12 @@ fn unreadable_requests() {
     assert_snapshot!(scene.refused(&["dispatch", "--requests", "gone.jsonl", "--target", "llm"]), @r#"
     error: cannot read `gone.jsonl`: No such file or directory (os error 2)
 
-    hint: `--requests` takes a file with one request a line: {"id":…,"messages":[…]}
+    hint: `--requests` takes a file with one request per line: {"id":…,"messages":[…]}
     "#);
     assert_snapshot!(scene.refused(&["dispatch", "--requests", ".", "--target", "llm"]), @r#"
     error: cannot read `.`: Is a directory (os error 21)
 
-    hint: `--requests` takes a file with one request a line: {"id":…,"messages":[…]}
+    hint: `--requests` takes a file with one request per line: {"id":…,"messages":[…]}
     "#);
 }
 

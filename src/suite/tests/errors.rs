@@ -659,13 +659,13 @@ tests:
   - vars: { text: hello }
     assert: [{ type: contains, value: hallo }]
 "#)]), @r"
-        this suite is written for AgentV 5 (`providers`), and only version 4 is read
+        this is a promptfoo config or a suite of AgentV 5 (`providers`), and run-evals reads suites of AgentV 4
           --> s.yaml:1:1
            |
          1 | providers: [openai:gpt-5-mini]
            | ^^^^^^^^^
 
-        hint: write `input`, `tests` and `assertions` as AgentV 4 reads them, or run and bundle it with `agentv`
+        hint: write `input` and `assertions` in each test, and name the model in targets.yaml: `run-evals init` writes an example
         ");
 }
 
@@ -675,7 +675,7 @@ fn defaults_are_version_5_only_with_its_keys() {
         |defaults: &str| format!("defaults: {defaults}\ntests: [{{ id: a, input: hi, criteria: c }}]\n");
     for defaults in ["{ provider: gpt }", "{ grader: judge, other: 1 }"] {
         let told = errors(&[("s.yaml", &suite(defaults))]);
-        assert!(told.starts_with("this suite is written for AgentV 5 (`defaults`)"), "{told}");
+        assert!(told.starts_with("this is a suite of AgentV 5 (`defaults`)"), "{told}");
     }
 }
 

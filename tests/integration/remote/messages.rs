@@ -366,7 +366,7 @@ fn an_unknown_batch() {
     exit 3
     error: no target `clowd` in `targets.yaml`
 
-    hint: did you mean `cloud`? its targets: `cloud`
+    hint: did you mean `cloud`?
     ");
 }
 

@@ -71,12 +71,86 @@ fn every_example_is_a_valid_command_line() {
 
 #[test]
 fn the_short_help_of_the_program() {
-    assert_snapshot!(help(&[], "-h"), @"");
+    assert_snapshot!(help(&[], "-h"), @r"
+    GitHub Actions as the compute backend of LLM evaluations
+
+    Usage: run-evals [OPTIONS] <COMMAND>
+
+    Commands:
+      init         Write a first suite and a mock target that needs no key
+      eval         Run a suite and grade the responses
+      dispatch     Get the responses of a suite or a requests file, without grading
+      collect      Collect the responses of a running or finished batch
+      run          Run one shard of a batch: the runner role
+      report       Report results, and compare them with a baseline
+      bundle       Compile a suite into a self-contained directory
+      evaluate     Evaluate a skill and update its leaderboard
+      trigger      Ask the service to evaluate a skill, or a push
+      sweep        Ask the service for missing evaluations
+      sync         Update benchmarks from their git repositories
+      rollout      Run and dispatch rollouts of Eval Protocol
+      adapter      Serve one AgentV call; concurrent calls become one batch
+      serve        Serve the webhook API and the web page
+      targets      Check a targets file, or print its schema
+      completions  Print shell completions
+      help         Print this message or the help of the given subcommand(s)
+
+    Options:
+      -v, --verbose...  Print more on stderr; twice for everything
+      -q, --quiet       Hide progress and warnings
+      -h, --help        Print help (see more with '--help')
+      -V, --version     Print version
+
+    Examples:
+      run-evals init                                 # write a first project
+      run-evals eval suite.eval.yaml --target gpt    # run a suite
+
+    `run-evals COMMAND -h` shows the usual options, `--help` all of them.
+    ");
 }
 
 #[test]
 fn the_short_help_of_eval() {
-    assert_snapshot!(help(&["eval".to_owned()], "-h"), @"");
+    assert_snapshot!(help(&["eval".to_owned()], "-h"), @r"
+    Run a suite and grade the responses
+
+    Usage: run-evals eval [OPTIONS] [SUITE]
+
+    Arguments:
+      [SUITE]  The suite: an EVAL.yaml, a .jsonl file or a bundle [default: the only
+               suite in the current directory]
+
+    Options:
+      -v, --verbose...  Print more on stderr; twice for everything
+      -q, --quiet       Hide progress and warnings
+      -h, --help        Print help (see more with '--help')
+      -V, --version     Print version
+
+    Grading:
+          --threshold <SCORE>  Minimum score per test, 0 to 1
+
+    Targets:
+          --targets <FILE>  Targets file [default: the nearest targets.yaml]
+          --target <NAME>   Target to call; repeatable [default: the suite's]
+
+    Limits:
+          --max-concurrency <N>  Calls in flight at once [default: the target's]
+          --budget-usd <USD>     Spending limit in USD; needs the target's `price`
+
+    Output:
+          --output <DIR>     Directory for responses, scores and summary
+          --format <FORMAT>  Output format, `text` or `json` [default: text]
+
+    Report:
+          --baseline <BASELINE>  Earlier results: directory, run or git ref
+          --html <FILE>          Write a self-contained HTML report
+          --junit <FILE>         Write JUnit XML
+          --pr-comment           Post or update a comment on the pull request
+
+    Examples:
+      run-evals eval suite.eval.yaml --target gpt
+      run-evals eval suite.eval.yaml --target gpt --threshold 0.9 --html report.html
+    ");
 }
 
 #[test]

@@ -99,7 +99,64 @@ fn suites_that_are_not_suites() {
         .fails(3, "eval promptfooconfig.yaml")
         .fails(3, "eval missing.eval.yaml")
         .fails(3, "eval targets.yaml");
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r#"
+    $ run-evals eval suite.json
+    error: cannot load the suite `suite.json`: suites are `.yaml`, `.yml` or `.jsonl` files
+
+    hint: JSON is valid YAML, so rename it: `mv suite.json suite.yaml`; an Agent Skills `evals.json` runs with `agentv eval` only
+
+    $ run-evals eval empty.eval.yaml
+    error: the suite is empty
+      --> empty.eval.yaml:1:1
+
+    hint: a suite has `tests`, each with `id`, `input` and `assertions`; `run-evals init` writes an example
+
+    $ run-evals eval no-tests.eval.yaml
+    error: the suite has no tests
+      --> no-tests.eval.yaml:2:8
+       |
+     2 | tests: []
+       |        ^
+
+    hint: list them in `tests`, each with `id`, `input` and `assertions`
+
+    $ run-evals eval empty.jsonl
+    error: the suite has no tests
+      --> empty.jsonl:1:1
+
+    hint: write one test per line: {"id":"greeting","input":"Hello","criteria":"is polite"}
+
+    $ run-evals eval promptfooconfig.yaml
+    error: this is a promptfoo config (`prompts`), and run-evals reads suites of AgentV 4
+      --> promptfooconfig.yaml:1:1
+       |
+     1 | prompts: ['Translate {{ text }}']
+       | ^^^^^^^
+
+    hint: write `input` and `assertions` in each test, and name the model in targets.yaml: `run-evals init` writes an example
+
+    $ run-evals eval missing.eval.yaml
+    error: cannot read the suite `missing.eval.yaml`: No such file or directory (os error 2)
+
+    hint: check the path, which is relative to the working directory
+
+    $ run-evals eval targets.yaml
+    error: `OPENAI_API_KEY` holds a key: a suite may not refer to it
+      --> targets.yaml:8:14
+       |
+     8 |     api_key: ${{ OPENAI_API_KEY }}
+       |              ^^^^^^^^^^^^^^^^^^^^^
+
+    hint: a key belongs in `api_key` of a target alone; a variable that holds none needs another name
+
+    error: the suite has no `tests`
+      --> targets.yaml:1:1
+       |
+     1 | targets:
+       | ^^^^^^^^
+
+    hint: `tests` is a list of tests, or the path of a `.yaml` or `.jsonl` file or of a directory
+    "#);
 }
 
 #[test]
@@ -118,7 +175,61 @@ fn yaml_that_is_not_yaml() {
         .fails(3, "eval mention.eval.yaml")
         .fails(3, "eval variable.eval.yaml")
         .fails(3, "eval star.eval.yaml");
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ run-evals eval tab.eval.yaml
+    error: invalid YAML: while scanning a plain scalar, found a tab
+      --> tab.eval.yaml:2:9
+       |
+     2 |   - id: a
+       |         ^
+
+    hint: line 3 is indented with a tab: YAML allows only spaces
+
+    $ run-evals eval tabs.eval.yaml
+    error: invalid YAML: tabs disallowed within this context (block indentation)
+      --> tabs.eval.yaml:2:2
+       |
+     2 |  - id: a
+       |  ^
+
+    hint: line 2 is indented with a tab: YAML allows only spaces
+
+    $ run-evals eval colon.eval.yaml
+    error: invalid YAML: mapping values are not allowed in this context
+      --> colon.eval.yaml:3:16
+       |
+     3 |     input: Note: be polite
+       |                ^
+
+    hint: a value that contains `: ` needs quotes: `input: 'Note: be polite'`
+
+    $ run-evals eval mention.eval.yaml
+    error: invalid YAML: unexpected character: `@'
+      --> mention.eval.yaml:3:12
+       |
+     3 |     input: @user, be polite
+       |            ^
+
+    hint: a value that starts with a special character needs quotes: `input: '@user, be polite'`
+
+    $ run-evals eval variable.eval.yaml
+    error: expected a plain key
+      --> variable.eval.yaml:3:13
+       |
+     3 |     input: {{ question }}
+       |             ^^
+
+    hint: a value that starts with `{{` needs quotes: `input: '{{ question }}'`
+
+    $ run-evals eval star.eval.yaml
+    error: invalid YAML: while parsing node, found unknown anchor
+      --> star.eval.yaml:3:12
+       |
+     3 |     input: *very* polite
+       |            ^
+
+    hint: a value that starts with `*`, `&` or `!` needs quotes: `input: '*very* polite'`
+    ");
 }
 
 #[test]
@@ -130,7 +241,34 @@ fn mistakes_in_a_suite() {
         .fails(3, "eval grader.eval.yaml")
         .fails(3, "eval twice.eval.yaml")
         .fails(3, "eval silent.eval.yaml");
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ run-evals eval grader.eval.yaml
+    error: there is no grader `contain`
+      --> grader.eval.yaml:5:15
+       |
+     5 |       - type: contain
+       |               ^^^^^^^
+
+    hint: did you mean `contains`? `--ignore-unknown-graders` leaves it out
+
+    $ run-evals eval twice.eval.yaml
+    error: duplicate id `greeting`, first in twice.eval.yaml:2
+      --> twice.eval.yaml:7:9
+       |
+     7 |   - id: greeting
+       |         ^^^^^^^^
+
+    hint: ids are unique in a suite: rename one of them
+
+    $ run-evals eval silent.eval.yaml
+    error: the test says nothing about its answer, so AgentV leaves it out
+      --> silent.eval.yaml:2:9
+       |
+     2 |   - id: a
+       |         ^
+
+    hint: give it `criteria`, `expected_output` or `assertions`; those of the suite do not count
+    ");
 }
 
 #[test]
@@ -167,7 +305,69 @@ fn targets() {
         .fails(3, "eval suite.eval.yaml --targets list.yaml")
         .fails(3, "eval suite.eval.yaml --targets empty.yaml")
         .fails(3, "targets check --target gtp --offline");
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ run-evals eval suite.eval.yaml --target gtp
+    error: no target `gtp` in `targets.yaml`
+
+    hint: did you mean `gpt`?
+
+    $ run-evals eval suite.eval.yaml --target claude
+    error: no target `claude` in `targets.yaml`
+
+    hint: `--target` chooses one; its targets: `default`, `gpt`
+
+    $ run-evals eval suite.eval.yaml --target gpt
+    error: target `gpt`: `api_key` needs the environment variable `OPENAI_API_KEY`, which is not set
+      --> targets.yaml:8:14
+       |
+     8 |     api_key: ${{ OPENAI_API_KEY }}
+       |              ^^^^^^^^^^^^^^^^^^^^^
+
+    hint: `export OPENAI_API_KEY=…`, put it into `.env`, or pass it in the `env:` of the workflow's step
+
+    $ run-evals eval suite.eval.yaml --targets missing.yaml
+    error: cannot read `missing.yaml`: No such file or directory (os error 2)
+
+    hint: `--targets FILE` names another file
+
+    $ run-evals eval suite.eval.yaml --targets typo.yaml
+    error: unknown key `modle` for provider `openai`
+      --> typo.yaml:7:5
+       |
+     7 |     modle: gpt-6-luna
+       |     ^^^^^
+
+    hint: did you mean `model`?
+
+    $ run-evals eval suite.eval.yaml --targets foreign.yaml
+    error: unknown key `engine_version` for provider `openai`
+      --> foreign.yaml:7:5
+       |
+     7 |     engine_version: gpt-6-luna
+       |     ^^^^^^^^^^^^^^
+
+    hint: legal for provider `openai`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `ca_file`, `seed`, `api_format`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `requests_per_minute`, `tokens_per_minute`, `timeout`, `timeout_seconds` and 16 more
+
+    $ run-evals eval suite.eval.yaml --targets list.yaml
+    error: expected a mapping, found a list
+      --> list.yaml:1:1
+       |
+     1 | - name: gpt
+       | ^
+
+    hint: the file is one mapping: `targets:`, then a list of targets that each begin with `- name:`
+
+    $ run-evals eval suite.eval.yaml --targets empty.yaml
+    error: expected a mapping, found nothing
+      --> empty.yaml:1:1
+
+    hint: the file is one mapping: `targets:`, then a list of targets that each begin with `- name:`
+
+    $ run-evals targets check --target gtp --offline
+    error: no target `gtp` in `targets.yaml`
+
+    hint: did you mean `gpt`?
+    ");
     let nothing = Mistakes { workspace: Workspace::new(), transcript: String::new() }
         .file("suite.eval.yaml", SUITE)
         .fails(3, "eval suite.eval.yaml")
@@ -183,7 +383,17 @@ fn a_missing_key_in_a_workflow() {
     let runner = in_actions()
         .env("GITHUB_EVENT_NAME", "workflow_dispatch")
         .fails(3, "eval suite.eval.yaml --target gpt");
-    assert_snapshot!(runner.transcript, @"");
+    assert_snapshot!(runner.transcript, @r"
+    $ run-evals eval suite.eval.yaml --target gpt
+    error: target `gpt`: `api_key` needs the environment variable `OPENAI_API_KEY`, which is not set
+      --> targets.yaml:8:14
+       |
+     8 |     api_key: ${{ OPENAI_API_KEY }}
+       |              ^^^^^^^^^^^^^^^^^^^^^
+
+    hint: `gh secret set OPENAI_API_KEY --env run-evals -R acme/evals`, and in the `env:` of the workflow's step: `OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }}`; a workflow that calls `runner.yml` passes it by name in `secrets:`
+    ::error title=run-evals::target `gpt`: `api_key` needs the environment variable `OPENAI_API_KEY`, which is not set%0A  --> targets.yaml:8:14%0A   |%0A 8 |     api_key: ${{ OPENAI_API_KEY }}%0A   |              ^^^^^^^^^^^^^^^^^^^^^%0A%0Ahint: `gh secret set OPENAI_API_KEY --env run-evals -R acme/evals`, and in the `env:` of the workflow's step: `OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }}`; a workflow that calls `runner.yml` passes it by name in `secrets:`
+    ");
     let own_workflow =
         in_actions().env("GITHUB_EVENT_NAME", "pull_request").fails(3, "eval suite.eval.yaml --target gpt");
     assert!(own_workflow.transcript.contains("`gh secret set OPENAI_API_KEY -R acme/evals`"));
@@ -291,7 +501,20 @@ fn trigger_and_sweep() {
     let mistakes = Mistakes::new()
         .fails(2, "trigger summarize")
         .fails(2, "trigger summarize --url https://evals.example.com");
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ run-evals trigger summarize
+    error: the following required arguments were not provided:
+      --url <URL>
+
+    Usage: run-evals trigger --url <URL> <SKILL>
+
+    For more information, try '--help'.
+
+    $ run-evals trigger summarize --url https://evals.example.com
+    error: no token for the service
+
+    hint: put it into the variable `RUN_EVALS_SERVE_TOKEN`, or name a file with `--auth-token-file`
+    ");
     let with_token = Mistakes::new()
         .env("RUN_EVALS_SERVE_TOKEN", "secret")
         .fails(2, "trigger summarize --url evals.example.com")
@@ -301,7 +524,42 @@ fn trigger_and_sweep() {
         .fails(2, "sweep --url https://evals.example.com")
         .fails(2, "sweep --url https://evals.example.com --repo skills")
         .fails(2, "sweep --url https://evals.example.com --since yesterday");
-    assert_snapshot!(with_token.transcript, @"");
+    assert_snapshot!(with_token.transcript, @r"
+    $ run-evals trigger summarize --url evals.example.com
+    error: the address of the service is not a URL
+
+    hint: such as `https://evaluator.example.org`
+
+    $ run-evals trigger summarize --url http://evals.example.com
+    error: the address of the service must be `https`: over `http` everybody on the way could read the token
+
+    hint: such as `https://evaluator.example.org`
+
+    $ run-evals trigger --url https://evals.example.com
+    error: there is neither a skill nor a push to look at
+
+    hint: name a skill, or a push with `--before` and `--after`
+
+    $ run-evals trigger --url https://evals.example.com --after main
+    error: `--after` is no commit: `main`: a commit has 40 lower-case hexadecimal digits
+
+    hint: name a skill, or a push with `--before` and `--after`
+
+    $ run-evals sweep --url https://evals.example.com
+    error: no skill library is named
+
+    hint: name it with `--repo <owner>/<name>`
+
+    $ run-evals sweep --url https://evals.example.com --repo skills
+    error: `skills` is no repository
+
+    hint: repositories are named `<owner>/<name>`
+
+    $ run-evals sweep --url https://evals.example.com --since yesterday
+    error: invalid value 'yesterday' for '--since <DURATION>': expected a duration such as `90s`, `10m`, `1h` or `500ms`
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]
@@ -316,7 +574,35 @@ fn sync() {
         .fails(3, "sync --registry benchmarks.yaml invoices")
         .fails(3, "sync --registry missing.yaml --all")
         .fails(2, "sync --offline");
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ run-evals sync --registry benchmarks.yaml
+    error: name the benchmarks to sync, or all of them with `--all`
+
+    hint: there are `refunds`
+
+    $ run-evals sync --registry benchmarks.yaml refund
+    error: there is no benchmark `refund` in `[dir]/benchmarks.yaml`
+
+    hint: did you mean `refunds`? there are `refunds`
+
+    $ run-evals sync --registry benchmarks.yaml invoices
+    error: there is no benchmark `invoices` in `[dir]/benchmarks.yaml`
+
+    hint: there are `refunds`
+
+    $ run-evals sync --registry missing.yaml --all
+    error: cannot read the registry `[dir]/missing.yaml`: No such file or directory (os error 2)
+
+    hint: `--registry FILE` names another
+
+    $ run-evals sync --offline
+    error: the following required arguments were not provided:
+      --status
+
+    Usage: run-evals sync --status --offline [ID]...
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]

@@ -327,7 +327,7 @@ fn created(
 ) -> anyhow::Result<Timestamp> {
     if let Some(text) = env.get("SOURCE_DATE_EPOCH") {
         let time = text.parse().ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-        let invalid = || Failure::config(format!("`SOURCE_DATE_EPOCH` is no number of seconds: `{text}`"));
+        let invalid = || Failure::config(format!("`SOURCE_DATE_EPOCH` is not a number of seconds: `{text}`"));
         return Ok(time.ok_or_else(invalid)?);
     }
     let commit = worktree.and_then(|worktree| worktree.commit.as_ref());

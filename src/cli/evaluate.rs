@@ -36,7 +36,7 @@ struct Report<'r> {
 /// Reads, calls, scores, publishes.
 pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::Result<Exit> {
     if let Some(repo) = args.publish.repo.as_deref().filter(|repo| !is_repository(repo)) {
-        let message = format!("`{}` is no repository", crate::model::printable(repo));
+        let message = format!("`{}` is not a repository", crate::model::printable(repo));
         return Err(Failure::new(Exit::Usage, message).hint("`--repo` is named `<owner>/<name>`").into());
     }
     let cwd = std::env::current_dir().context("cannot find the working directory")?;

@@ -132,15 +132,15 @@ fn evaluator(
             .hint("name a clone of it: `--library DIR`; `--studio` serves the page alone, `--traces DIR` a trace gateway")
     })?;
     if let Some(repo) = args.results.repo.as_deref().filter(|repo| !is_repository(repo)) {
-        return Err(Failure::new(Exit::Usage, format!("`{}` is no repository", printable(repo)))
+        return Err(Failure::new(Exit::Usage, format!("`{}` is not a repository", printable(repo)))
             .hint("`--repo` is named `<owner>/<name>`")
             .into());
     }
     for dir in [Some(&library), args.skills.datasets.as_ref()].into_iter().flatten() {
         // Its files do not matter yet: what a crash has left of them is repaired before they are used.
         if crate::git::Worktree::unseen(dir)?.is_none() {
-            return Err(Failure::config(format!("`{}` is no clone of a repository", dir.display()))
-                .hint(format!("git clone URL {}", dir.display()))
+            return Err(Failure::config(format!("`{}` is not a git clone", dir.display()))
+                .hint(format!("`git clone URL {}` creates one", dir.display()))
                 .into());
         }
     }

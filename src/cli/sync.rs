@@ -109,10 +109,10 @@ fn choose<'r>(registry: &'r Registry, args: &SyncArgs) -> Result<Vec<&'r Benchma
     let mut chosen: Vec<&Benchmark> = Vec::new();
     for id in &args.ids {
         let Some(benchmark) = registry.get(id) else {
-            let near = did_you_mean(id, known()).map(|near| format!("did you mean `{near}`? "));
+            let near = did_you_mean(id, known()).map(|near| format!("did you mean `{near}`?"));
             let message =
                 format!("there is no benchmark `{}` in `{}`", printable(id), registry.path.display());
-            return Err(Failure::config(message).hint(format!("{}{}", near.unwrap_or_default(), listed())));
+            return Err(Failure::config(message).hint(near.unwrap_or_else(listed)));
         };
         if !chosen.iter().any(|known| known.id == benchmark.id) {
             chosen.push(benchmark);

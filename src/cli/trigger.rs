@@ -123,7 +123,7 @@ pub(super) fn repository(named: Option<&str>, env: &ProcessEnv) -> Result<String
         Failure::new(Exit::Usage, "no skill library is named").hint("name it with `--repo <owner>/<name>`")
     })?;
     if !is_repository(repo) {
-        return Err(Failure::new(Exit::Usage, format!("`{}` is no repository", printable(repo)))
+        return Err(Failure::new(Exit::Usage, format!("`{}` is not a repository", printable(repo)))
             .hint("repositories are named `<owner>/<name>`"));
     }
     Ok(repo.to_owned())
@@ -145,7 +145,7 @@ fn commits(
     const WHAT: &str = "name a skill, or a push with `--before` and `--after`";
     let read = |text: &str, option: &str| {
         PushEvent::commit(text).map_err(|why| {
-            Failure::new(Exit::Usage, format!("`{option}` is no commit: {}", printable(&why))).hint(WHAT)
+            Failure::new(Exit::Usage, format!("`{option}` is not a commit: {}", printable(&why))).hint(WHAT)
         })
     };
     let (before, after) = if let Some(after) = &args.after {
@@ -153,12 +153,12 @@ fn commits(
     } else {
         let path = env.get("GITHUB_EVENT_PATH").filter(|path| !path.is_empty());
         let is_push = env.get("GITHUB_EVENT_NAME") == Some("push");
-        let path = path.filter(|_| is_push).ok_or_else(|| {
-            Failure::new(Exit::Usage, "there is neither a skill nor a push to look at").hint(WHAT)
-        })?;
+        let path = path
+            .filter(|_| is_push)
+            .ok_or_else(|| Failure::new(Exit::Usage, "no skill and no push to evaluate").hint(WHAT))?;
         let event = PushEvent::read(Path::new(path))?;
         if !event.git_ref.starts_with("refs/heads/") {
-            display.note(&format!("`{}` is no branch: nothing to evaluate", printable(&event.git_ref)));
+            display.note(&format!("`{}` is not a branch: nothing to evaluate", printable(&event.git_ref)));
             return Ok(None);
         }
         (event.before, event.after)

@@ -112,7 +112,7 @@ impl Loader<'_> {
         let (value, anchor) = match event {
             Event::Alias(id) => {
                 let Some(node) = self.anchors.get(&id) else {
-                    return Err((span, "an alias inside the value it stands for".to_owned()));
+                    return Err((span, "an alias inside its own anchor".to_owned()));
                 };
                 let size = Size::of(node);
                 // Counted before it is copied.

@@ -98,7 +98,7 @@ fn tried(Refusal { about, repo, subject, .. }: &Refusal) -> String {
         About::Artifacts => format!("list the artifacts of the run {subject} of `{repo}`"),
         About::Download => format!("download the artifact `{subject}` of `{repo}`"),
         About::Comment => format!("comment on pull request {subject} of `{repo}`"),
-        About::Issue => format!("tell of a failure in `{repo}`"),
+        About::Issue => format!("report a failure in `{repo}`"),
         About::Pull => format!("open a pull request for `{subject}` in `{repo}`"),
         About::Label => format!("label pull request {subject} of `{repo}`"),
         About::AutoMerge => format!("let pull request {subject} of `{repo}` merge itself"),

@@ -158,7 +158,7 @@ impl<'e> Reader<'e> {
                 Some((known, _)) if known.path == project.path => {}
                 Some((known, _)) => {
                     let message = format!(
-                        "`{}` also stands in `{}`, which counts",
+                        "`{}` is also in `{}`, which takes precedence",
                         project.id,
                         known.registry.display()
                     );

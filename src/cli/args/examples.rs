@@ -60,7 +60,7 @@ Examples:
 pub(super) const SWEEP: &str = "\
 Examples:
   run-evals sweep --url https://evals.example.com --dry-run
-  run-evals sweep --url https://evals.example.com --since 48h --repo myorg/skills";
+  run-evals sweep --url https://evals.example.com --since 48h";
 
 pub(super) const SYNC: &str = "\
 Examples:
@@ -69,7 +69,8 @@ Examples:
 
 pub(super) const ROLLOUT: &str = "\
 Examples:
-  run-evals rollout dispatch rows.jsonl --model-base-url https://traces.example.com
+  run-evals rollout dispatch rows.jsonl \\
+    --model-base-url https://traces.example.com
   run-evals rollout run --dataset rows.jsonl";
 
 pub(super) const ROLLOUT_RUN: &str = "\
@@ -79,9 +80,10 @@ Examples:
 
 pub(super) const ROLLOUT_DISPATCH: &str = "\
 Examples:
-  run-evals rollout dispatch rows.jsonl --model-base-url https://traces.example.com
-  run-evals rollout dispatch rows.jsonl --model-base-url https://traces.example.com \\
-    --batch --output done.jsonl";
+  run-evals rollout dispatch rows.jsonl \\
+    --model-base-url https://traces.example.com
+  run-evals rollout dispatch rows.jsonl \\
+    --model-base-url https://traces.example.com --batch --output done.jsonl";
 
 pub(super) const ADAPTER: &str = "\
 Examples:
@@ -119,5 +121,5 @@ Examples:
 
 pub(super) const COMPLETIONS: &str = "\
 Examples:
-  run-evals completions bash > ~/.local/share/bash-completion/completions/run-evals
+  run-evals completions bash > run-evals.bash
   run-evals completions zsh > \"${fpath[1]}/_run-evals\"";

@@ -32,7 +32,9 @@ pub(super) use rollout::{RolloutCommand, RolloutDispatchArgs, RolloutRunArgs};
 pub(super) use run::RunArgs;
 pub(super) use serve::ServeArgs;
 pub(super) use service::ServiceArgs;
-pub(super) use shared::{Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs};
+pub(super) use shared::{
+    Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs, positive,
+};
 pub(super) use sweep::SweepArgs;
 pub(super) use sync::SyncArgs;
 pub(super) use targets::{CheckArgs, TargetsCommand};

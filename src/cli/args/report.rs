@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Format, GithubArgs, examples};
+use super::{Format, GithubArgs, examples, positive};
 use crate::engine::report::ReportOptions;
 use crate::model::ProblemKind;
 use crate::scoring::Gate;
@@ -71,7 +71,7 @@ pub struct ReportArgs {
     #[arg(long, value_name = "OWNER/NAME", requires = "pr_comment", hide_short_help = true)]
     pub repo: Option<String>,
     /// Number of the pull request [default: the workflow run's]
-    #[arg(long, value_name = "NUMBER", requires = "pr_comment", hide_short_help = true)]
+    #[arg(long, value_name = "NUMBER", value_parser = positive::<NonZeroU64>, requires = "pr_comment", hide_short_help = true)]
     pub pr: Option<NonZeroU64>,
 }
 

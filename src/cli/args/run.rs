@@ -25,7 +25,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "PATH", default_value = LocalExchange::DEFAULT_PATH)]
     pub exchange: PathBuf,
     /// Shard of the batch, counted from 0
-    #[arg(long, value_name = "K", default_value_t = 0)]
+    #[arg(long, value_name = "K", value_parser = parse_shard, default_value_t = 0)]
     pub shard: u32,
     /// Targets file [default: the nearest targets.yaml]
     ///
@@ -44,4 +44,8 @@ pub struct RunArgs {
     /// Output format, `text` or `json`
     #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Text, help_heading = "Output")]
     pub format: Format,
+}
+
+fn parse_shard(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "expected the number of a shard, 0 or more".to_owned())
 }

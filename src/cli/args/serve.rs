@@ -97,7 +97,7 @@ pub struct ResultArgs {
 #[command(next_help_heading = "Port")]
 pub struct ListenArgs {
     /// Address to listen on
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address, default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
     /// TLS certificate chain (PEM); reloaded when it changes
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -181,4 +181,8 @@ pub struct TraceArgs {
     /// Delete traces after this many days
     #[arg(long, value_name = "DAYS", default_value = "30", value_parser = clap::value_parser!(u32).range(1..=3650), requires = "traces", hide_short_help = true)]
     pub keep_traces: u32,
+}
+
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "expected an IP address and a port, for example `127.0.0.1:8080`".to_owned())
 }

@@ -94,7 +94,7 @@ pub struct BatchArgs {
 #[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
     /// Calls in flight at once [default: the target's]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = positive::<std::num::NonZeroU32>)]
     pub max_concurrency: Option<std::num::NonZeroU32>,
     /// Stop after this many requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=MOST_REQUESTS), hide_short_help = true)]
@@ -204,6 +204,11 @@ pub enum Format {
     Text,
     /// For programs.
     Json,
+}
+
+/// Parses a whole number from 1 on.
+pub(in crate::cli) fn positive<N: std::str::FromStr>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|_| "expected a whole number, 1 or more".to_owned())
 }
 
 fn parse_budget(text: &str) -> Result<f64, String> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Format, examples};
+use super::{Format, examples, positive};
 
 /// `sync`.
 #[derive(Debug, Args)]
@@ -39,7 +39,7 @@ pub struct SyncArgs {
     #[arg(long, value_name = "FILE")]
     pub registry: Option<PathBuf>,
     /// Benchmarks to sync at once
-    #[arg(long, value_name = "N", default_value = "4")]
+    #[arg(long, value_name = "N", value_parser = positive::<NonZeroUsize>, default_value = "4")]
     pub jobs: NonZeroUsize,
     /// Also fetch submodules
     #[arg(long)]

@@ -86,7 +86,7 @@ impl Listener {
         if options.tls.is_none() && !options.behind_proxy && !address.ip().is_loopback() {
             let text = format!("without TLS, `{address}` would send tokens in the clear");
             return Err(Failure::new(Exit::Usage, text)
-                .hint("give `--tls-cert` and `--tls-key`, or `--behind-proxy` if a proxy with TLS stands before it, or listen on `127.0.0.1`")
+                .hint("give `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`")
                 .into());
         }
         let tls = options.tls.clone().map(Tls::load).transpose()?.map(Arc::new);

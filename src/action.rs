@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory as _, error::ErrorKind};
 
 use crate::cli::Cli;
+use crate::config::did_you_mean;
 
 /// The input that names the command; a command of two words has a hyphen (`rollout-run`).
 const MODE: &str = "mode";
@@ -38,7 +39,10 @@ pub fn argv(
             continue;
         }
         let Some(arg) = command.get_arguments().find(|arg| is_named(arg, name)) else {
-            let message = format!("`mode: {mode}` takes no input `{name}`\n");
+            let message = format!(
+                "`mode: {mode}` takes no input `{name}`\n\nhint: {}\n",
+                other_input(&root, command, name)
+            );
             return Err(clap::Error::raw(ErrorKind::UnknownArgument, message));
         };
         if arg.is_positional() {
@@ -61,9 +65,16 @@ pub fn argv(
         } else if value == "true" {
             argv.push(format!("--{name}").into());
         } else if value != "false" {
-            let message = format!("input `{name}` is `true` or `false`, not `{value}`\n");
+            let message = format!("input `{name}`: expected `true` or `false`, found `{value}`\n");
             return Err(clap::Error::raw(ErrorKind::InvalidValue, message));
         }
+    }
+    if let Some(missing) = command.get_arguments().find(|arg| is_missing(arg, &inputs)) {
+        let message = format!(
+            "`mode: {mode}` needs the input `{}`\n\nhint: set it under `with:` of the step\n",
+            input_name(missing)
+        );
+        return Err(clap::Error::raw(ErrorKind::MissingRequiredArgument, message));
     }
     if !positionals.is_empty() {
         positionals.sort_by_key(|(index, _)| *index);
@@ -100,8 +111,34 @@ fn inputs(vars: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, Stri
     inputs
 }
 
+/// The name of an option's input.
+fn input_name(arg: &clap::Arg) -> String {
+    arg.get_long().map_or_else(|| arg.get_id().as_str().replace('_', "-"), ToOwned::to_owned)
+}
+
 fn is_named(arg: &clap::Arg, name: &str) -> bool {
-    arg.get_long() == Some(name) || arg.is_positional() && arg.get_id().as_str().replace('_', "-") == name
+    (arg.is_positional() || arg.get_long().is_some()) && input_name(arg) == name
+}
+
+/// Whether an option is needed that neither an input nor a variable sets.
+fn is_missing(arg: &clap::Arg, inputs: &[(String, String)]) -> bool {
+    let has_env = arg.get_env().is_some_and(|name| std::env::var_os(name).is_some());
+    arg.is_required_set() && !has_env && !inputs.iter().any(|(name, _)| is_named(arg, name))
+}
+
+/// The input that was probably meant, or the modes that take it.
+fn other_input(root: &clap::Command, command: &clap::Command, name: &str) -> String {
+    let takers =
+        modes(root).into_iter().filter(|(_, other)| other.get_arguments().any(|arg| is_named(arg, name)));
+    let takers: Vec<String> = takers.map(|(words, _)| format!("`mode: {}`", words.join("-"))).collect();
+    if !takers.is_empty() {
+        return format!("it is an input of {}", takers.join(", "));
+    }
+    let inputs: Vec<String> = command.get_arguments().map(input_name).collect();
+    match did_you_mean(name, inputs.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "`action.yml` lists the inputs of each mode".to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -185,7 +222,10 @@ mod tests {
         let unknown_input = argv_of(&[("INPUT_MODE", "collect"), ("INPUT_SUITE", "x")]).unwrap_err();
         assert!(unknown_input.contains("`mode: collect` takes no input `suite`"), "{unknown_input}");
         let not_boolean = argv_of(&[("INPUT_MODE", "run"), ("INPUT_DEDUPE", "yes")]).unwrap_err();
-        assert!(not_boolean.contains("input `dedupe` is `true` or `false`, not `yes`"), "{not_boolean}");
+        assert!(
+            not_boolean.contains("input `dedupe`: expected `true` or `false`, found `yes`"),
+            "{not_boolean}"
+        );
     }
 
     #[test]

@@ -110,7 +110,7 @@ async fn batch(call: SuiteCall, observer: Arc<dyn Observer>) -> anyhow::Result<E
     let _lock = memory.begin()?;
     let ran = tokio::select! {
         ran = Box::pin(run(call, &memory, observer)) => ran,
-        () = gone(&run_dir) => Err(Failure::new(Exit::Incomplete, "AgentV has ended; what was started goes on").into()),
+        () = gone(&run_dir) => Err(Failure::new(Exit::Incomplete, "AgentV has ended; what was started continues").into()),
     };
     match ran {
         Ok(reason) => {

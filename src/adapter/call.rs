@@ -134,7 +134,7 @@ fn check_trust(args: &CallOptions, target: &Target) -> Result<(), Failure> {
         return Ok(());
     }
     let message =
-        format!("target `{}` is no runner repository, and its targets file was not named", target.name());
+        format!("target `{}` is not a runner repository, and its targets file was not named", target.name());
     Err(Failure::config(message).hint(
         "add `--targets /path/to/targets.yaml` to the `command`: AgentV starts commands in workspaces, whose files are not yours",
     ))
@@ -223,7 +223,7 @@ impl Call<'_> {
             Some(id) => {
                 let exchange = quoted(&self.exchange);
                 let collect = format!("`run-evals collect {id} --exchange {exchange}`");
-                failure.hint(format!("what was started goes on; {collect} collects what it answers"))
+                failure.hint(format!("what was started continues; {collect} collects what it answers"))
             }
         }
     }
@@ -253,9 +253,9 @@ pub(super) fn no_answer(error: &ErrorInfo, reason: Option<&str>) -> Failure {
         _ => Failure::new(Exit::Failure, format!("the call failed ({}{status}): {message}", kind.as_str())),
     };
     match kind {
-        ErrorKind::Auth => failure.hint("mend the key among the secrets of the runner repository"),
+        ErrorKind::Auth => failure.hint("fix the API key in the runner repository's secrets"),
         ErrorKind::Quota => failure.hint("see to the credit and the limits of the account at the vendor"),
-        ErrorKind::NotFound => failure.hint("mend `model` or `base_url` of the runner's target"),
+        ErrorKind::NotFound => failure.hint("fix `model` or `base_url` of the runner's target"),
         ErrorKind::ContextLength => {
             failure.hint("shorten the prompt, or choose a model with a longer context")
         }

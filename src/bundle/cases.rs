@@ -63,7 +63,9 @@ impl Compiler<'_> {
                     Some(first) if first.to_json() != copy.to_json() => {
                         self.problems.error_with_hint(
                             &before.span,
-                            format!("`{key}` names files that lie in several places, by the variables of the tests"),
+                            format!(
+                                "`{key}` names files in several places, depending on the tests' variables"
+                            ),
                             "keep them in one directory, or name them in the tests",
                         );
                         break;

@@ -114,9 +114,8 @@ pub enum Content {
 impl Manifest {
     /// Reads a manifest; a newer format is an error that says so.
     pub fn parse(text: &[u8], shown: &Path) -> Result<Self, Failure> {
-        let invalid = |what: String| {
-            Failure::config(format!("`{}` is no manifest of a bundle: {what}", shown.display()))
-        };
+        let invalid =
+            |what: String| Failure::config(format!("`{}` is not a bundle manifest: {what}", shown.display()));
         let json: serde_json::Value =
             serde_json::from_slice(text).map_err(|error| invalid(error.to_string()))?;
         match json["format"].as_u64() {

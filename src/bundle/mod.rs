@@ -110,7 +110,7 @@ impl Plan {
         let dir = path.parent().context("a file has a directory")?;
         let (dir, _) = dir.canonicalize().and_then(|dir| Ok((dir, path.metadata()?))).map_err(|error| {
             Failure::config(format!("cannot read the suite `{}`: {error}", request.suite.display()))
-                .hint("name the file of the suite, from the working directory on")
+                .hint("check the path, which is relative to the working directory")
         })?;
         let suite = dir.join(path.file_name().context("a file has a name")?);
         let cwd = request.cwd.canonicalize().context("cannot find the working directory")?;
@@ -334,7 +334,7 @@ fn created(
 ) -> anyhow::Result<Timestamp> {
     if let Some(text) = env.get("SOURCE_DATE_EPOCH") {
         let time = text.parse().ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-        let invalid = || Failure::config(format!("`SOURCE_DATE_EPOCH` is no number of seconds: `{text}`"));
+        let invalid = || Failure::config(format!("`SOURCE_DATE_EPOCH` is not a number of seconds: `{text}`"));
         return Ok(time.ok_or_else(invalid)?);
     }
     let commit = worktree.and_then(|worktree| worktree.commit.as_ref());

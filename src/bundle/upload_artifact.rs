@@ -20,7 +20,7 @@ pub async fn upload_artifact(file: &Path, name: &str, observer: &dyn Observer) -
     let service = match ResultsService::from_env(|name| env.get(name).map(ToOwned::to_owned)) {
         Some(Ok(service)) => service,
         Some(Err(error)) => {
-            observer.warning(&format!("the archive is no artifact: {error}"));
+            observer.warning(&format!("the archive was not uploaded as an artifact: {error}"));
             return Ok(());
         }
         None => return Ok(()),

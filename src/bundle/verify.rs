@@ -296,7 +296,7 @@ fn check(dir: &Path, file: &FileRecord, wrong: &mut Vec<Difference>) {
         Content::File { size, sha256, mode } => {
             let executable = metadata.permissions().mode() & 0o100 != 0;
             if !metadata.is_file() {
-                wrong.push(different(name, "is no file"));
+                wrong.push(different(name, "is not a file"));
             } else if metadata.len() != *size {
                 wrong.push(different(name, &format!("has {} bytes, not {size}", metadata.len())));
             } else if executable != (mode == "0755") {

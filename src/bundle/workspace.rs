@@ -130,7 +130,7 @@ impl Compiler<'_> {
         if get(node, "path").is_some() || get(node, "docker").is_some() {
             let message = "a command of a target has an absolute path, which this workspace cannot reach";
             self.warn(&at, message, "name the program without its directory, and put it into `PATH`");
-            let why = "the workspace is no copy of a template, so nothing in it leads to the bundle";
+            let why = "the workspace is not a copy of a template, so nothing in it leads to the bundle";
             self.files.leave("the script of a target, for a workspace with `path` or `docker`", why);
             return None;
         }

@@ -90,7 +90,7 @@ fn check(suite: &Path, args: &BundleArgs, display: &Display) -> anyhow::Result<E
     let count = plan.warnings.len();
     let what = if count == 1 { "1 thing".to_owned() } else { format!("{count} things") };
     Err(Failure::config(format!("{what} would not travel as it stands"))
-        .hint("the warnings above tell how to mend it")
+        .hint("the warnings above say how to fix it")
         .into())
 }
 

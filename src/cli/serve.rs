@@ -134,8 +134,8 @@ fn evaluator(
     for dir in [Some(&library), args.skills.datasets.as_ref()].into_iter().flatten() {
         // Its files do not matter yet: what a crash has left of them is repaired before they are used.
         if crate::git::Worktree::unseen(dir)?.is_none() {
-            return Err(Failure::config(format!("`{}` is no clone of a repository", dir.display()))
-                .hint(format!("git clone URL {}", dir.display()))
+            return Err(Failure::config(format!("`{}` is not a git clone", dir.display()))
+                .hint(format!("`git clone URL {}` creates one", dir.display()))
                 .into());
         }
     }

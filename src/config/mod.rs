@@ -22,12 +22,13 @@ mod source;
 mod targets;
 mod workflow;
 mod yaml;
+mod yaml_hints;
 
 pub use diagnostic::{Invalid, Problems};
 pub use env::Env;
 pub use interpolate::{Reference, each_reference, interpolate, interpolate_tree, references, typed};
 pub use jsonl::parse_line;
-pub use node::{Fields, Key, Node, NodeValue, did_you_mean};
+pub use node::{Fields, Key, Node, NodeValue, did_you_mean, listed, unknown_hint};
 pub use policy::Policy;
 pub use roots::{Roots, git_root};
 pub use skill::{

@@ -238,9 +238,41 @@ pub fn did_you_mean<'a>(word: &str, legal: impl IntoIterator<Item = &'a str>) ->
         .filter(|best| distance(best) <= word.len() / 3 + 1)
 }
 
+/// How many legal words a hint lists.
+const MOST_LISTED: usize = 24;
+
+/// The hint for an unknown word: the legal one that was probably meant, else the legal ones. `place` says where they are legal.
+pub fn unknown_hint(word: &str, legal: &[&str], place: &str) -> String {
+    match did_you_mean(word, legal.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("legal {place}: {}", listed(legal.iter().copied())),
+    }
+}
+
+/// Words in backticks, a bounded number of them.
+pub fn listed<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let mut words = words.into_iter();
+    let shown: Vec<String> = words.by_ref().take(MOST_LISTED).map(|word| format!("`{word}`")).collect();
+    match words.count() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hints_name_the_near_word_or_some_legal_ones() {
+        assert_eq!(unknown_hint("modle", &["model", "name"], "in a target"), "did you mean `model`?");
+        assert_eq!(
+            unknown_hint("zzzzz", &["model", "name"], "in a target"),
+            "legal in a target: `model`, `name`"
+        );
+        let many = vec!["abcdefgh"; 30];
+        assert!(unknown_hint("zzzzz", &many, "here").ends_with("`abcdefgh` and 6 more"));
+    }
 
     #[test]
     fn suggestions_are_near() {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use reqwest::Url;
 
-use super::{Document, Fields, Node, Problems, Source, did_you_mean};
+use super::{Document, Fields, Node, Problems, Source, unknown_hint};
 use crate::model::{Failure, RunnerTarget, printable};
 
 /// The legal keys.
@@ -201,11 +201,7 @@ fn read_rollout(node: &Node, problems: &mut Problems) -> Option<Vec<Url>> {
 
 fn refuse_unknown(fields: &Fields<'_>, what: &str, legal: &[&str], problems: &mut Problems) {
     for key in fields.unknown() {
-        let list = format!("legal in {what}: `{}`", legal.join("`, `"));
-        let hint = match did_you_mean(&key.text, legal.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`? {list}"),
-            None => list,
-        };
+        let hint = unknown_hint(&key.text, legal, &format!("in {what}"));
         problems.error_with_hint(&key.span, format!("unknown key `{}`", key.text), hint);
     }
 }
@@ -392,7 +388,7 @@ allowed_senders: [Octocat, 'my-app[bot]']
          1 | allowed_target: [x]
            | ^^^^^^^^^^^^^^
 
-        hint: did you mean `allowed_targets`? legal in a policy: `allowed_targets`, `allowed_models`, `max_requests`, `max_budget_usd`, `allowed_senders`, `rollout`
+        hint: did you mean `allowed_targets`?
         ");
         insta::assert_snapshot!(problem("- allowed_senders\n"), @r"
         policy: expected a mapping, found a list
@@ -445,7 +441,7 @@ allowed_senders: [Octocat, 'my-app[bot]']
          1 | rollout: { model_base_url: [x], model_base_urls: ['*', 'https://u:p@h'] }
            |            ^^^^^^^^^^^^^^
 
-        hint: did you mean `model_base_urls`? legal in `rollout`: `model_base_urls`
+        hint: did you mean `model_base_urls`?
 
         error: `model_base_urls`: expected the base of a URL
           --> .run-evals.yml:1:51

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span as ParserSpan};
 
 use super::merge::merge_keys;
+use super::yaml_hints;
 use super::{Invalid, Key, Node, NodeValue, Problems, Source, Span};
 
 /// The most nodes that anchors and aliases may multiply a document to.
@@ -75,19 +76,24 @@ impl Loader<'_> {
                 Some(Ok((event, span))) => match self.node(event, span, &mut parser, 0) {
                     Ok(node) => root = Some(node),
                     Err((span, message)) => {
-                        problems.error(&span, message);
+                        self.syntax_error(&span, message, problems);
                         break nothing;
                     }
                 },
                 Some(Err(error)) => {
                     let marker = *error.marker();
-                    problems.error(
-                        &self.span(ParserSpan::empty(marker)),
-                        format!("invalid YAML: {}", error.info()),
-                    );
+                    let span = self.span(ParserSpan::empty(marker));
+                    self.syntax_error(&span, format!("invalid YAML: {}", error.info()), problems);
                     break nothing;
                 }
             }
+        }
+    }
+
+    fn syntax_error(&self, span: &Span, message: String, problems: &mut Problems) {
+        match yaml_hints::hint(&self.source.text, span.line) {
+            Some(hint) => problems.error_with_hint(span, message, hint),
+            None => problems.error(span, message),
         }
     }
 
@@ -106,7 +112,7 @@ impl Loader<'_> {
         let (value, anchor) = match event {
             Event::Alias(id) => {
                 let Some(node) = self.anchors.get(&id) else {
-                    return Err((span, "an alias inside the value it stands for".to_owned()));
+                    return Err((span, "an alias inside its own anchor".to_owned()));
                 };
                 let size = Size::of(node);
                 // Counted before it is copied.

@@ -90,7 +90,7 @@ pub fn plan_suite(
     draft.finish(purpose, name, provenance)
 }
 
-/// The batch of a file with one request a line, for one target. Attachments lie in `files`, by digest, if there is such a
+/// The batch of a file with one request per line, for one target. Attachments lie in `files`, by digest, if there is such a
 /// directory.
 pub fn plan_requests(
     path: &Path,
@@ -101,7 +101,7 @@ pub fn plan_requests(
     let shown = path.display();
     let unreadable = |error: std::io::Error| {
         Failure::config(format!("cannot read `{shown}`: {error}"))
-            .hint("`--requests` takes a file with one request a line: {\"id\":…,\"messages\":[…]}")
+            .hint("`--requests` takes a file with one request per line: {\"id\":…,\"messages\":[…]}")
     };
     let file = File::open(path).map_err(unreadable)?;
     let mut draft = Draft::new()?;
@@ -145,7 +145,7 @@ pub fn plan_requests(
     }
     if draft.count == 0 {
         return Err(Failure::config(format!("no request in `{shown}`"))
-            .hint("one request a line: {\"id\":…,\"messages\":[{\"role\":\"user\",\"content\":\"…\"}]}")
+            .hint("one request per line: {\"id\":…,\"messages\":[{\"role\":\"user\",\"content\":\"…\"}]}")
             .into());
     }
     let suite = path.file_name().map(|name| name.to_string_lossy().into_owned());

@@ -38,7 +38,7 @@ pub fn targets_file(
     let path = found.ok_or_else(|| {
         let message = "no targets file: neither `targets.yaml` nor `.agentv/targets.yaml`";
         Failure::config(format!("{message} in {}", roots.listed(cwd)))
-            .hint("add one, or name another with `--targets FILE`")
+            .hint("`run-evals init` writes one, and `--targets FILE` names another")
     })?;
     let (targets, warnings) = TargetsFile::load(&path, &shown(&path, cwd))?;
     observer.warnings(&warnings);

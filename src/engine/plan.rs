@@ -243,7 +243,8 @@ impl Plan {
         here.map_or(Ok(()), |chosen| {
             let message =
                 format!("`--no-wait` is for runner repositories; `{}` is called from here", chosen.asked);
-            Err(Failure::new(Exit::Usage, message).hint("leave `--no-wait` out, or the target"))
+            Err(Failure::new(Exit::Usage, message)
+                .hint("remove `--no-wait`, or choose a target with `provider: github-actions`"))
         })
     }
 

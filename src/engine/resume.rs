@@ -144,7 +144,7 @@ impl EarlierBatch {
         let target = match file.resolve(name, &env)? {
             Target::Remote(target) => target,
             Target::Runner(target) => {
-                let message = format!("target `{}` is no runner repository on GitHub", target.name);
+                let message = format!("target `{}` is not a runner repository on GitHub", target.name);
                 return Err(Failure::config(message)
                     .hint("leave `--target` out to collect from the local exchange")
                     .into());

@@ -71,7 +71,8 @@ impl LocalExchange {
         }
         let above = path.ancestors().skip(1).find(|folder| folder.symlink_metadata().is_ok());
         if let Some(above) = above.filter(|above| !above.is_dir()) {
-            let message = format!("cannot make `{}`: `{}` is no directory", path.display(), above.display());
+            let message =
+                format!("cannot make `{}`: `{}` is not a directory", path.display(), above.display());
             return Err(Failure::config(message).hint("name another path with `--exchange`").into());
         }
         Ok(Self::new(Repository::init(path)?, path))

@@ -349,7 +349,7 @@ fn describe(shards: &[(u32, RowParts)], with_manifest: bool) -> String {
 pub(super) fn foreign(id: &BatchId, branch: &str, repository: &dyn std::fmt::Display) -> Failure {
     let message = format!("the branch `{branch}` of `{repository}` is not one with results of batch `{id}`");
     Failure::config(message).hint(format!(
-        "it has no `{RESULTS_OWNER}` and may be somebody's work: rename it, or choose another `--batch-id`"
+        "it has no `{RESULTS_OWNER}` and may contain other work: rename it, or choose another `--batch-id`"
     ))
 }
 

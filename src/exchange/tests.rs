@@ -804,7 +804,7 @@ fn a_branch_that_is_not_ours_is_left_alone() {
     let claim = Publication { claim: true, ..Publication::default() };
     assert_snapshot!(world.told(exchange.publish_whole(&one, &claim).unwrap_err(), Exit::Config), @r"
     the branch `eval-results/one` of `…/exchange.git` is not one with results of batch `one`
-    hint: it has no `results/batch.json` and may be somebody's work: rename it, or choose another `--batch-id`
+    hint: it has no `results/batch.json` and may contain other work: rename it, or choose another `--batch-id`
     ");
     exchange.publish(&one, 0, Some(&rows), None).unwrap_err();
     assert_eq!(world.git(&["rev-parse", "eval-results/one"]), before);

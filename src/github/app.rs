@@ -44,7 +44,7 @@ impl AppKey {
     /// `, as in many variables.
     pub fn new(id: &str, pem: &Secret) -> Result<Self, Failure> {
         let number: u64 = id.trim().parse().map_err(|_| {
-            Failure::config(format!("`{}` is no id of a GitHub App", printable(id)))
+            Failure::config(format!("`{}` is not a GitHub App id", printable(id)))
                 .hint("the App ID is the number on the App's settings page, not its client id")
         })?;
         let mut text = pem.expose().trim_matches(['"', '\'']).to_owned();

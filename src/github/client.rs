@@ -178,7 +178,7 @@ impl Client {
             part.bytes().all(known) && !part.is_empty() && !part.bytes().all(|byte| byte == b'.')
         };
         if parts.len() != 2 || !parts.iter().all(legal) {
-            let failure = Failure::config(format!("`{}` is no repository", printable(repo)))
+            let failure = Failure::config(format!("`{}` is not a repository", printable(repo)))
                 .hint("repositories are named `<owner>/<name>`");
             return Err(ApiError::Invalid(failure));
         }

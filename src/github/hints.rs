@@ -98,7 +98,7 @@ fn tried(Refusal { about, repo, subject, .. }: &Refusal) -> String {
         About::Artifacts => format!("list the artifacts of the run {subject} of `{repo}`"),
         About::Download => format!("download the artifact `{subject}` of `{repo}`"),
         About::Comment => format!("comment on pull request {subject} of `{repo}`"),
-        About::Issue => format!("tell of a failure in `{repo}`"),
+        About::Issue => format!("report a failure in `{repo}`"),
         About::Pull => format!("open a pull request for `{subject}` in `{repo}`"),
         About::Label => format!("label pull request {subject} of `{repo}`"),
         About::AutoMerge => format!("let pull request {subject} of `{repo}` merge itself"),
@@ -167,8 +167,8 @@ fn forbidden(refusal: &Refusal) -> String {
         );
     }
     if refusal.about == About::Comment && refusal.token == TokenKind::Job {
-        return "a job's `GITHUB_TOKEN` needs `permissions: pull-requests: write`; for a pull request from a fork it may only read: \
-                there the step summary has the same report"
+        return "add `pull-requests: write` to the `permissions:` of the workflow's job; the token of a pull request from a fork is \
+                read-only, and the step summary has the same report"
             .to_owned();
     }
     if said.contains("suspended") {

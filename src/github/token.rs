@@ -54,16 +54,17 @@ pub fn find_token(sources: &TokenSources<'_>) -> Result<Secret, Failure> {
         Err(why) => why,
     };
     let [first, second] = variables;
-    let other = if enterprise && VARIABLES.iter().any(|name| sources.env.get(name).is_some()) {
-        format!("; `{}` and `{}` are for github.com only", VARIABLES[0], VARIABLES[1])
-    } else {
-        String::new()
+    let is_set = |name: &&&str| enterprise && sources.env.get(name).is_some();
+    let other = match VARIABLES.iter().find(is_set) {
+        Some(name) => format!("; `{name}` is set, but is sent to github.com and `*.ghe.com` only"),
+        None => String::new(),
     };
     let message = format!(
         "no GitHub token for `{host}`: no `--token-file`, no `token` input, no `{first}`, no `{second}`, and {gh}{other}"
     );
-    Err(Failure::new(Exit::Config, message)
-        .hint(format!("set `{first}`, or sign in with `gh auth login --hostname {host}`")))
+    Err(Failure::new(Exit::Config, message).hint(format!(
+        "set `{first}` to a token of `{host}`, or sign in with `gh auth login --hostname {host}`"
+    )))
 }
 
 /// The web host: github.com and `*.ghe.com` have a separate API host.

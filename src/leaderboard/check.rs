@@ -38,10 +38,10 @@ pub(super) fn figures(entry: &Entry) -> Result<(), String> {
         ),
         (
             accuracy.score == Ratio::of(accuracy.n_correct, accuracy.counted()),
-            "`accuracy.score` is not what its counts come to",
+            "`accuracy.score` does not match its counts",
         ),
         (within(accuracy.interval, accuracy.score), "`accuracy.score` is not in its interval"),
-        (reproducibility.score == alike.flatten(), "`reproducibility.score` is not what its counts come to"),
+        (reproducibility.score == alike.flatten(), "`reproducibility.score` does not match its counts"),
         (
             within(reproducibility.interval, reproducibility.score),
             "`reproducibility.score` is not in its interval",

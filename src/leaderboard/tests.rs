@@ -230,11 +230,11 @@ fn files_not_written_by_run_evals_are_rejected() {
     hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     insta::assert_snapshot!(change("\"score\": 0.5", "\"score\": 0.9"), @"
-    `leaderboard.json:5` was changed by hand: `accuracy.score` is not what its counts come to
+    `leaderboard.json:5` was changed by hand: `accuracy.score` does not match its counts
     hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     insta::assert_snapshot!(change("\"n_correct\": 5", "\"n_correct\": 6"), @"
-    `leaderboard.json:5` was changed by hand: `accuracy.score` is not what its counts come to
+    `leaderboard.json:5` was changed by hand: `accuracy.score` does not match its counts
     hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     insta::assert_snapshot!(change("\"tokens\": {", "\"tokens\":  {"), @"
@@ -305,9 +305,9 @@ fn inconsistent_numbers_are_named() {
     `per_case` does not add up to `calls`
     `schema_valid`: `n` is more than `of`
     `schema_valid.rate` is not `n` of `of`
-    `accuracy.score` is not what its counts come to
+    `accuracy.score` does not match its counts
     `accuracy.score` is not in its interval
-    `reproducibility.score` is not what its counts come to
+    `reproducibility.score` does not match its counts
     `reproducibility.score` is not in its interval
     ");
 }

@@ -74,14 +74,14 @@ impl FromStr for Handover {
                 let (repo, rest) = split_repository(rest).ok_or_else(legal)?;
                 let (run_id, name) = rest.split_once('/').ok_or_else(legal)?;
                 if !is_artifact_name(name) {
-                    return Err(format!("`{}` is no name of an artifact", printable(name)));
+                    return Err(format!("`{}` is not an artifact name", printable(name)));
                 }
                 Ok(Self::Artifact { repo, run_id: plain_number(run_id)?, name: name.to_owned() })
             }
             "branch" => {
                 let (repo, branch) = split_repository(rest).ok_or_else(legal)?;
                 if !is_ref_name(branch) {
-                    return Err(format!("`{}` is no name that git allows for a branch", printable(branch)));
+                    return Err(format!("`{}` is not a valid branch name", printable(branch)));
                 }
                 Ok(Self::Branch { repo, branch: branch.to_owned() })
             }
@@ -116,7 +116,7 @@ fn split_repository(text: &str) -> Option<(String, &str)> {
 fn plain_number(text: &str) -> Result<u64, String> {
     match text.parse::<u64>() {
         Ok(number) if number > 0 && number.to_string() == text => Ok(number),
-        _ => Err(format!("`{}` is no id of a run", printable(text))),
+        _ => Err(format!("`{}` is not a workflow run id", printable(text))),
     }
 }
 

@@ -209,7 +209,7 @@ impl DispatchInputs {
         let text = |name: &str| match inputs.get(name) {
             Some(Value::String(text)) if !text.is_empty() => Ok(Some(text.as_str())),
             None | Some(Value::Null | Value::String(_)) => Ok(None),
-            Some(_) => Err(invalid(name, "it is no string")),
+            Some(_) => Err(invalid(name, "it is not a string")),
         };
         let needed = |name: &str| text(name)?.ok_or_else(|| invalid(name, "it is missing"));
         Ok(Self {

@@ -9,7 +9,7 @@ use crate::util::truncate::truncate;
 const LONGEST: usize = 400;
 
 const ONE_A_LINE: &str =
-    "one whole JSON object a line: {\"id\":…,\"messages\":[{\"role\":\"user\",\"content\":\"…\"}]}";
+    "one JSON object per line: {\"id\":…,\"messages\":[{\"role\":\"user\",\"content\":\"…\"}]}";
 
 /// Hint for a malformed tool.
 const TOOL: &str =
@@ -147,7 +147,7 @@ fn not_a_request(line: &[u8], error: &serde_json::Error) -> InvalidRequest {
     let hint = if is_tool {
         TOOL
     } else if message.starts_with("unknown field") {
-        "a request names no URL and no key; those, and settings for all requests, belong in the target"
+        "the prompt belongs in `messages`, parameters in `params`; URLs, keys and settings for all requests belong in the target"
     } else {
         ONE_A_LINE
     };

@@ -234,6 +234,6 @@ fn is_text(essence: &str, name: &str) -> bool {
 fn only_users(name: &str, role: Role) -> Refusal {
     let role = if role == Role::System { "a system" } else { "an assistant" };
     Refusal::bad_request(format!(
-        "attachment `{name}` stands in {role} message: only user messages may carry pictures and PDFs"
+        "attachment `{name}` is in {role} message: only user messages may carry pictures and PDFs"
     ))
 }

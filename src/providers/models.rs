@@ -108,7 +108,7 @@ async fn ask(client: &Client, url: &Url, endpoint: &Endpoint) -> Result<Vec<List
     }
     serde_json::from_slice::<List>(&answer.body)
         .map(|list| list.data)
-        .map_err(|_| ("its answer is no list of models (`data`)".to_owned(), false))
+        .map_err(|_| ("its response is not a list of models (`data`)".to_owned(), false))
 }
 
 /// What an error says, in any of the shapes that servers give it: in full, perhaps with a secret.

@@ -85,14 +85,14 @@ impl Event {
         let metadata = self.object("metadata")?;
         let own = ids(&metadata, None).map_err(|problem| invalid("metadata", &problem));
         let Some(rows) = metadata.get("rows").filter(|rows| !rows.is_null()) else { return Ok(vec![own?]) };
-        let rows = rows.as_array().ok_or_else(|| invalid("metadata", "`rows` is no list"))?;
+        let rows = rows.as_array().ok_or_else(|| invalid("metadata", "`rows` is not a list"))?;
         if rows.is_empty() {
             return Err(invalid("metadata", "`rows` is empty"));
         }
         let mut all: Vec<Ids> = Vec::new();
         for row in rows {
             let row =
-                row.as_object().ok_or_else(|| invalid("metadata", "an entry of `rows` is no object"))?;
+                row.as_object().ok_or_else(|| invalid("metadata", "an entry of `rows` is not an object"))?;
             all.push(ids(&metadata, Some(row)).map_err(|problem| invalid("metadata", &problem))?);
         }
         let mut seen = std::collections::HashSet::new();
@@ -110,7 +110,7 @@ impl Event {
         {
             let own = own
                 .as_object()
-                .ok_or_else(|| invalid("metadata", "`completion_params` of a row is no object"))?;
+                .ok_or_else(|| invalid("metadata", "`completion_params` of a row is not an object"))?;
             params.extend(own.clone());
         }
         Ok(params)
@@ -137,7 +137,7 @@ impl Event {
         match self.inputs.get(name) {
             Some(Value::String(text)) if !text.trim().is_empty() => Ok(text),
             None | Some(Value::Null | Value::String(_)) => Err(invalid(name, "it is missing")),
-            Some(_) => Err(invalid(name, "it is no string")),
+            Some(_) => Err(invalid(name, "it is not a string")),
         }
     }
 
@@ -145,7 +145,7 @@ impl Event {
         let text = self.text(name)?;
         match serde_json::from_str(text) {
             Ok(Value::Object(map)) => Ok(map),
-            Ok(_) => Err(invalid(name, "it is no JSON object")),
+            Ok(_) => Err(invalid(name, "it is not a JSON object")),
             Err(error) => Err(invalid(name, &format!("invalid JSON: {error}"))),
         }
     }
@@ -183,7 +183,7 @@ fn ids(metadata: &Map<String, Value>, row: Option<&Map<String, Value>>) -> Resul
             Some(Value::String(text)) => Ok(text.clone()),
             Some(Value::Number(number)) => Ok(number.to_string()),
             None | Some(Value::Null) => Err(format!("`{name}` is missing")),
-            Some(_) => Err(format!("`{name}` is no string")),
+            Some(_) => Err(format!("`{name}` is not a string")),
         }
     };
     Ids::read(needed)

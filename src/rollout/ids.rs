@@ -64,7 +64,7 @@ impl Ids {
             let is_known = values.iter().any(|(name, _)| name == segment);
             match values.last_mut() {
                 Some((_, value)) if value.is_empty() || !is_name || is_known => value.push(segment),
-                None if !is_name => return Err(format!("`{}` is no id", printable(segment))),
+                None if !is_name => return Err(format!("`{}` is not an id", printable(segment))),
                 _ => values.push((segment, Vec::new())),
             }
         }
@@ -159,7 +159,7 @@ mod tests {
             let segments: Vec<String> = path.split('/').map(str::to_owned).collect();
             Ids::from_segments(&segments).unwrap_err()
         };
-        insta::assert_snapshot!(problem("x/y"), @"`x` is no id");
+        insta::assert_snapshot!(problem("x/y"), @"`x` is not an id");
         insta::assert_snapshot!(problem("rollout_id/a/run_id/b"), @"the path has no `invocation_id`");
         insta::assert_snapshot!(ids(" ").check().unwrap_err(), @"`row_id` is empty");
         insta::assert_snapshot!(ids("a\n::error::b").check().unwrap_err(), @r"`row_id` has control characters in it: `a\n::error::b`");

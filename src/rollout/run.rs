@@ -197,7 +197,7 @@ impl Run {
         match self.options.endpoint.traces(&ids.rollout_id).await {
             Ok(_) => Ok(()),
             Err(Trouble::NoRoute) => {
-                let message = "the endpoint shows neither the status nor the traces of a rollout: it is no tracing endpoint, and nothing was called";
+                let message = "the endpoint shows neither the status nor the traces of a rollout: it is not a tracing endpoint; no model was called";
                 Err(Status::new(Code::NotFound, message))
             }
             Err(trouble) => Err(trouble.status()),

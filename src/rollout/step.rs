@@ -250,7 +250,7 @@ impl Step {
         let repo = get("GITHUB_REPOSITORY");
         if let Some(repo) = repo.as_deref().filter(|repo| !is_repository(repo)) {
             return Err(Failure::config(format!(
-                "`GITHUB_REPOSITORY` is no repository: `{}`",
+                "`GITHUB_REPOSITORY` is not a repository: `{}`",
                 printable(repo)
             )));
         }

@@ -173,7 +173,7 @@ fn ranges(grader: &Grader, rubrics: &[Rubric], answer: &str) -> Result<GraderSco
     let is_legal = |check: &RangeCheck| check.score.fract() == 0.0 && (0.0..=10.0).contains(&check.score);
     if let Some(check) = checks.iter().find(|check| !is_legal(check)) {
         return Err(format!(
-            "the grade has the score {}, which is no whole number from 0 to 10",
+            "the grade has the score {}, which is not a whole number from 0 to 10",
             check.score
         ));
     }
@@ -214,7 +214,7 @@ fn joined(
 }
 
 fn read<T: for<'de> Deserialize<'de>>(answer: &str) -> Result<T, String> {
-    let value = json::in_text(answer).ok_or_else(|| "the grade is no JSON".to_owned())?;
+    let value = json::in_text(answer).ok_or_else(|| "the grade is not JSON".to_owned())?;
     serde_json::from_value(value)
         .map_err(|error| format!("the grade has another form than was asked for ({error})"))
 }

@@ -78,11 +78,11 @@ fn an_invalid_answer_of_a_grader_is_an_error_of_its_row() {
         told.push(message);
     }
     insta::assert_snapshot!(told.join("\n"), @r#"
-    the grade is no JSON: "I would say it is fine."
+    the grade is not JSON: "I would say it is fine."
     the grade has the score 1.5, which is not 0 to 1: "{\"score\": 1.5}"
     the grade has another form than was asked for (invalid type: string "1", expected f64): "{\"score\": \"1\"}"
     the grade has another form than was asked for (missing field `score`): "{\"verdict\": \"pass\"}"
-    the grade is no JSON: ""
+    the grade is not JSON: ""
     the model that grades gave no answer: rate_limited: slow down
     "#);
 }

@@ -74,7 +74,7 @@ impl Refusal {
             Self::TooLarge(most) => format!("the body is larger than {most} bytes"),
             Self::NotJson => "the body must be `application/json`".to_owned(),
             Self::TooMany => "too many failed attempts at once".to_owned(),
-            Self::Internal => "something went wrong here; the log tells what".to_owned(),
+            Self::Internal => "internal error; see the service's log".to_owned(),
         }
     }
 }

@@ -122,7 +122,7 @@ impl Evaluator {
         let id: BatchId = batch
             .as_str()
             .parse()
-            .map_err(|_| Ended::Failed("the name of the job is no name of a batch".to_owned()))?;
+            .map_err(|_| Ended::Failed("the job id is not a valid batch id".to_owned()))?;
         let evaluated = evaluate::run(workspace, checkout, &id, progress, stop).await.map_err(not_run)?;
         let mut warnings = evaluated.warnings.clone();
         let mut pull_request = None;

@@ -37,7 +37,7 @@ pub(super) async fn identify(
     let refused = match peer {
         Some(peer) if app.allowed.contains(peer) => None,
         Some(peer) => Some((peer, "not on the list")),
-        None => Some((address.ip().to_canonical(), "the last hop of `X-Forwarded-For` is no address")),
+        None => Some((address.ip().to_canonical(), "the last hop of `X-Forwarded-For` is not an address")),
     };
     if let Some((peer, why)) = refused {
         if let Some(attempt) = app.strangers.turned_away(peer) {

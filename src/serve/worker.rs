@@ -16,7 +16,7 @@ use crate::skills::evaluate::Progress;
 
 /// Time limit for reporting to GitHub.
 const REPORT_WITHIN: Duration = Duration::from_mins(1);
-const OUR_FAULT: &str = "something went wrong in the service itself; its log tells what";
+const OUR_FAULT: &str = "internal error of the service; see its log";
 
 /// The response to the request: the job, or why there is none.
 pub(super) type Reply = oneshot::Sender<Result<JobId, Refusal>>;
@@ -105,7 +105,7 @@ async fn run(app: &App, evaluator: &Evaluator, mut job: Job, taken: Taken, reply
     let is_new = reply.is_some();
     let checked_out = evaluator.check_out(&job.order).await;
     if reply.as_ref().is_some_and(Reply::is_closed) {
-        tracing::warn!("whoever asked is gone: nothing was begun");
+        tracing::warn!("the caller disconnected: nothing was started");
         return;
     }
     let (checked_out, outcome) = match checked_out {

@@ -47,7 +47,7 @@ pub(super) async fn sign_in(State(desk): State<Desk>, Peer(peer): Peer, request:
         Err(refusal) => {
             let reason = match &refusal {
                 Refusal::Unauthorized if token.expose().is_empty() => "Type a token.".to_owned(),
-                Refusal::Unauthorized => "This is no valid token.".to_owned(),
+                Refusal::Unauthorized => "This token is not valid.".to_owned(),
                 other => other.reason(),
             };
             return show(refusal.status(), &shown.next, Some(&reason));

@@ -101,7 +101,7 @@ fn look_up(spelling: &str, kind: Kind, at: &Span, loader: &mut Loader) -> Option
     if kind == Kind::Image && !IMAGES.iter().any(|(_, image)| *image == media_type) {
         let endings: Vec<_> = IMAGES.iter().map(|(ending, _)| format!("`.{ending}`")).collect();
         let hint = format!("an image ends in one of {}; attach others as `file`", endings.join(", "));
-        loader.problems.error_with_hint(at, format!("`{name}` is no image by its name"), hint);
+        loader.problems.error_with_hint(at, format!("`{name}` is not an image by its name"), hint);
         return None;
     }
     let sha256 = Digest::of(&bytes);

@@ -43,8 +43,8 @@ impl Cases<'_> {
         if !has_grading && loader.problems.error_count() == before {
             loader.problems.error_with_hint(
                 id.as_ref().map_or(&node.span, |_| id_span(node)),
-                "the test says nothing about its answer, so AgentV leaves it out",
-                "give it `criteria`, `expected_output` or `assertions`; those of the suite do not count",
+                "the test has no `criteria`, `expected_output` or `assertions`, so AgentV skips it",
+                "add one of them; assertions of the suite do not count",
             );
         }
         if let Some(vars) = vars
@@ -100,7 +100,7 @@ fn read_id(fields: &mut Fields, replicates: u32, loader: &mut Loader) -> Option<
     let Some(node) = fields.get("id") else {
         problems.error_with_hint(
             &fields.node.span,
-            "the test has no `id`, so AgentV leaves it out",
+            "the test has no `id`, so AgentV skips it",
             "give it one: any text that no other test of the suite has",
         );
         return None;

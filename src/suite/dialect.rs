@@ -86,7 +86,11 @@ impl Keys {
     }
 }
 
-/// Keys of a suite that only AgentV 5 has.
+/// How to write a suite.
+const EMPTY: &str =
+    "a suite has `tests`, each with `id`, `input` and `assertions`; `run-evals init` writes an example";
+
+/// Keys of a suite that AgentV 5 has and AgentV 4 does not; promptfoo has the first three, too.
 const VERSION_5: [&str; 9] = [
     "prompts",
     "providers",
@@ -106,25 +110,56 @@ const DEFAULTS_5: [&str; 2] = ["provider", "grader"];
 const VERSION_4: [&str; 7] =
     ["input", "execution", "assertions", "workspace", "preprocessors", "eval_cases", "evalcases"];
 
-/// The dialect of a suite; nothing, and an error, where it is not a mapping or in a dialect that is not read.
+/// Keys that only promptfoo has: AgentV 5 spells its own in snake case.
+const PROMPTFOO: [&str; 7] = [
+    "defaultTest",
+    "evaluateOptions",
+    "outputPath",
+    "commandLineOptions",
+    "derivedMetrics",
+    "nunjucksFilters",
+    "redteam",
+];
+
+/// The dialect of a suite; `None`, and an error, if it is not a mapping or its dialect is not supported.
 pub(super) fn of(root: &Node, problems: &mut Problems) -> Option<&'static Dialect> {
+    if root.is_null() {
+        problems.error_with_hint(&root.span, "the suite is empty", EMPTY);
+        return None;
+    }
     root.fields("suite", problems)?;
-    let Some(key) = version_5(root) else { return Some(&AGENTV_4) };
+    let Some((key, format)) = foreign(root) else { return Some(&AGENTV_4) };
     problems.error_with_hint(
         &key.span,
-        format!("this suite is written for AgentV 5 (`{}`), and only version 4 is read", key.text),
-        "write `input`, `tests` and `assertions` as AgentV 4 reads them, or run and bundle it with `agentv`",
+        format!("this is {format} (`{}`), and run-evals reads suites of AgentV 4", key.text),
+        "write `input` and `assertions` in each test, and name the model in targets.yaml: `run-evals init` writes an example",
     );
     None
 }
 
-fn version_5(root: &Node) -> Option<&Key> {
-    let entries = root.entries()?;
+/// The format of a file that is not a suite of AgentV 4, and the key that shows it.
+fn foreign(root: &Node) -> Option<(&Key, &'static str)> {
+    let entries = root.entries().filter(|entries| !has_one_of(entries, &VERSION_4))?;
+    let find =
+        |names: &[&str]| entries.iter().map(|(key, _)| key).find(|key| names.contains(&key.text.as_str()));
     let is_new = |(key, value): &&(Key, Node)| match key.text.as_str() {
         "defaults" => value.entries().is_some_and(|keys| has_one_of(keys, &DEFAULTS_5)),
         name => VERSION_5.contains(&name),
     };
-    entries.iter().find(is_new).map(|(key, _)| key).filter(|_| !has_one_of(entries, &VERSION_4))
+    let name = root.span.source.path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let [prompts, providers, scenarios, only_5 @ ..] = VERSION_5;
+    let shared = [prompts, providers, scenarios];
+    if let Some(key) = find(&PROMPTFOO) {
+        return Some((key, "a promptfoo config"));
+    }
+    let key = entries.iter().find(is_new).map(|(key, _)| key)?;
+    let is_shared = find(&shared).is_some() && find(&only_5).is_none() && key.text != "defaults";
+    let format = match is_shared {
+        true if name.starts_with("promptfoo") => "a promptfoo config",
+        true => "a promptfoo config or a suite of AgentV 5",
+        false => "a suite of AgentV 5",
+    };
+    Some((key, format))
 }
 
 fn has_one_of(entries: &[(Key, Node)], names: &[&str]) -> bool {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::model::Failure;
+use crate::util::path::quoted;
 
 /// The formats of a suite and of an external test file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +35,17 @@ impl Format {
             (None, "ts" | "mts" | "js" | "mjs") => {
                 Err(refused("a TypeScript suite is a program, which only AgentV runs"))
             }
-            (None, "json") => Err(refused("Agent Skills `.json` evaluations are run by AgentV only")),
-            _ if path.is_dir() => Err(refused("it is a directory")),
+            _ if path.is_dir() => Err(Failure::config(format!("`{}` is a directory, not a suite", path.display()))
+                .hint("name the suite in it, for example `suite.eval.yaml`")),
+            (None, "json") => Err(Failure::config(format!(
+                "cannot load the suite `{}`: suites are `.yaml`, `.yml` or `.jsonl` files",
+                path.display()
+            ))
+            .hint(format!(
+                "JSON is valid YAML, so rename it: `mv {} {}`; an Agent Skills `evals.json` runs with `agentv eval` only",
+                quoted(path),
+                quoted(&path.with_extension("yaml"))
+            ))),
             (None, "") => Err(refused("its name has no extension, so its format is unknown")),
             (None, other) => Err(refused(&format!("unknown format `.{other}`"))),
         }

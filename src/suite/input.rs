@@ -83,7 +83,7 @@ pub(super) fn read(
     let Some(input) = fields.get("input") else {
         loader.problems.error_with_hint(
             &fields.node.span,
-            "the test has no `input`, so AgentV leaves it out",
+            "the test has no `input`, so AgentV skips it",
             "`input` is a text, or a list of messages with `role` and `content`",
         );
         return None;
@@ -233,7 +233,7 @@ fn role(fields: &mut Fields, loader: &mut Loader) -> Option<Role> {
     let Some(node) = fields.get("role") else {
         loader.problems.error_with_hint(
             &fields.node.span,
-            "the message has no `role`, so AgentV leaves it out",
+            "the message has no `role`, so AgentV skips it",
             "one of `system`, `user` and `assistant`",
         );
         return None;

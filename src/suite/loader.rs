@@ -10,7 +10,7 @@ use super::graders::GraderOptions;
 use super::include::Templates;
 use super::reader::{Lookup, Reader, ReaderState};
 use crate::config::{
-    Env, Fields, Key, Node, Problems, Source, Span, did_you_mean, each_reference, interpolate_tree,
+    Env, Fields, Key, Node, Problems, Source, Span, each_reference, interpolate_tree, unknown_hint,
 };
 use crate::util::regular_file;
 use crate::util::secrets::{CREDENTIAL_HINT, credential_at};
@@ -101,10 +101,8 @@ impl<'a> Loader<'a> {
 
     /// Warns of an unknown key.
     pub(super) fn unknown(&mut self, key: &Key, what: &str, legal: &[&str]) {
-        let hint = did_you_mean(&key.text, legal.iter().copied())
-            .map(|meant| format!("did you mean `{meant}`?"))
-            .or_else(|| Some(format!("the keys of {what} are `{}`", legal.join("`, `"))));
-        self.warn_once(&key.span, format!("unknown key `{}` in {what}: it is ignored", key.text), hint);
+        let hint = unknown_hint(&key.text, legal, &format!("in {what}"));
+        self.warn_once(&key.span, format!("unknown key `{}` in {what}: it is ignored", key.text), Some(hint));
     }
 }
 

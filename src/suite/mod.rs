@@ -72,7 +72,7 @@ pub fn load_suite(path: &Path, options: &SuiteOptions) -> Result<(Suite, Vec<Str
     let absolute = normalized(&options.cwd.join(path));
     let bytes = regular_file::read(&absolute, regular_file::CONTENT).map_err(|error| {
         Failure::config(format!("cannot read the suite `{}`: {error}", path.display()))
-            .hint("name the file of the suite, from the working directory on")
+            .hint("check the path, which is relative to the working directory")
     })?;
     let mut suite = Suite {
         name: suite_name(path),

@@ -35,7 +35,13 @@ pub(super) fn read(format: Format, tree: Tree, suite: &mut Suite, loader: &mut L
         is_full = stop_at_too_many_errors(&test.node.span, &mut loader.problems) || loader.is_stopped;
     }
     if suite.tests.is_empty() && !loader.problems.has_errors() {
-        loader.problems.error(&tests_at, "the suite has no tests");
+        let hint = match format {
+            Format::Yaml => "list them in `tests`, each with `id`, `input` and `assertions`",
+            Format::Jsonl => {
+                r#"write one test per line: {"id":"greeting","input":"Hello","criteria":"is polite"}"#
+            }
+        };
+        loader.problems.error_with_hint(&tests_at, "the suite has no tests", hint);
     }
 }
 

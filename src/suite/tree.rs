@@ -173,7 +173,7 @@ impl<'r, R: Reader> Tests<'r, R> {
                 }
                 Ok(None) => {}
                 Err((span, message)) => {
-                    let hint = "a `.jsonl` file has one whole JSON object a line";
+                    let hint = "a `.jsonl` file has one JSON object per line";
                     self.reader.problems().error_with_hint(&span, message, hint);
                     self.is_cut = stop_at_too_many_errors(&span, self.reader.problems());
                 }
@@ -201,7 +201,7 @@ impl<'r, R: Reader> Tests<'r, R> {
         if let Some(path) = text.strip_prefix(FILE) {
             return self.reference(path, &item.span);
         }
-        let message = "a text is no test, so AgentV leaves it out".to_owned();
+        let message = "a string is not a test, so AgentV skips it".to_owned();
         self.reader.skipped(&item.span, message, Some("a reference to a file begins with `file://`"));
         self.found.push(Test { node: item, workspace: None });
     }
@@ -234,7 +234,7 @@ impl<'r, R: Reader> Tests<'r, R> {
         } else if pattern::is_pattern(text) && !path.exists() {
             self.reader.problems().error_with_hint(
                 at,
-                format!("`tests`: a pattern stands in a list and begins with `file://`: `{text}`"),
+                format!("`tests`: a pattern must be in a list and start with `file://`: `{text}`"),
                 format!("write `tests: [\"file://{}\"]`", text.trim_start_matches("./")),
             );
         } else {
@@ -292,7 +292,7 @@ impl<'r, R: Reader> Tests<'r, R> {
                 ["case.yaml", "case.yml"].map(|name| dir.join(name)).into_iter().find(|path| path.is_file());
             let Some(case) = case else {
                 let name = self.reader.lookup().shown(&dir);
-                let message = format!("`{}` has no `case.yaml`: it is no test", name.display());
+                let message = format!("`{}` has no `case.yaml`: it is not a test", name.display());
                 self.reader.remark(at, message, None);
                 continue;
             };

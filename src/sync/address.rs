@@ -26,12 +26,13 @@ enum Kind {
 pub(super) fn check(url: &str) -> Result<(), (String, String)> {
     let shown = printable(&without_userinfo(url));
     let legal = "write `https://host/owner/name`, `ssh://git@host/owner/name`, `git@host:owner/name` or, with `--allow-local`, a path";
-    let kind = kind(url)
-        .ok_or_else(|| (format!("`url`: `{shown}` is no address that is allowed"), legal.to_owned()))?;
+    let kind =
+        kind(url).ok_or_else(|| (format!("`url`: `{shown}` is not an allowed address"), legal.to_owned()))?;
     if kind == Kind::Web {
         let has_host = !url.contains(":///");
         let parsed = Url::parse(url).ok().filter(|url| has_host && url.has_host());
-        let parsed = parsed.ok_or_else(|| (format!("`url`: `{shown}` is no address"), legal.to_owned()))?;
+        let parsed =
+            parsed.ok_or_else(|| (format!("`url`: `{shown}` is not an address"), legal.to_owned()))?;
         if !parsed.username().is_empty() || parsed.password().is_some() {
             let hint = "leave the user and the password out: git's credential helpers and `GITHUB_TOKEN` authenticate";
             return Err((
@@ -49,7 +50,7 @@ pub(super) fn check(url: &str) -> Result<(), (String, String)> {
         let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
         if user.contains(':') || user.starts_with('-') || host.starts_with('-') || host.is_empty() {
             let hint = "ssh authenticates with a key: write `ssh://git@host/owner/name`";
-            return Err((format!("`url`: `{shown}` is no address of ssh"), hint.to_owned()));
+            return Err((format!("`url`: `{shown}` is not an ssh address"), hint.to_owned()));
         }
     }
     Ok(())

@@ -63,7 +63,7 @@ pub(super) fn look(benchmark: &Benchmark, path: &Path) -> anyhow::Result<Found> 
         meta => meta.with_context(|| format!("cannot look at `{shown}`"))?,
     };
     if !meta.is_dir() {
-        let failure = Failure::new(Kind::Place, format!("`{shown}` is no directory"));
+        let failure = Failure::new(Kind::Place, format!("`{shown}` is not a directory"));
         return Err(failure.fix(aside()).into());
     }
     let mut entries = fs::read_dir(path).with_context(|| format!("cannot look into `{shown}`"))?;
@@ -73,7 +73,7 @@ pub(super) fn look(benchmark: &Benchmark, path: &Path) -> anyhow::Result<Found> 
         Ok(meta) if meta.is_dir() && fs::symlink_metadata(git_dir.join("commondir")).is_err() => {}
         Ok(_) => {
             let reason = format!(
-                "`{shown}` is a work tree whose repository lies elsewhere (`.git` is no directory of its own)"
+                "`{shown}` is a work tree whose repository lies elsewhere (`.git` is not a directory of its own)"
             );
             return Err(Failure::new(Kind::Place, reason).fix(aside()).into());
         }
@@ -81,7 +81,7 @@ pub(super) fn look(benchmark: &Benchmark, path: &Path) -> anyhow::Result<Found> 
         Err(_) => {
             let outer = path.ancestors().skip(1).find(|dir| dir.join(".git").exists());
             let part = outer.map(|outer| format!(", but part of the repository `{}`", outer.display()));
-            let reason = format!("`{shown}` has files in it and is no clone{}", part.unwrap_or_default());
+            let reason = format!("`{shown}` has files in it and is not a clone{}", part.unwrap_or_default());
             return refuse(reason, aside());
         }
     }

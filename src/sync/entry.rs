@@ -106,7 +106,7 @@ pub(super) fn path(
     let path = normalized(&base.join(expanded));
     let home = reader.env.get("HOME").map(|home| normalized(Path::new(home)));
     if path.parent().is_none() || home.is_some_and(|home| home == path) || registry.starts_with(&path) {
-        let message = format!("`path`: `{}` is no place for one benchmark", path.display());
+        let message = format!("`path`: `{}` cannot hold a benchmark", path.display());
         reader.problems.error_with_hint(&at.span, message, "name a directory that holds nothing else");
         return None;
     }
@@ -150,7 +150,7 @@ fn filled(key: &str, text: &str, at: &Node, reader: &mut Reader<'_>) -> Option<S
         let name = variable.name;
         if reader.env.is_secret(name) {
             let message =
-                format!("`{key}`: `{name}` holds a secret, which would stand in logs and in the clone");
+                format!("`{key}`: `{name}` holds a secret, which would appear in logs and in the clone");
             let hint =
                 "git's credential helpers and `GITHUB_TOKEN` authenticate without it standing anywhere";
             reader.problems.error_with_hint(&at.span, message, hint);

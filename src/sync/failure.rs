@@ -194,13 +194,13 @@ fn of_git(error: &GitError, benchmark: &Benchmark) -> Failure {
 
 fn permission(reason: String, path: &Path) -> Failure {
     let parent = path.parent().unwrap_or(path);
-    let fix = format!("let this user write to {} and to all that lies in {}", quoted(parent), quoted(path));
+    let fix = format!("let this user write to {} and to everything in {}", quoted(parent), quoted(path));
     Failure::new(Kind::Permission, reason).fix(fix)
 }
 
 fn disk_full(reason: &str) -> Failure {
     Failure::new(Kind::DiskFull, format!("the disk is full: {reason}"))
-        .fix("make room; for a moment a benchmark lies there twice")
+        .fix("free some space: a sync briefly needs room for two copies of a benchmark")
 }
 
 pub(super) fn mount_point(benchmark: &Benchmark) -> Failure {

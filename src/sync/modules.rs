@@ -116,7 +116,7 @@ fn check_links(place: &IsolatedRepo, root: &Path) -> anyhow::Result<()> {
             let inner = file.parent().and_then(|dir| dir.strip_prefix(place.work_tree()).ok());
             let inner = inner.map(|inner| inner.display().to_string()).unwrap_or_default();
             let reason = format!(
-                "`{}` is a submodule, or lies in one, and its repository is not in `.git/modules`",
+                "`{}` is a submodule or inside one, and its repository is not in `.git/modules`",
                 printable(&inner)
             );
             let fix = "`git submodule absorbgitdirs` moves it there";

@@ -127,14 +127,10 @@ impl Registry {
         let mut chosen: Vec<&Benchmark> = Vec::new();
         for id in ids {
             let Some(benchmark) = self.get(id) else {
-                let near = did_you_mean(id, known()).map(|near| format!("did you mean `{near}`? "));
+                let near = did_you_mean(id, known()).map(|near| format!("did you mean `{near}`?"));
                 let message =
                     format!("there is no benchmark `{}` in `{}`", printable(id), self.path.display());
-                return Err(Failure::config(message).hint(format!(
-                    "{}{}",
-                    near.unwrap_or_default(),
-                    listed()
-                )));
+                return Err(Failure::config(message).hint(near.unwrap_or_else(listed)));
             };
             if !chosen.iter().any(|known| known.id == benchmark.id) {
                 chosen.push(benchmark);
@@ -196,7 +192,7 @@ impl<'e> Reader<'e> {
                 Some((known, _)) if known.path == project.path => {}
                 Some((known, _)) => {
                     let message = format!(
-                        "`{}` also stands in `{}`, which counts",
+                        "`{}` is also in `{}`, which takes precedence",
                         project.id,
                         known.registry.display()
                     );

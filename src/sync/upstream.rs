@@ -63,7 +63,7 @@ impl Upstream {
         if let Some(commit) = found(&format!("{tag}^{{}}")).or_else(|| found(&tag)) {
             return Ok(Self { name: tag, commit });
         }
-        let reason = format!("`{reference}` is no branch and no tag of `{}`", source.url);
+        let reason = format!("`{reference}` is neither a branch nor a tag of `{}`", source.url);
         let is_short = reference.len() >= 7 && reference.bytes().all(|byte| byte.is_ascii_hexdigit());
         let whole = if is_short { "; a commit needs all of its digits, in lower case" } else { "" };
         let (id, registry) = (&benchmark.id, benchmark.registry.display());

@@ -78,7 +78,7 @@ fn a_sync_is_started_and_watched_to_its_end() {
     browser.visit(&format!("http://{}/studio/benchmarks", studio.address));
     browser.press("deadbeefdeadbeefdeadbeefdeadbeef\u{e007}");
     browser.until("return !!document.querySelector('[role=alert]')");
-    assert_eq!(text(&browser, "[role=alert]"), "This is no valid token.");
+    assert_eq!(text(&browser, "[role=alert]"), "This token is not valid.");
     let refusal = browser.console();
     assert!(refusal.iter().all(|line| line.contains("401")), "{refusal:?}");
     browser.press(&format!("{TOKEN}\u{e007}"));

@@ -45,7 +45,7 @@ fn targets_with_an_unknown_key() {
      4 |     modle: x
        |     ^^^^^
 
-    hint: did you mean `model`? legal for provider `mock`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `mode`, `response`, `template`, `script`, `latency`, `error_rate`, `rate_limit_rate`, `retry_after`, `seed`, `trace`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `requests_per_minute`, `tokens_per_minute`, `timeout`, `timeout_seconds`, `price`, `budget_usd`, `dedupe`, `keep_raw`, `allow_models`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`, `workers`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`
+    hint: did you mean `model`?
     ");
 }
 
@@ -126,7 +126,7 @@ fn a_use_target_without_its_target() {
      3 |     use_target: gpt
        |                 ^^^
 
-    hint: did you mean `gpt-5`? its targets: `llm`, `gpt-5`
+    hint: did you mean `gpt-5`?
     ");
 }
 
@@ -152,7 +152,7 @@ fn an_unknown_target() {
     assert_snapshot!(scene.refused(&["eval", "suite.eval.yaml", "--target", "lmm"]), @r"
     error: no target `lmm` in `targets.yaml`
 
-    hint: did you mean `llm`? its targets: `llm`
+    hint: did you mean `llm`?
     ");
     // Without `--target`, the default is the target named `default`.
     assert_snapshot!(scene.refused(&["eval", "suite.eval.yaml"]), @r"
@@ -170,7 +170,7 @@ fn a_missing_targets_file() {
     assert_snapshot!(scene.refused(&["eval", "evals/suite.eval.yaml", "--target", "llm"]), @r"
     error: no targets file: neither `targets.yaml` nor `.agentv/targets.yaml` in `evals`, `.`
 
-    hint: add one, or name another with `--targets FILE`
+    hint: `run-evals init` writes one, and `--targets FILE` names another
     ");
     let named = ["eval", "evals/suite.eval.yaml", "--target", "llm", "--targets", "gone.yaml"];
     assert_snapshot!(scene.refused(&named), @r"
@@ -238,7 +238,7 @@ fn a_missing_suite() {
     assert_snapshot!(scene.refused(&EVAL), @r"
     error: cannot read the suite `suite.eval.yaml`: No such file or directory (os error 2)
 
-    hint: name the file of the suite, from the working directory on
+    hint: check the path, which is relative to the working directory
     ");
     std::fs::create_dir(scene.workspace.path("evals")).unwrap();
     assert_snapshot!(scene.refused(&["eval", "evals", "--target", "llm"]), @r"
@@ -299,7 +299,7 @@ fn a_truncated_test_line() {
      2 | {"id":"b","crit
        |               ^
 
-    hint: a `.jsonl` file has one whole JSON object a line
+    hint: a `.jsonl` file has one JSON object per line
     "#);
 }
 
@@ -307,7 +307,7 @@ fn a_truncated_test_line() {
 fn a_test_without_input_or_criteria() {
     let message = suite("tests:\n  - id: a\n    criteria: is polite\n  - id: b\n    input: hello\n", &[]);
     assert_snapshot!(message, @r"
-    error: the test has no `input`, so AgentV leaves it out
+    error: the test has no `input`, so AgentV skips it
       --> suite.eval.yaml:2:5
        |
      2 |   - id: a
@@ -315,13 +315,13 @@ fn a_test_without_input_or_criteria() {
 
     hint: `input` is a text, or a list of messages with `role` and `content`
 
-    error: the test says nothing about its answer, so AgentV leaves it out
+    error: the test has no `criteria`, `expected_output` or `assertions`, so AgentV skips it
       --> suite.eval.yaml:4:9
        |
      4 |   - id: b
        |         ^
 
-    hint: give it `criteria`, `expected_output` or `assertions`; those of the suite do not count
+    hint: add one of them; assertions of the suite do not count
     ");
 }
 
@@ -454,20 +454,20 @@ fn a_truncated_request() {
     error: invalid request: the line ends in the middle of a value
       --> requests.jsonl:2:15
 
-    hint: one whole JSON object a line: {"id":…,"messages":[{"role":"user","content":"…"}]}
+    hint: one JSON object per line: {"id":…,"messages":[{"role":"user","content":"…"}]}
     "#);
     let pretty = "{\n  \"id\": \"a\"\n}\n";
     assert_snapshot!(requests(pretty), @r#"
     error: invalid request: the line ends in the middle of a value
       --> requests.jsonl:1:1
 
-    hint: one whole JSON object a line: {"id":…,"messages":[{"role":"user","content":"…"}]}
+    hint: one JSON object per line: {"id":…,"messages":[{"role":"user","content":"…"}]}
     "#);
     assert_snapshot!(requests("[\"a\",[{\"role\":\"user\",\"content\":\"hello\"}]]\n"), @r#"
     error: invalid request: expected a JSON object
       --> requests.jsonl:1:1
 
-    hint: one whole JSON object a line: {"id":…,"messages":[{"role":"user","content":"…"}]}
+    hint: one JSON object per line: {"id":…,"messages":[{"role":"user","content":"…"}]}
     "#);
 }
 
@@ -482,7 +482,7 @@ fn a_request_that_sets_its_own_target() {
     error: invalid request: unknown field `base_url`, expected one of `model`, `temperature`, `top_p`, `seed`, `stop`, `max_tokens`, `reasoning_effort`, `response_format`
       --> requests.jsonl:2:73
 
-    hint: a request names no URL and no key; those, and settings for all requests, belong in the target
+    hint: the prompt belongs in `messages`, parameters in `params`; URLs, keys and settings for all requests belong in the target
     ");
     let message = with("{\"api_key\":\"sk-1234567890\"}");
     assert!(!message.contains("sk-1234567890"), "{message}");
@@ -490,7 +490,7 @@ fn a_request_that_sets_its_own_target() {
     error: invalid request: unknown field `api_key`, expected one of `model`, `temperature`, `top_p`, `seed`, `stop`, `max_tokens`, `reasoning_effort`, `response_format`
       --> requests.jsonl:2:72
 
-    hint: a request names no URL and no key; those, and settings for all requests, belong in the target
+    hint: the prompt belongs in `messages`, parameters in `params`; URLs, keys and settings for all requests belong in the target
     ");
 }
 
@@ -530,12 +530,12 @@ fn empty_requests() {
     assert_snapshot!(requests(""), @r#"
     error: no request in `requests.jsonl`
 
-    hint: one request a line: {"id":…,"messages":[{"role":"user","content":"…"}]}
+    hint: one request per line: {"id":…,"messages":[{"role":"user","content":"…"}]}
     "#);
     assert_snapshot!(requests("\n  \n"), @r#"
     error: no request in `requests.jsonl`
 
-    hint: one request a line: {"id":…,"messages":[{"role":"user","content":"…"}]}
+    hint: one request per line: {"id":…,"messages":[{"role":"user","content":"…"}]}
     "#);
     assert_snapshot!(requests("{\"id\":\"a\",\"messages\":[]}\n"), @r#"
     error: invalid request: `messages` is empty
@@ -578,7 +578,7 @@ fn a_workflow_command_in_a_request_is_escaped() {
     error: invalid request: unknown field `x\n::error::y\u{1b}[2J`, expected one of `id`, `messages`, `params`, `tools`, `files`, `metadata`
       --> requests.jsonl:1:34
 
-    hint: a request names no URL and no key; those, and settings for all requests, belong in the target
+    hint: the prompt belongs in `messages`, parameters in `params`; URLs, keys and settings for all requests belong in the target
     ");
 }
 
@@ -588,12 +588,12 @@ fn unreadable_requests() {
     assert_snapshot!(scene.refused(&["dispatch", "--requests", "gone.jsonl", "--target", "llm"]), @r#"
     error: cannot read `gone.jsonl`: No such file or directory (os error 2)
 
-    hint: `--requests` takes a file with one request a line: {"id":…,"messages":[…]}
+    hint: `--requests` takes a file with one request per line: {"id":…,"messages":[…]}
     "#);
     assert_snapshot!(scene.refused(&["dispatch", "--requests", ".", "--target", "llm"]), @r#"
     error: cannot read `.`: Is a directory (os error 21)
 
-    hint: `--requests` takes a file with one request a line: {"id":…,"messages":[…]}
+    hint: `--requests` takes a file with one request per line: {"id":…,"messages":[…]}
     "#);
 }
 
@@ -750,7 +750,7 @@ fn an_exchange_path_that_is_not_an_exchange() {
         assert!(message.starts_with(&format!("error: `{path}` is not a bare git repository\n")), "{message}");
     }
     assert_snapshot!(with(&DISPATCH, "file/exchange.git"), @r"
-    error: cannot make `file/exchange.git`: `file` is no directory
+    error: cannot make `file/exchange.git`: `file` is not a directory
 
     hint: name another path with `--exchange`
     ");
@@ -777,7 +777,7 @@ fn an_output_that_is_not_a_directory() {
     scene.workspace.write("file", "text");
     let args = ["dispatch", "--requests", "requests.jsonl", "--target", "llm", "--output", "file"];
     assert_snapshot!(scene.refused(&args), @r"
-    error: `file` is no directory
+    error: `file` is not a directory
 
     hint: `--output` names the directory for `responses.jsonl` and `summary.json`
     ");

@@ -4,26 +4,29 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{GithubArgs, OutputArgs};
+use super::{GithubArgs, OutputArgs, examples};
 use crate::exchange::LocalExchange;
 use crate::model::BatchId;
 
 /// `collect`.
 #[derive(Debug, Args)]
+#[command(after_help = examples::COLLECT)]
 pub struct CollectArgs {
-    /// The batch
+    /// Id of the batch
     #[arg(value_name = "BATCH")]
     pub batch_id: BatchId,
-    /// The local exchange, a git repository
+    /// Local exchange, a git repository
     #[arg(long, value_name = "PATH", default_value = LocalExchange::DEFAULT_PATH)]
     pub exchange: PathBuf,
-    /// The targets file [default: the nearest targets.yaml or .agentv/targets.yaml]
+    /// Targets file [default: the nearest targets.yaml]
+    ///
+    /// `.agentv/targets.yaml` counts too.
     #[arg(long, value_name = "FILE", help_heading = "Targets")]
     pub targets: Option<PathBuf>,
-    /// The runner repository's target, where the batch was dispatched from another machine
+    /// Target of the runner repository, for a batch of another machine
     #[arg(long, value_name = "NAME", help_heading = "Targets")]
     pub target: Option<String>,
-    /// Delete the results branch on GitHub once everything is collected
+    /// Delete the results branch on GitHub after complete collection
     #[arg(long, help_heading = "GitHub")]
     pub delete_results: bool,
     /// Which GitHub.

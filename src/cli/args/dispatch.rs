@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::WorkArgs;
+use super::{WorkArgs, examples};
 use crate::model::BatchId;
 
 /// The generated one would show only one of the ways.
@@ -16,44 +16,52 @@ run-evals dispatch [OPTIONS] <SUITE>
 
 /// `dispatch`.
 #[derive(Debug, Args)]
-#[command(override_usage = DISPATCH_USAGE)]
+#[command(override_usage = DISPATCH_USAGE, after_help = examples::DISPATCH)]
 pub struct DispatchArgs {
-    /// The suite: an EVAL.yaml, a .jsonl file or a bundle
+    /// Suite: an EVAL.yaml, a .jsonl file or a bundle
     #[arg(required_unless_present_any = ["requests", "resume"], conflicts_with = "requests")]
     pub suite: Option<PathBuf>,
-    /// A file with one request a line, instead of a suite
+    /// JSONL file with one request per line, instead of a suite
     #[arg(long, value_name = "FILE")]
     pub requests: Option<PathBuf>,
-    /// Start what is missing or failed for a passing reason of a batch on GitHub, instead of a suite
+    /// Run the missing and retryable requests of a batch on GitHub
     #[arg(long, value_name = "BATCH", conflicts_with_all = ["suite", "requests", "batch_id"])]
     pub resume: Option<BatchId>,
     /// What both commands take.
     #[command(flatten)]
     pub work: WorkArgs,
-    /// Leave once the run on GitHub is started
+    /// Exit once the workflow run has started
     #[arg(long, help_heading = "GitHub")]
     pub no_wait: bool,
-    /// A file that gets the answers as AgentV's `provider: replay` plays them; needs a suite
-    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with_all = ["requests", "resume", "no_wait"])]
+    /// Also write the responses for AgentV's `provider: replay`; needs a suite
+    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with_all = ["requests", "resume", "no_wait"], hide_short_help = true)]
     pub replay_out: Option<PathBuf>,
-    /// Be the command of an AgentV target with `provider_batching: true`
+    /// Run as the command of an AgentV target with `provider_batching: true`
     #[arg(
         long,
         help_heading = "AgentV",
         requires_all = ["suite", "output_file"],
-        conflicts_with_all = ["requests", "resume", "no_wait", "batch_id", "output", "replay_out"]
+        conflicts_with_all = ["requests", "resume", "no_wait", "batch_id", "output", "replay_out"],
+        hide_short_help = true
     )]
     pub agentv_batch: bool,
-    /// The file that AgentV wants: `{OUTPUT_FILE}`
-    #[arg(long, value_name = "FILE", help_heading = "AgentV", requires = "agentv_batch")]
+    /// File that AgentV expects: `{OUTPUT_FILE}`
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "AgentV",
+        requires = "agentv_batch",
+        hide_short_help = true
+    )]
     pub output_file: Option<PathBuf>,
-    /// The test that AgentV asks for: `{EVAL_ID}` [default: the one in the file's name]
+    /// Test that AgentV requests: `{EVAL_ID}` [default: the one in the file's name]
     #[arg(
         long,
         value_name = "TEST",
         help_heading = "AgentV",
         requires = "agentv_batch",
-        allow_hyphen_values = true
+        allow_hyphen_values = true,
+        hide_short_help = true
     )]
     pub id: Option<String>,
 }

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{ReportArgs, WorkArgs};
+use super::{ReportArgs, WorkArgs, examples};
 use crate::config::parse_duration;
 use crate::console::actions;
 use crate::engine::GradingOptions;
 
 /// `eval`.
 #[derive(Debug, Args)]
+#[command(after_help = examples::EVAL)]
 pub struct EvalArgs {
     /// The suite: an EVAL.yaml, a .jsonl file or a bundle [default: the only suite in the current directory]
     pub suite: Option<PathBuf>,
@@ -21,8 +22,8 @@ pub struct EvalArgs {
     /// What both commands take.
     #[command(flatten)]
     pub work: WorkArgs,
-    /// A file that gets the answers as AgentV's `provider: replay` plays them
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    /// Also write the responses for AgentV's `provider: replay`
+    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
     pub replay_out: Option<PathBuf>,
     /// What is told of the scores.
     #[command(flatten)]
@@ -33,26 +34,28 @@ pub struct EvalArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Grading")]
 pub struct GradingArgs {
-    /// The score that each test must reach, 0 to 1; one below it means exit code 4 [default: the suite's]
+    /// Minimum score per test, 0 to 1
+    ///
+    /// The default is the suite's. A test below it means exit code 4.
     #[arg(long, value_name = "SCORE", value_parser = parse_score)]
     pub threshold: Option<f64>,
-    /// The target that grades where a model does [default: the `grader_target` of the answers' target, else that itself]
-    #[arg(long, value_name = "NAME")]
+    /// Target that runs LLM graders [default: the target's `grader_target`, else the target itself]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub grader_target: Option<String>,
-    /// Collect the answers and do not grade them
-    #[arg(long)]
+    /// Collect the responses without grading them
+    #[arg(long, hide_short_help = true)]
     pub no_grade: bool,
-    /// Leave out graders that this version does not have
-    #[arg(long)]
+    /// Skip graders that this version does not have
+    #[arg(long, hide_short_help = true)]
     pub ignore_unknown_graders: bool,
-    /// Run the commands that a suite brings in the container of the action, too
-    #[arg(long)]
+    /// Allow the suite's commands in the action's container
+    #[arg(long, hide_short_help = true)]
     pub allow_commands: bool,
-    /// A variable that commands of the suite get to see; may be given more than once
-    #[arg(long, value_name = "NAME")]
+    /// Environment variable that the suite's commands may read; repeatable
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub grader_env: Vec<String>,
-    /// The longest that one command may take
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s")]
+    /// Time limit of each command
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s", hide_short_help = true)]
     pub grader_timeout: Duration,
 }
 

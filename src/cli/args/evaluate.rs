@@ -5,34 +5,41 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Format, GithubArgs, TargetArgs};
+use super::{Format, GithubArgs, TargetArgs, examples};
 use crate::model::{BatchId, Replicates, ShaPrefix, SkillName};
 
 /// `evaluate`.
 #[derive(Debug, Args)]
+#[command(after_help = examples::EVALUATE)]
 pub struct EvaluateArgs {
-    /// The skill: a folder of `components` in the library
+    /// Skill: a folder of `components` in the library
     pub skill: SkillName,
-    /// How often each case is asked of each model, 1 to 100
+    /// Runs of each case on each model, 1 to 100
     #[arg(long, value_name = "N", default_value_t = Replicates::default())]
     pub replicates: Replicates,
-    /// The commit of the library, which must be part of its default branch [default: what is checked out]
+    /// Commit of the library, on its default branch [default: the one checked out]
     #[arg(long, value_name = "SHA")]
     pub git_sha: Option<ShaPrefix>,
-    /// The skill library, a clone [default: the working directory]
+    /// Clone of the skill library [default: the working directory]
     #[arg(long, value_name = "DIR")]
     pub library: Option<PathBuf>,
-    /// The data sets that cases refer to, a clone
+    /// Clone of the data sets that cases refer to
     #[arg(long, value_name = "DIR")]
     pub datasets: Option<PathBuf>,
     /// Which targets.
     #[command(flatten)]
     pub targets: TargetArgs,
-    /// The evaluation's name; the same name resumes it [default: time and digest]
-    #[arg(long, value_name = "ID", help_heading = "Batch")]
+    /// Id of the evaluation; the same id resumes it [default: time and digest]
+    #[arg(long, value_name = "ID", help_heading = "Batch", hide_short_help = true)]
     pub batch_id: Option<BatchId>,
-    /// The directory for what a resume needs
-    #[arg(long, value_name = "DIR", default_value = ".run-evals/evaluate", help_heading = "Batch")]
+    /// Directory for what a resume needs
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = ".run-evals/evaluate",
+        help_heading = "Batch",
+        hide_short_help = true
+    )]
     pub state: PathBuf,
     /// Calls in flight at once [default: the target's]
     #[arg(long, value_name = "N", help_heading = "Limits")]
@@ -43,11 +50,11 @@ pub struct EvaluateArgs {
     /// Which GitHub.
     #[command(flatten)]
     pub github: GithubArgs,
-    /// The directory for leaderboard.json, evaluation.json and responses.jsonl
+    /// Directory for leaderboard.json, evaluation.json and responses.jsonl
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub output: Option<PathBuf>,
-    /// Print the result as text or as JSON
-    #[arg(long, value_enum, default_value_t = Format::Text, help_heading = "Output")]
+    /// Output format, `text` or `json`
+    #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Text, help_heading = "Output")]
     pub format: Format,
 }
 
@@ -55,20 +62,22 @@ pub struct EvaluateArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Pull request")]
 pub struct PublishArgs {
-    /// Commit leaderboard.json on a branch `eval-results/…` of the library, and open a pull request
+    /// Commit leaderboard.json to a branch and open a pull request
+    ///
+    /// The branch is `eval-results/…` in the library's repository.
     #[arg(long)]
     pub open_pr: bool,
-    /// The library's repository on GitHub, `owner/name` [default: where it was cloned from]
-    #[arg(long, value_name = "REPO")]
+    /// Library's repository on GitHub, `owner/name` [default: the clone's origin]
+    #[arg(long, value_name = "REPO", hide_short_help = true)]
     pub repo: Option<String>,
-    /// A label of the pull request; may be given more than once
-    #[arg(long, value_name = "NAME", requires = "open_pr")]
+    /// Label of the pull request; repeatable
+    #[arg(long, value_name = "NAME", requires = "open_pr", hide_short_help = true)]
     pub label: Vec<String>,
-    /// Let GitHub merge the pull request as soon as its checks allow
+    /// Let GitHub merge the pull request when its checks pass
     #[arg(long, requires = "open_pr")]
     pub auto_merge: bool,
-    /// Who commits, as `Name <address>` [default: run-evals]
-    #[arg(long, value_name = "WHO", value_parser = parse_identity)]
+    /// Author of the commit, `Name <address>` [default: run-evals]
+    #[arg(long, value_name = "WHO", value_parser = parse_identity, hide_short_help = true)]
     pub commit_as: Option<String>,
 }
 

@@ -5,17 +5,21 @@ use std::path::PathBuf;
 use clap::Args;
 use clap_complete::Shell;
 
+use super::examples;
+
 /// `init`.
 #[derive(Debug, Args)]
+#[command(after_help = examples::INIT)]
 pub struct InitArgs {
-    /// The directory of the project
+    /// Directory of the project
     #[arg(default_value = ".")]
     pub dir: PathBuf,
 }
 
 /// `completions`.
 #[derive(Debug, Args)]
+#[command(after_help = examples::COMPLETIONS)]
 pub struct CompletionsArgs {
-    /// The shell
+    /// Shell
     pub shell: Shell,
 }

@@ -6,6 +6,7 @@ mod collect;
 mod dispatch;
 mod eval;
 mod evaluate;
+mod examples;
 mod init;
 mod report;
 mod rollout;
@@ -31,7 +32,9 @@ pub(super) use rollout::{RolloutCommand, RolloutDispatchArgs, RolloutRunArgs};
 pub(super) use run::RunArgs;
 pub(super) use serve::ServeArgs;
 pub(super) use service::ServiceArgs;
-pub(super) use shared::{Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs};
+pub(super) use shared::{
+    Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs, positive,
+};
 pub(super) use sweep::SweepArgs;
 pub(super) use sync::SyncArgs;
 pub(super) use targets::{CheckArgs, TargetsCommand};
@@ -41,17 +44,21 @@ use clap::{Args, Parser, Subcommand};
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  fine
+  0  success
   1  failure
-  2  wrong usage
+  2  invalid command line
   3  invalid configuration or input file
   4  finished, below the threshold or worse than the baseline
-  5  finished, but incomplete: some requests have no answer
-  6  busy: somebody else runs it";
+  5  finished, but incomplete: some requests have no response
+  6  busy: another evaluation is running";
+
+fn long_help() -> String {
+    format!("{}\n\n{EXIT_CODES}", examples::ROOT)
+}
 
 /// GitHub Actions as the compute backend of LLM evaluations.
 #[derive(Debug, Parser)]
-#[command(name = "run-evals", version, about, after_help = EXIT_CODES, propagate_version = true)]
+#[command(name = "run-evals", version, about, after_help = examples::ROOT, after_long_help = long_help(), propagate_version = true)]
 pub struct Cli {
     /// For all commands.
     #[command(flatten)]
@@ -92,12 +99,11 @@ impl Cli {
 
 /// Options of every command.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Messages")]
 pub struct GlobalArgs {
-    /// Tell more on stderr; twice for everything
+    /// Print more on stderr; twice for everything
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
-    /// Show no progress and no warnings
+    /// Hide progress and warnings
     #[arg(short, long, global = true)]
     pub quiet: bool,
 }
@@ -105,38 +111,38 @@ pub struct GlobalArgs {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Write a first suite and a target that needs no key
+    /// Write a first suite and a mock target that needs no key
     Init(InitArgs),
-    /// Run a suite: plan, call, collect, grade
+    /// Run a suite and grade the responses
     Eval(Box<EvalArgs>),
-    /// Turn a suite or a requests file into responses
+    /// Get the responses of a suite or a requests file, without grading
     Dispatch(DispatchArgs),
-    /// Collect the responses of a batch that is running or finished
+    /// Collect the responses of a running or finished batch
     Collect(CollectArgs),
-    /// The runner role: call one shard of a batch
+    /// Run one shard of a batch: the runner role
     Run(RunArgs),
-    /// Tell what the results of an evaluation come to, and compare them with a baseline
+    /// Report results, and compare them with a baseline
     Report(ReportCommandArgs),
-    /// Compile a suite and all it refers to into a directory that runs anywhere
+    /// Compile a suite into a self-contained directory
     Bundle(BundleArgs),
-    /// Evaluate a skill of a skill library: call, score, and put the entries on its leaderboard
+    /// Evaluate a skill and update its leaderboard
     Evaluate(Box<EvaluateArgs>),
-    /// Ask the service to evaluate a skill, or all whose version rose in a push
+    /// Ask the service to evaluate a skill, or a push
     Trigger(TriggerArgs),
-    /// Ask the service again for the evaluations that are missing
+    /// Ask the service for missing evaluations
     Sweep(SweepArgs),
-    /// Bring benchmarks that come from git up to date
+    /// Update benchmarks from their git repositories
     Sync(SyncArgs),
-    /// Rollouts of Eval Protocol: the worker, and the client
-    #[command(subcommand)]
+    /// Run and dispatch rollouts of Eval Protocol
+    #[command(subcommand, after_help = examples::ROLLOUT)]
     Rollout(RolloutCommand),
-    /// Answer one call of AgentV; calls that come together leave as one batch
+    /// Serve one AgentV call; concurrent calls become one batch
     Adapter(AdapterArgs),
-    /// Take orders for evaluations over HTTP, on a machine that can reach the models
+    /// Serve the webhook API and the web page
     Serve(Box<ServeArgs>),
     /// Check a targets file, or print its schema
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples::TARGETS)]
     Targets(TargetsCommand),
-    /// Print the completions of a shell
+    /// Print shell completions
     Completions(CompletionsArgs),
 }

@@ -6,15 +6,16 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Format, GithubArgs};
+use super::{Format, GithubArgs, examples, positive};
 use crate::engine::report::ReportOptions;
 use crate::model::ProblemKind;
 use crate::scoring::Gate;
 
 /// `report`.
 #[derive(Debug, Args)]
+#[command(after_help = examples::REPORT)]
 pub struct ReportCommandArgs {
-    /// The output directory of `eval`, `dispatch` or `collect`
+    /// Output directory of `eval`, `dispatch` or `collect`
     pub results: PathBuf,
     /// What `eval` takes too.
     #[command(flatten)]
@@ -22,8 +23,8 @@ pub struct ReportCommandArgs {
     /// Which GitHub.
     #[command(flatten)]
     pub github: GithubArgs,
-    /// Print the result as text or as JSON
-    #[arg(long, value_enum, default_value_t = Format::Text, help_heading = "Output")]
+    /// Output format, `text` or `json`
+    #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Text, help_heading = "Output")]
     pub format: Format,
 }
 
@@ -31,45 +32,46 @@ pub struct ReportCommandArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Report")]
 pub struct ReportArgs {
-    /// Compare with a results directory, a run in .run-evals/results, `<ref>` or `<ref>:<folder>` of this git repository
+    /// Earlier results: directory, run or git ref
+    ///
+    /// A results directory, the name of a run in .run-evals/results, or `<ref>` or `<ref>:<folder>` of this git repository.
     #[arg(long, value_name = "BASELINE")]
     pub baseline: Option<String>,
     /// Make these results the baseline, which must be a directory
-    #[arg(long, requires = "baseline")]
+    #[arg(long, requires = "baseline", hide_short_help = true)]
     pub bless: bool,
-    /// What makes the command fail; may be given more than once [default: `incomplete`, and `regression` with a baseline, else
-    /// `threshold`]
-    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
+    /// What makes the command fail; repeatable [default: `incomplete`, and `regression` with a baseline, else `threshold`]
+    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',', hide_short_help = true)]
     pub fail_on: Vec<FailOn>,
-    /// The share of tries that must pass, 0 to 1; 1 is every one [default: 1]
-    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    /// Share of trials that must pass, 0 to 1 [default: 1]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share, hide_short_help = true)]
     pub min_pass_rate: Option<f64>,
-    /// How often equal systems may be taken for a regression
-    #[arg(long, value_name = "LEVEL", value_parser = parse_level, default_value = "0.05")]
+    /// False-alarm rate of the regression test
+    #[arg(long, value_name = "LEVEL", value_parser = parse_level, default_value = "0.05", hide_short_help = true)]
     pub alpha: f64,
-    /// Write a page that needs nothing else
+    /// Write a self-contained HTML report
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Where `JUnit` XML goes.
     #[arg(long, value_name = "FILE", help = "Write JUnit XML")]
     pub junit: Option<PathBuf>,
-    /// Write markdown
-    #[arg(long, value_name = "FILE")]
+    /// Write Markdown
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub markdown: Option<PathBuf>,
     /// Write JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub json: Option<PathBuf>,
-    /// Write a run directory that `agentv results`, `agentv compare` and AgentV's dashboard read
-    #[arg(long, value_name = "DIR")]
+    /// Write a run directory for `agentv results`, `agentv compare` and AgentV's dashboard
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub agentv_run: Option<PathBuf>,
-    /// Comment on the pull request, in one comment a suite
+    /// Post or update a comment on the pull request
     #[arg(long)]
     pub pr_comment: bool,
-    /// The pull request's repository [default: the workflow's]
-    #[arg(long, value_name = "OWNER/NAME", requires = "pr_comment")]
+    /// Repository of the pull request [default: the workflow's]
+    #[arg(long, value_name = "OWNER/NAME", requires = "pr_comment", hide_short_help = true)]
     pub repo: Option<String>,
-    /// The pull request's number [default: the one that the workflow runs for]
-    #[arg(long, value_name = "NUMBER", requires = "pr_comment")]
+    /// Number of the pull request [default: the workflow run's]
+    #[arg(long, value_name = "NUMBER", value_parser = positive::<NonZeroU64>, requires = "pr_comment", hide_short_help = true)]
     pub pr: Option<NonZeroU64>,
 }
 

@@ -4,41 +4,48 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Format, LimitArgs};
+use super::{Format, LimitArgs, examples};
 use crate::exchange::LocalExchange;
 use crate::model::{BatchId, Digest};
 
 /// `run`.
 #[derive(Debug, Args)]
+#[command(after_help = examples::RUN)]
 pub struct RunArgs {
-    /// The batch to run, in the local exchange [default: the one that the workflow was dispatched for]
+    /// Batch in the local exchange [default: the one the workflow was dispatched for]
     #[arg(long, value_name = "ID")]
     pub batch_id: Option<BatchId>,
-    /// Gather what the legs of a workflow run left as artifacts onto the results branch
+    /// Commit the shards' artifacts of a workflow run to the results branch
     #[arg(long, conflicts_with_all = ["batch_id", "shard"])]
     pub finish: bool,
-    /// The digest that the batch archive must have
-    #[arg(long, value_name = "SHA256")]
+    /// Expected digest of the batch archive
+    #[arg(long, value_name = "SHA256", hide_short_help = true)]
     pub batch_sha256: Option<Digest>,
-    /// The local exchange, a git repository
+    /// Local exchange, a git repository
     #[arg(long, value_name = "PATH", default_value = LocalExchange::DEFAULT_PATH)]
     pub exchange: PathBuf,
-    /// Which shard of the batch, counted from 0
-    #[arg(long, value_name = "K", default_value_t = 0)]
+    /// Shard of the batch, counted from 0
+    #[arg(long, value_name = "K", value_parser = parse_shard, default_value_t = 0)]
     pub shard: u32,
-    /// The targets file [default: the nearest targets.yaml or .agentv/targets.yaml]
+    /// Targets file [default: the nearest targets.yaml]
+    ///
+    /// `.agentv/targets.yaml` counts too.
     #[arg(long, value_name = "FILE")]
     pub targets: Option<PathBuf>,
-    /// The target to call [default: the one that the batch names]
+    /// Target to call [default: the one the batch names]
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
-    /// Certificates of private CAs to trust besides the system's, in PEM format, for git and for models [default: the variable `RUN_EVALS_CA`]
-    #[arg(long, value_name = "FILE")]
+    /// Additional CA certificates for git and model APIs, in PEM format [default: `RUN_EVALS_CA`]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub ca_file: Option<PathBuf>,
     /// How far.
     #[command(flatten)]
     pub limits: LimitArgs,
-    /// Print the result as text or as JSON
-    #[arg(long, value_enum, default_value_t = Format::Text, help_heading = "Output")]
+    /// Output format, `text` or `json`
+    #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Text, help_heading = "Output")]
     pub format: Format,
+}
+
+fn parse_shard(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "expected the number of a shard, 0 or more".to_owned())
 }

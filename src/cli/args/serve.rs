@@ -9,13 +9,14 @@ use clap::Args;
 
 use super::evaluate::parse_identity;
 use super::studio::StudioArgs;
-use super::{GithubArgs, TargetArgs};
+use super::{GithubArgs, TargetArgs, examples};
 use crate::config::parse_duration;
 use crate::rollout::gateway::parse_field;
 use crate::serve::ReportFailures;
 
 /// Options of `serve`.
 #[derive(Debug, Args)]
+#[command(after_help = examples::SERVE)]
 pub struct ServeArgs {
     /// Where.
     #[command(flatten)]
@@ -50,20 +51,20 @@ pub struct ServeArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Evaluations")]
 pub struct SkillArgs {
-    /// The skill library: a clone that nobody else works in
+    /// Clone of the skill library, used by this service only
     #[arg(long, value_name = "DIR")]
     pub library: Option<PathBuf>,
-    /// The data sets that cases refer to: another such clone
+    /// Clone of the data sets, used by this service only
     #[arg(long, value_name = "DIR", requires = "library")]
     pub datasets: Option<PathBuf>,
     /// Calls in flight at once [default: the target's]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub max_concurrency: Option<NonZeroU32>,
-    /// Go on with jobs that were interrupted in the last three days
-    #[arg(long)]
+    /// Resume service jobs that were interrupted in the last three days
+    #[arg(long, hide_short_help = true)]
     pub resume_jobs: bool,
-    /// How long a job may take to stop at SIGTERM, with everything that was answered kept
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s")]
+    /// Time limit for a service job to stop after SIGTERM; responses so far are kept
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s", hide_short_help = true)]
     pub stop_within: Duration,
 }
 
@@ -71,23 +72,23 @@ pub struct SkillArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Results")]
 pub struct ResultArgs {
-    /// The library's repository on GitHub, `owner/name` [default: where it was cloned from]
-    #[arg(long, value_name = "REPO")]
+    /// Library's repository on GitHub, `owner/name` [default: the clone's origin]
+    #[arg(long, value_name = "REPO", hide_short_help = true)]
     pub repo: Option<String>,
-    /// A label of the pull requests; may be given more than once
-    #[arg(long, value_name = "NAME")]
+    /// Label of the pull requests; repeatable
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub label: Vec<String>,
-    /// Let GitHub merge pull requests as soon as their checks allow
-    #[arg(long)]
+    /// Let GitHub merge pull requests when their checks pass
+    #[arg(long, hide_short_help = true)]
     pub auto_merge: bool,
-    /// Who commits, as `Name <address>` [default: run-evals]
-    #[arg(long, value_name = "WHO", value_parser = parse_identity)]
+    /// Author of the commits, `Name <address>` [default: run-evals]
+    #[arg(long, value_name = "WHO", value_parser = parse_identity, hide_short_help = true)]
     pub commit_as: Option<String>,
-    /// Open no pull requests: entries stay in the state
-    #[arg(long, conflicts_with_all = ["label", "auto_merge", "commit_as"])]
+    /// Open no pull requests; entries stay in the state directory
+    #[arg(long, conflicts_with_all = ["label", "auto_merge", "commit_as"], hide_short_help = true)]
     pub no_publish: bool,
-    /// Where to report failed and interrupted jobs
-    #[arg(long, value_enum, value_name = "HOW", default_value_t = ReportFailures::Issue)]
+    /// Where to report failed and interrupted service jobs
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = ReportFailures::Issue, hide_short_help = true)]
     pub report_failures: ReportFailures,
 }
 
@@ -95,20 +96,22 @@ pub struct ResultArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Port")]
 pub struct ListenArgs {
-    /// The address and port to listen on
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    /// Address to listen on
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address, default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
-    /// The certificate for TLS, with those between it and the root (PEM); read again when it changes
+    /// TLS certificate chain (PEM); reloaded when it changes
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
-    /// Its private key (PEM)
+    /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
-    /// A proxy with TLS stands before the port: believe the last hop of its `X-Forwarded-For`
+    /// A TLS proxy is in front: trust its `X-Forwarded-For`
+    ///
+    /// Only the last hop counts.
     #[arg(long)]
     pub behind_proxy: bool,
-    /// Connections at once; a quarter of them for one address
-    #[arg(long, value_name = "N", default_value = "1024", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    /// Maximum number of connections; one address gets a quarter
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = clap::value_parser!(u32).range(1..=65536), hide_short_help = true)]
     pub max_connections: u32,
 }
 
@@ -116,14 +119,20 @@ pub struct ListenArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Access")]
 pub struct AccessArgs {
-    /// A file with the tokens of callers, one a line; read again at SIGHUP [default: the variable `RUN_EVALS_SERVE_TOKEN` or `MINDROUTER_EVAL_WEBHOOK_TOKEN`]
+    /// File with the callers' tokens, one per line
+    ///
+    /// Reloaded at SIGHUP. Without it, the variable `RUN_EVALS_SERVE_TOKEN` or `MINDROUTER_EVAL_WEBHOOK_TOKEN` holds the token.
     #[arg(long, value_name = "FILE")]
     pub auth_token_file: Vec<PathBuf>,
-    /// A file with the networks that may connect, one a line, for example `10.20.0.0/16`; read again at SIGHUP
-    #[arg(long, value_name = "FILE")]
+    /// File with the allowed networks, one per line, for example `10.20.0.0/16`
+    ///
+    /// Reloaded at SIGHUP.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub allow_from: Option<PathBuf>,
-    /// Allow the machines of GitHub Actions to connect, too: the networks that GitHub's meta API lists, refreshed every hour
-    #[arg(long)]
+    /// Also allow GitHub's own runners to connect
+    ///
+    /// Their networks come from GitHub's meta API, refreshed every hour.
+    #[arg(long, hide_short_help = true)]
     pub allow_github_actions: bool,
 }
 
@@ -131,20 +140,20 @@ pub struct AccessArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "State and log")]
 pub struct KeepArgs {
-    /// The directory for jobs, batches and the log
+    /// Directory for service jobs, batches and log
     #[arg(long, value_name = "DIR", default_value = ".run-evals/serve")]
     pub state: PathBuf,
-    /// Forget the oldest jobs beyond so many
-    #[arg(long, value_name = "N", default_value = "500", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    /// Number of service jobs to keep
+    #[arg(long, value_name = "N", default_value = "500", value_parser = clap::value_parser!(u32).range(1..=100_000), hide_short_help = true)]
     pub keep_jobs: u32,
-    /// The directory for the log, a file a day [default: `log` in the state]
-    #[arg(long, value_name = "DIR", conflicts_with = "log_stderr")]
+    /// Directory for the log, one file per day [default: `log` in the state directory]
+    #[arg(long, value_name = "DIR", conflicts_with = "log_stderr", hide_short_help = true)]
     pub log_dir: Option<PathBuf>,
     /// Write the log to stderr instead
     #[arg(long)]
     pub log_stderr: bool,
-    /// Delete log files after so many days
-    #[arg(long, value_name = "DAYS", default_value = "30", value_parser = clap::value_parser!(u32).range(1..=3650))]
+    /// Delete log files after this many days
+    #[arg(long, value_name = "DAYS", default_value = "30", value_parser = clap::value_parser!(u32).range(1..=3650), hide_short_help = true)]
     pub keep_logs: u32,
 }
 
@@ -152,22 +161,28 @@ pub struct KeepArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Trace gateway")]
 pub struct TraceArgs {
-    /// Be a tracing endpoint for rollouts, too, which keeps its traces in this directory
-    #[arg(long, value_name = "DIR", requires = "trace_upstream")]
+    /// Directory for traces; turns on the tracing endpoint for rollouts
+    #[arg(long, value_name = "DIR", requires = "trace_upstream", hide_short_help = true)]
     pub traces: Option<PathBuf>,
-    /// A target that calls are passed on to, with its own key; the first one where a call names none
-    #[arg(long, value_name = "NAME", requires = "traces")]
+    /// Target that receives the calls, with its own key; repeatable
+    ///
+    /// The first one is used if a call names none.
+    #[arg(long, value_name = "NAME", requires = "traces", hide_short_help = true)]
     pub trace_upstream: Vec<String>,
-    /// A field of a call that is passed on besides the usual ones, such as `service_tier`; may be given more than once
-    #[arg(long, value_name = "FIELD", value_parser = parse_field, requires = "traces")]
+    /// Additional call field to pass on, such as `service_tier`; repeatable
+    #[arg(long, value_name = "FIELD", value_parser = parse_field, requires = "traces", hide_short_help = true)]
     pub trace_field: Vec<String>,
-    /// The longest that the body of a request to the trace gateway may take
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s", requires = "traces")]
+    /// Time limit for the body of a request to the tracing endpoint
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s", requires = "traces", hide_short_help = true)]
     pub trace_body_timeout: Duration,
-    /// A file with tokens that open the trace gateway and nothing else, one a line; read again at SIGHUP
-    #[arg(long, value_name = "FILE", requires = "traces")]
+    /// File with tokens for the tracing endpoint only, one per line; reloaded at SIGHUP
+    #[arg(long, value_name = "FILE", requires = "traces", hide_short_help = true)]
     pub traces_token_file: Vec<PathBuf>,
-    /// Delete traces after so many days
-    #[arg(long, value_name = "DAYS", default_value = "30", value_parser = clap::value_parser!(u32).range(1..=3650), requires = "traces")]
+    /// Delete traces after this many days
+    #[arg(long, value_name = "DAYS", default_value = "30", value_parser = clap::value_parser!(u32).range(1..=3650), requires = "traces", hide_short_help = true)]
     pub keep_traces: u32,
+}
+
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "expected an IP address and a port, for example `127.0.0.1:8080`".to_owned())
 }

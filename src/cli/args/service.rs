@@ -11,16 +11,18 @@ use crate::config::parse_duration;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Service")]
 pub struct ServiceArgs {
-    /// Where the service is; `http` only on this machine
+    /// URL of the service; `http` only on this machine
     #[arg(long, value_name = "URL")]
     pub url: String,
-    /// A file with the service's token [default: the variable `RUN_EVALS_SERVE_TOKEN` or `MINDROUTER_EVAL_WEBHOOK_TOKEN`]
+    /// File with the service's token [default: `RUN_EVALS_SERVE_TOKEN`]
+    ///
+    /// Without it, the variable `RUN_EVALS_SERVE_TOKEN` or `MINDROUTER_EVAL_WEBHOOK_TOKEN` holds the token.
     #[arg(long, value_name = "FILE")]
     pub auth_token_file: Option<PathBuf>,
-    /// The certificates to trust instead of the system's, in PEM format [default: the variable `RUN_EVALS_SERVE_CA`]
+    /// CA certificates to trust instead of the system's, in PEM format [default: `RUN_EVALS_SERVE_CA`]
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
-    /// How long the service may take for an answer
+    /// Time limit of each request
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "90s")]
     pub timeout: Duration,
 }

@@ -65,10 +65,14 @@ impl WorkArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Targets")]
 pub struct TargetArgs {
-    /// The targets file [default: the nearest targets.yaml or .agentv/targets.yaml]
+    /// Targets file [default: the nearest targets.yaml]
+    ///
+    /// `.agentv/targets.yaml` counts too.
     #[arg(long, value_name = "FILE")]
     pub targets: Option<PathBuf>,
-    /// The target to call; may be given more than once [default: the suite's, else `default`]
+    /// Target to call; repeatable [default: the suite's]
+    ///
+    /// A suite without one uses the target `default`.
     #[arg(long, value_name = "NAME")]
     pub target: Vec<String>,
 }
@@ -77,11 +81,11 @@ pub struct TargetArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Batch")]
 pub struct BatchArgs {
-    /// The batch's name; the same name and input resume it [default: time and digest]
-    #[arg(long, value_name = "ID")]
+    /// Batch id; the same id and input resume the batch [default: time and digest]
+    #[arg(long, value_name = "ID", hide_short_help = true)]
     pub batch_id: Option<BatchId>,
-    /// The local exchange, a git repository
-    #[arg(long, value_name = "PATH", default_value = LocalExchange::DEFAULT_PATH)]
+    /// Local exchange, a git repository
+    #[arg(long, value_name = "PATH", default_value = LocalExchange::DEFAULT_PATH, hide_short_help = true)]
     pub exchange: PathBuf,
 }
 
@@ -90,24 +94,24 @@ pub struct BatchArgs {
 #[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
     /// Calls in flight at once [default: the target's]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = positive::<std::num::NonZeroU32>)]
     pub max_concurrency: Option<std::num::NonZeroU32>,
-    /// Stop after calling this many requests
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=MOST_REQUESTS))]
+    /// Stop after this many requests
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=MOST_REQUESTS), hide_short_help = true)]
     pub max_requests: Option<u64>,
-    /// Stop before spending more than this; needs a `price` in the target
+    /// Spending limit in USD; needs the target's `price`
     #[arg(long, value_name = "USD", value_parser = parse_budget)]
     pub budget_usd: Option<f64>,
     /// Stop after this long, for example `45m`
     ///
     /// `run` as a step of a dispatched workflow stops after 5 h 45 min, before GitHub ends the job.
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, hide_short_help = true)]
     pub deadline: Option<Duration>,
     /// Call identical requests once
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub dedupe: bool,
-    /// Keep the vendor's whole answer in each row
-    #[arg(long)]
+    /// Keep the provider's whole response in each row
+    #[arg(long, hide_short_help = true)]
     pub keep_raw: bool,
 }
 
@@ -122,23 +126,24 @@ impl LimitArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "GitHub")]
 pub struct GithubArgs {
-    /// GitHub's API; `https://HOST/api/v3` for GitHub Enterprise Server
+    /// URL of GitHub's API; `https://HOST/api/v3` for GitHub Enterprise Server
     #[arg(
         long,
         value_name = "URL",
         env = "GITHUB_API_URL",
         hide_env_values = true,
-        default_value = "https://api.github.com"
+        default_value = "https://api.github.com",
+        hide_short_help = true
     )]
     pub github_api_url: String,
-    /// A file with the token [default: `GH_TOKEN`, `GITHUB_TOKEN`, then `gh auth token`]
-    #[arg(long, value_name = "FILE")]
+    /// File with the token [default: `GH_TOKEN`, `GITHUB_TOKEN`, then `gh auth token`]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub token_file: Option<PathBuf>,
     /// Authenticate as this GitHub App instead of with a token
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", hide_short_help = true)]
     pub app_id: Option<String>,
-    /// A file with the App's private key [default: the variable `RUN_EVALS_APP_KEY`]
-    #[arg(long, value_name = "FILE", requires = "app_id")]
+    /// File with the App's private key [default: `RUN_EVALS_APP_KEY`]
+    #[arg(long, value_name = "FILE", requires = "app_id", hide_short_help = true)]
     pub app_key_file: Option<PathBuf>,
 }
 
@@ -157,16 +162,16 @@ impl GithubArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "GitHub")]
 pub struct RemoteArgs {
-    /// How the batch travels to the runner repository
-    #[arg(long, value_enum, value_name = "HOW", default_value_t = HandoverChoice::Auto)]
+    /// How the batch reaches the runner repository
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = HandoverChoice::Auto, hide_short_help = true)]
     pub handover: HandoverChoice,
-    /// Let prompts and answers lie on the branches of a public repository
-    #[arg(long)]
+    /// Allow prompts and responses on branches of a public repository
+    #[arg(long, hide_short_help = true)]
     pub allow_public: bool,
-    /// Delete the results branch on GitHub once everything is collected
-    #[arg(long)]
+    /// Delete the results branch on GitHub after complete collection
+    #[arg(long, hide_short_help = true)]
     pub delete_results: bool,
-    /// How long a run may take to appear after a start whose answer was lost
+    /// How long a workflow run may take to appear after a lost response
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s", hide = true)]
     pub grace: Duration,
 }
@@ -182,11 +187,13 @@ impl RemoteArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
-    /// The directory for responses.jsonl, summary.json and, of `eval`, scores.jsonl
+    /// Directory for responses, scores and summary
+    ///
+    /// It gets responses.jsonl, summary.json and, from `eval`, scores.jsonl.
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Print the result as text or as JSON
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    /// Output format, `text` or `json`
+    #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Text)]
     pub format: Format,
 }
 
@@ -197,6 +204,11 @@ pub enum Format {
     Text,
     /// For programs.
     Json,
+}
+
+/// Parses a whole number from 1 on.
+pub(in crate::cli) fn positive<N: std::str::FromStr>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|_| "expected a whole number, 1 or more".to_owned())
 }
 
 fn parse_budget(text: &str) -> Result<f64, String> {

@@ -8,22 +8,24 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Page")]
 pub struct StudioArgs {
-    /// Serve the page alone: benchmarks, leaderboard and runs, no evaluations
+    /// Serve only the web page: benchmarks, leaderboard and runs
     #[arg(long, conflicts_with_all = ["library", "no_studio"])]
     pub studio: bool,
-    /// Serve no page
-    #[arg(long)]
+    /// Do not serve the web page
+    #[arg(long, hide_short_help = true)]
     pub no_studio: bool,
-    /// The registry of benchmarks [default: `benchmarks.yaml` in `AGENTV_HOME` or `~/.agentv`]
-    #[arg(long, value_name = "FILE", conflicts_with = "no_studio")]
+    /// Registry of benchmarks [default: `benchmarks.yaml` in `AGENTV_HOME` or `~/.agentv`]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_studio", hide_short_help = true)]
     pub registry: Option<PathBuf>,
-    /// Let benchmarks come from repositories of this machine
-    #[arg(long, conflicts_with = "no_studio")]
+    /// Allow benchmarks from repositories on this machine
+    #[arg(long, conflicts_with = "no_studio", hide_short_help = true)]
     pub allow_local: bool,
-    /// The leaderboard [default: `leaderboard.json` in the library]
-    #[arg(long, value_name = "FILE", conflicts_with = "no_studio")]
+    /// Leaderboard to show [default: `leaderboard.json` in the library]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_studio", hide_short_help = true)]
     pub leaderboard: Option<PathBuf>,
-    /// Where results are: a directory with outputs of `eval`, or `BRANCH:FOLDER` of the repository here; may be given more than once
+    /// Results to show; repeatable
+    ///
+    /// A directory with output directories of `eval`, or `BRANCH:FOLDER` of this git repository.
     #[arg(long, value_name = "PLACE", conflicts_with = "no_studio")]
     pub runs: Vec<String>,
 }

@@ -4,31 +4,35 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{Format, GithubArgs};
+use super::{Format, GithubArgs, examples};
 
 /// `targets`.
 #[derive(Debug, Subcommand)]
 pub enum TargetsCommand {
-    /// Tell of each target whether it can be used: its links, its variables, its runner repository
+    /// Check that every target is usable: its links, its variables, its runner repository
     Check(CheckArgs),
     /// Print the JSON Schema of targets files, for editors
+    #[command(after_help = examples::TARGETS_SCHEMA)]
     Schema,
 }
 
 /// `targets check`.
 #[derive(Debug, Args)]
+#[command(after_help = examples::TARGETS_CHECK)]
 pub struct CheckArgs {
-    /// The targets file [default: the nearest targets.yaml or .agentv/targets.yaml]
+    /// Targets file [default: the nearest targets.yaml]
+    ///
+    /// `.agentv/targets.yaml` counts too.
     #[arg(long, value_name = "FILE")]
     pub targets: Option<PathBuf>,
-    /// The target to check; may be given more than once [default: all]
+    /// Target to check; repeatable [default: all]
     #[arg(long, value_name = "NAME")]
     pub target: Vec<String>,
-    /// Do not ask GitHub
+    /// Skip the checks that need GitHub
     #[arg(long)]
     pub offline: bool,
-    /// Print the result as text or as JSON
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    /// Output format, `text` or `json`
+    #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Text)]
     pub format: Format,
     /// Which GitHub.
     #[command(flatten)]

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 
 use super::args::InitArgs;
 use super::display::Display;
-use crate::model::Exit;
+use crate::model::{Exit, Failure};
 use crate::util::path::quoted;
 use crate::util::regular_file;
 
@@ -19,6 +19,11 @@ const IGNORED: &str = ".run-evals/";
 
 pub(super) fn init(args: &InitArgs, display: &Display) -> anyhow::Result<Exit> {
     let dir = &args.dir;
+    if dir.is_file() {
+        return Err(Failure::new(Exit::Usage, format!("`{}` is a file, not a directory", dir.display()))
+            .hint("name the directory of the project, for example `run-evals init evals`")
+            .into());
+    }
     fs::create_dir_all(dir).with_context(|| format!("cannot create the directory `{}`", dir.display()))?;
     let is_here = dir == Path::new(".");
     let at = |name: &str| if is_here { PathBuf::from(name) } else { dir.join(name) };

@@ -88,7 +88,7 @@ pub(super) async fn dispatch(args: RolloutDispatchArgs, display: &Display) -> an
             format!("interrupted: {left} rows are left, and their runs go on"),
         );
         return Err(match &args.output {
-            Some(_) => failure.hint("the same command goes on where this one was"),
+            Some(_) => failure.hint("the same command resumes"),
             None => failure.hint("with `--output FILE` the next command could go on where this one was"),
         }
         .into());
@@ -100,7 +100,7 @@ fn completion_params(args: &RolloutDispatchArgs) -> Result<Map<String, Value>, F
     let mut params = match &args.completion_params {
         None => Map::new(),
         Some(text) => serde_json::from_str::<Map<String, Value>>(text).map_err(|error| {
-            Failure::new(Exit::Usage, format!("`--completion-params` is no JSON object: {error}"))
+            Failure::new(Exit::Usage, format!("`--completion-params` is not a JSON object: {error}"))
                 .hint("such as `{\"model\": \"gpt-5-mini\", \"temperature\": 0}`")
         })?,
     };

@@ -93,7 +93,7 @@ impl Reader<'_> {
                 self.spans.push(span.clone());
             }
             Err(invalid) => {
-                self.problems.error_with_hint(span, format!("`{text}` is no path"), invalid.to_string());
+                self.problems.error_with_hint(span, format!("`{text}` is not a path"), invalid.to_string());
             }
         }
     }
@@ -263,7 +263,7 @@ mod tests {
         insta::assert_snapshot!(
             rules("ignore: [a, 'a[0]']\nset: [a]\ntypes: { d: date }\ntolerance: { d: 1 }\n").unwrap_err(),
             @r"
-        `a[0]` is no path
+        `a[0]` is not a path
           --> evals/scoring.yaml:1:13
            |
          1 | ignore: [a, 'a[0]']

@@ -192,7 +192,7 @@ impl Bundler<'_> {
         };
         let schema = schema.clone();
         if !schema.is_object() && !schema.is_boolean() {
-            return Err((None, format!("`{}#{}` is no schema", target.file, target.pointer)));
+            return Err((None, format!("`{}#{}` is not a schema", target.file, target.pointer)));
         }
         self.schema(&target.file, schema)
     }

@@ -198,7 +198,7 @@ fn is_of_github(base_url: &str) -> bool {
 
 /// Why this cannot be the value of `api_key`: the key, or the default of its reference, stands in the file itself.
 fn refusal(kind: &ProviderKind, node: &Node) -> Option<&'static str> {
-    const IN_FILE: &str = "a key must not stand in this file";
+    const IN_FILE: &str = "a key must not be in this file";
     let Some(text) = node.as_str() else { return Some(IN_FILE) };
     let literal = match Reference::whole(text) {
         Some(reference) => reference.default.unwrap_or_default(),

@@ -3,7 +3,7 @@
 use super::TargetsFile;
 use super::entry::Entry;
 use super::settings::Scope;
-use crate::config::{Env, Invalid, Node, Problems, did_you_mean, interpolate};
+use crate::config::{Env, Invalid, Node, Problems, did_you_mean, interpolate, listed};
 use crate::model::{Failure, Target};
 
 /// As many links as AgentV follows.
@@ -70,7 +70,7 @@ impl TargetsFile {
     pub(super) fn follow(&self, name: &str, env: &Env) -> Result<(Path<'_>, Result<(), Invalid>), Failure> {
         let Some(first) = self.entry(name) else {
             let hint = match did_you_mean(name, self.names()) {
-                Some(near) => format!("did you mean `{near}`? {}", self.listed()),
+                Some(near) => format!("did you mean `{near}`?"),
                 None if self.entries.is_empty() => self.listed(),
                 None => format!("`--target` chooses one; {}", self.listed()),
             };
@@ -100,7 +100,7 @@ impl TargetsFile {
             let Some(next) = self.entry(wanted.trim()) else {
                 let near = did_you_mean(text, self.names()).filter(|_| !text.contains("${{"));
                 let hint = match near {
-                    Some(near) => format!("did you mean `{near}`? {}", self.listed()),
+                    Some(near) => format!("did you mean `{near}`?"),
                     None => self.listed(),
                 };
                 return Err(invalid(
@@ -129,11 +129,10 @@ impl TargetsFile {
     }
 
     pub(super) fn listed(&self) -> String {
-        let names: Vec<String> = self.names().map(|name| format!("`{name}`")).collect();
-        if names.is_empty() {
+        if self.entries.is_empty() {
             "the file has no targets".to_owned()
         } else {
-            format!("its targets: {}", names.join(", "))
+            format!("its targets: {}", listed(self.names()))
         }
     }
 }

@@ -12,7 +12,7 @@ use super::shape::Shape;
 use super::values::Legal;
 use crate::config::yaml::plain;
 use crate::config::{
-    Env, Fields, Node, NodeValue, Problems, Reference, Span, did_you_mean, interpolate, references,
+    Env, Fields, Node, NodeValue, Problems, Reference, Span, interpolate, references, unknown_hint,
 };
 use crate::util::secrets::is_secret_name;
 
@@ -189,12 +189,15 @@ impl<'a, 'p> Settings<'a, 'p> {
         let hint = match process.filter(|env| env.get("GITHUB_ACTIONS") == Some("true")) {
             Some(env) if is_secret_name(name) => {
                 let repo = env.get("GITHUB_REPOSITORY").unwrap_or("OWNER/REPO");
+                // Only the template of a runner repository has the environment.
+                let is_runner = env.get("GITHUB_EVENT_NAME") == Some("workflow_dispatch");
+                let environment = if is_runner { " --env run-evals" } else { "" };
                 format!(
-                    "`gh secret set {name} --env run-evals --repo {repo}`, and pass it in the `env:` of the step; a \
-                     workflow that calls `runner.yml` passes it by name in `secrets:`"
+                    "`gh secret set {name}{environment} -R {repo}`, and in the `env:` of the workflow's step: \
+                     `{name}: ${{{{ secrets.{name} }}}}`; a workflow that calls `runner.yml` passes it by name in `secrets:`"
                 )
             }
-            Some(_) => "pass it in the `env:` of the workflow's step".to_owned(),
+            Some(_) => format!("set it in the `env:` of the workflow's step: `{name}: …`"),
             None => format!(
                 "`export {name}=…`, put it into `.env`, or pass it in the `env:` of the workflow's step"
             ),
@@ -213,12 +216,7 @@ impl<'a, 'p> Settings<'a, 'p> {
             let hint = if snake != key.text && legal.contains(&snake.as_str()) {
                 format!("keys are in snake case: `{snake}`")
             } else {
-                let list: Vec<String> = legal.iter().map(|key| format!("`{key}`")).collect();
-                let list = format!("legal {place}: {}", list.join(", "));
-                match did_you_mean(&snake, legal.iter().copied()) {
-                    Some(near) => format!("did you mean `{near}`? {list}"),
-                    None => list,
-                }
+                unknown_hint(&snake, &legal, place)
             };
             let message = format!("unknown key `{}` {place}", key.text);
             self.problems.error_with_hint(&key.span, message, hint);

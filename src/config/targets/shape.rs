@@ -53,7 +53,7 @@ pub(super) enum Shape {
 
 const DURATION: &str = r"^\s*([0-9]+\.?[0-9]*|\.[0-9]+)(ms|s|m|h)\s*$";
 const NO_REFERENCE: &str = r"^(?![\s\S]*\$\{\{)";
-const IN_FILE: &str = "A key must not stand in this file: write `${{ NAME }}`.";
+const IN_FILE: &str = "A key must not be in this file: write `${{ NAME }}`.";
 const NAME: &str = "[A-Za-z_][A-Za-z0-9_]*";
 
 /// A text with at least one reference in it.

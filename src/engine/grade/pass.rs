@@ -111,7 +111,7 @@ pub async fn grade(
 
 fn interrupted() -> Failure {
     Failure::new(Exit::Incomplete, "interrupted before all answers were graded")
-        .hint("the answers are in the exchange: the same command with `--batch-id` goes on from there")
+        .hint("the answers are in the exchange: the same command with `--batch-id` continues from there")
 }
 
 /// Grades some rows, with all the commands that they need.

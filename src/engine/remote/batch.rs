@@ -108,7 +108,8 @@ impl RemoteBatch {
                     Watched::TimedOut => {
                         self.left = true;
                         let waited = self.target.timeout.as_secs();
-                        let note = format!("the run goes on after {waited} s; {}", self.how_to_collect());
+                        let note =
+                            format!("the workflow run continues after {waited} s; {}", self.how_to_collect());
                         observer.note(&note);
                         self.reason = Some(note);
                         None
@@ -149,11 +150,12 @@ impl RemoteBatch {
         let seconds = SECOND_INTERRUPT.as_secs();
         // Those that were meant for something else do not count.
         let before = *interrupts.borrow_and_update();
-        observer.note(&format!("the run goes on; press Ctrl-C again within {seconds} s to cancel it"));
+        observer
+            .note(&format!("the workflow run continues; press Ctrl-C again within {seconds} s to cancel it"));
         let insists = interrupts.wait_for(|count| *count > before);
         let cancel = matches!(tokio::time::timeout(SECOND_INTERRUPT, insists).await, Ok(Ok(_)));
         let message = if !cancel {
-            "interrupted: the run goes on"
+            "interrupted: the workflow run continues"
         } else if let Err(error) = self.dispatcher.client.cancel_run(&self.record.repo, run_id).await {
             return error.into_failure().into();
         } else {

@@ -32,9 +32,9 @@ const JOBS_TOLD: usize = 3;
 pub enum Watched {
     /// The run is over.
     Completed(Box<Run>),
-    /// The time is over; the run goes on.
+    /// The time is over; the workflow run continues.
     TimedOut,
-    /// The user asked to stop; the run goes on.
+    /// The user asked to stop; the workflow run continues.
     Interrupted,
 }
 

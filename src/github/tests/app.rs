@@ -167,7 +167,7 @@ fn wrong_keys_and_ids_are_reported() {
     hint: it is the RSA key in PEM format that GitHub gave out for the App, from `-----BEGIN RSA PRIVATE KEY-----` to the end
     ");
     insta::assert_snapshot!(shown(&AppKey::new("Iv23abc", &Secret::new("x")).unwrap_err()), @r"
-    Config: `Iv23abc` is no id of a GitHub App
+    Config: `Iv23abc` is not a GitHub App id
     hint: the App ID is the number on the App's settings page, not its client id
     ");
 }

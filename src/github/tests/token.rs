@@ -70,12 +70,12 @@ fn a_missing_token_is_reported() {
     let missing = folder.path().join("missing");
     insta::assert_snapshot!(told(GITHUB, &[], &missing), @r"
     Config: no GitHub token for `github.com`: no `--token-file`, no `token` input, no `GH_TOKEN`, no `GITHUB_TOKEN`, and `gh` is not installed
-    hint: set `GH_TOKEN`, or sign in with `gh auth login --hostname github.com`
+    hint: set `GH_TOKEN` to a token of `github.com`, or sign in with `gh auth login --hostname github.com`
     ");
     let signed_out = program(folder.path(), "echo 'no oauth token' >&2; exit 1");
     insta::assert_snapshot!(told(SERVER, &[("GH_TOKEN", "x")], &signed_out), @r"
-    Config: no GitHub token for `git.acme.example:8443`: no `--token-file`, no `token` input, no `GH_ENTERPRISE_TOKEN`, no `GITHUB_ENTERPRISE_TOKEN`, and `gh auth token --hostname git.acme.example:8443` has none; `GH_TOKEN` and `GITHUB_TOKEN` are for github.com only
-    hint: set `GH_ENTERPRISE_TOKEN`, or sign in with `gh auth login --hostname git.acme.example:8443`
+    Config: no GitHub token for `git.acme.example:8443`: no `--token-file`, no `token` input, no `GH_ENTERPRISE_TOKEN`, no `GITHUB_ENTERPRISE_TOKEN`, and `gh auth token --hostname git.acme.example:8443` has none; `GH_TOKEN` is set, but is sent to github.com and `*.ghe.com` only
+    hint: set `GH_ENTERPRISE_TOKEN` to a token of `git.acme.example:8443`, or sign in with `gh auth login --hostname git.acme.example:8443`
     ");
 }
 

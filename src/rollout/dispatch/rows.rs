@@ -65,7 +65,7 @@ fn client_row(json: Value, index: usize, params: &Map<String, Value>) -> Result<
         Some(Value::String(id)) => id.clone(),
         Some(Value::Number(id)) => id.to_string(),
         None | Some(Value::Null) => index.to_string(),
-        Some(_) => return Err("`row_id` is no string".to_owned()),
+        Some(_) => return Err("`row_id` is not a string".to_owned()),
     };
     check("row_id", &row_id)?;
     let mut completion_params = params.clone();
@@ -73,15 +73,13 @@ fn client_row(json: Value, index: usize, params: &Map<String, Value>) -> Result<
         match own {
             Value::Object(own) => completion_params.extend(own.clone()),
             Value::Null => {}
-            _ => return Err("`completion_params` is no object".to_owned()),
+            _ => return Err("`completion_params` is not an object".to_owned()),
         }
     }
     let names_model =
         completion_params.get("model").and_then(Value::as_str).is_some_and(|model| !model.is_empty());
     if !names_model {
-        return Err(
-            "nothing names a `model`: add it to `completion_params`, or say `--model NAME`".to_owned()
-        );
+        return Err("no model: expected `model` in `completion_params`, or `--model NAME`".to_owned());
     }
     name_fireworks_model(&mut completion_params);
     Ok(ClientRow { line, row_id, completion_params })

@@ -71,14 +71,14 @@ impl Host {
         let repo = needed("GITHUB_REPOSITORY")?;
         if !is_repository(&repo) {
             return Err(Failure::config(format!(
-                "`GITHUB_REPOSITORY` is no repository: `{}`",
+                "`GITHUB_REPOSITORY` is not a repository: `{}`",
                 printable(&repo)
             )));
         }
         let number = |name: &str, text: String| {
             text.trim()
                 .parse::<u64>()
-                .map_err(|_| Failure::config(format!("`{name}` is no number: `{}`", printable(&text))))
+                .map_err(|_| Failure::config(format!("`{name}` is not a number: `{}`", printable(&text))))
         };
         let sender = event.pointer("/sender/login").and_then(Value::as_str).map(ToOwned::to_owned);
         // A re-run by another user costs money again.
@@ -245,8 +245,8 @@ mod tests {
     fn other_events_are_rejected() {
         let problem = |change: (&str, &str)| host(&[change]).unwrap_err().to_string();
         insta::assert_snapshot!(problem(("GITHUB_EVENT_NAME", "pull_request")), @"the run was started by `pull_request`, not by a dispatch");
-        insta::assert_snapshot!(problem(("GITHUB_REPOSITORY", "../x")), @"`GITHUB_REPOSITORY` is no repository: `../x`");
+        insta::assert_snapshot!(problem(("GITHUB_REPOSITORY", "../x")), @"`GITHUB_REPOSITORY` is not a repository: `../x`");
         insta::assert_snapshot!(problem(("GITHUB_RUN_ID", "")), @"the environment variable `GITHUB_RUN_ID` is not set");
-        insta::assert_snapshot!(problem(("GITHUB_RUN_ATTEMPT", "x")), @"`GITHUB_RUN_ATTEMPT` is no number: `x`");
+        insta::assert_snapshot!(problem(("GITHUB_RUN_ATTEMPT", "x")), @"`GITHUB_RUN_ATTEMPT` is not a number: `x`");
     }
 }

@@ -11,7 +11,7 @@ pub(super) struct Decimal {
 /// Which texts are numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Zeros {
-    /// `007` is no number: it is somebody's name for something.
+    /// `007` is not a number: it is somebody's name for something.
     Refused,
     /// `007` is 7.
     Allowed,

@@ -61,7 +61,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 /// Reads an order; all that is wrong with it is told at once.
 fn order(body: &[u8]) -> Result<Order, Refusal> {
     let value: Value = serde_json::from_slice(body).map_err(|error| {
-        Refusal::Malformed(format!("the body is no JSON: {}", printable(&error.to_string())))
+        Refusal::Malformed(format!("the body is not JSON: {}", printable(&error.to_string())))
     })?;
     let Value::Object(fields) = value else {
         return Err(Refusal::Invalid("the body must be an object: `{\"skill_name\": …}`".to_owned()));
@@ -175,7 +175,7 @@ mod tests {
         let told: Vec<String> = bodies.iter().map(|body| format!("{body}\n  {}", refused(body))).collect();
         insta::assert_snapshot!(told.join("\n"), @r##"
         nonsense
-          400 the body is no JSON: expected ident at line 1 column 2
+          400 the body is not JSON: expected ident at line 1 column 2
         []
           422 the body must be an object: `{"skill_name": …}`
         {}
@@ -195,7 +195,7 @@ mod tests {
         {"skill_name": "a", "replicates": 1000000000}
           422 `replicates`: a whole number from 1 to 100
         {"skill_name": "a", "replicates": 1e400}
-          400 the body is no JSON: number out of range at line 1 column 39
+          400 the body is not JSON: number out of range at line 1 column 39
         {"skill_name": "a", "replicates": 10.0}
           422 `replicates`: a whole number from 1 to 100
         {"skill_name": "a", "replicates": "10.0"}

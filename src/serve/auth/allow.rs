@@ -90,7 +90,7 @@ fn read(path: &Path) -> Result<Vec<IpNet>, Failure> {
         networks.push(found);
     }
     if networks.is_empty() {
-        return Err(Failure::config(format!("no network in `{shown}`: nobody could connect"))
+        return Err(Failure::config(format!("no network in `{shown}`: no caller could connect"))
             .hint("one network a line, for example `10.20.0.0/16`"));
     }
     Ok(networks)

@@ -119,7 +119,7 @@ fn read(source: &TokenSource) -> Result<Vec<Secret>, Failure> {
             }
             let variable = TOKEN_VARIABLES[0];
             let how = format!("name a file with `--auth-token-file`, or set `{variable}`; {HOW}");
-            return Err(Failure::config("no token that callers could show").hint(how));
+            return Err(Failure::config("no token for callers").hint(how));
         };
         let place = format!("the variable `{variable}`");
         add(&mut all, value.expose().split_ascii_whitespace(), &place)?;

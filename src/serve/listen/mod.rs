@@ -6,6 +6,7 @@ mod tls;
 pub(super) use tls::Tls;
 pub use tls::TlsFiles;
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +55,30 @@ fn bound(address: SocketAddr) -> std::io::Result<TcpListener> {
     socket.listen(BACKLOG)?.into_std()
 }
 
+fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> Failure {
+    let failure = Failure::new(Exit::Failure, format!("cannot listen on `{address}`: {error}"));
+    let port = address.port();
+    match error.kind() {
+        ErrorKind::AddrInUse => {
+            let mut other = address;
+            other.set_port(port.checked_add(1).unwrap_or(8080));
+            failure.hint(format!(
+                "another program uses port {port}: stop it, or choose another port, for example `--listen {other}`"
+            ))
+        }
+        ErrorKind::PermissionDenied => {
+            let mut other = address;
+            other.set_port(8080);
+            failure.hint(format!("port {port} needs root: choose one above 1023, for example `--listen {other}`"))
+        }
+        ErrorKind::AddrNotAvailable => failure.hint(
+            "no network interface of this machine has that address: `--listen 127.0.0.1:8080` is reachable from here only, \
+             `--listen 0.0.0.0:8080` from everywhere",
+        ),
+        _ => failure,
+    }
+}
+
 impl Listener {
     /// Binds the port; a plain one is refused where others could listen in.
     pub(super) fn bind(options: &ListenOptions) -> anyhow::Result<Self> {
@@ -61,12 +86,11 @@ impl Listener {
         if options.tls.is_none() && !options.behind_proxy && !address.ip().is_loopback() {
             let text = format!("without TLS, `{address}` would send tokens in the clear");
             return Err(Failure::new(Exit::Usage, text)
-                .hint("give `--tls-cert` and `--tls-key`, or `--behind-proxy` if a proxy with TLS stands before it, or listen on `127.0.0.1`")
+                .hint("give `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`")
                 .into());
         }
         let tls = options.tls.clone().map(Tls::load).transpose()?.map(Arc::new);
-        let socket = bound(address)
-            .map_err(|error| Failure::new(Exit::Failure, format!("cannot listen on `{address}`: {error}")))?;
+        let socket = bound(address).map_err(|error| cannot_listen(address, &error))?;
         // Behind a proxy, all connections are its own.
         let of_one = if options.behind_proxy {
             options.most_connections

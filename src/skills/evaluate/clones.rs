@@ -265,7 +265,7 @@ fn unseen(dir: &Path) -> Result<Worktree> {
 }
 
 fn no_clone(dir: &Path) -> CheckoutError {
-    let message = format!("`{}` is no clone of a repository", dir.display());
+    let message = format!("`{}` is not a git clone", dir.display());
     CheckoutError::new(CheckoutProblem::Invalid, message)
         .hint("name a directory with `git clone`'s result in it")
 }

@@ -42,7 +42,7 @@ pub(super) fn export(clone: &Opened, commit: &ObjectId, skill: &SkillName, to: &
             EntryKind::Module => {
                 Some(("is a submodule", "put the files themselves there: submodules are not fetched"))
             }
-            EntryKind::File if !is_legal(&entry.path) => Some(("has a name that is no path", "rename it")),
+            EntryKind::File if !is_legal(&entry.path) => Some(("has a name that is not a path", "rename it")),
             EntryKind::File if entry.size > LARGEST_FILE => {
                 Some(("is larger than 8 MiB", "keep large inputs in the data sets, as text"))
             }

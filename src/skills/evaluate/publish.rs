@@ -41,7 +41,7 @@ pub fn check_repo(repo: Option<&str>) -> Result<(), model::Failure> {
     match repo.filter(|repo| !is_repository(repo)) {
         None => Ok(()),
         Some(repo) => {
-            Err(model::Failure::new(Exit::Usage, format!("`{}` is no repository", printable(repo)))
+            Err(model::Failure::new(Exit::Usage, format!("`{}` is not a repository", printable(repo)))
                 .hint("`--repo` is named `<owner>/<name>`"))
         }
     }

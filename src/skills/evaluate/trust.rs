@@ -38,17 +38,17 @@ pub fn targets(named: Option<&Path>, cwd: &Path, untrusted: &UntrustedTrees) -> 
     }
     let found = TargetsFile::discover(&Roots::new(cwd, cwd)).ok_or_else(|| {
         Failure::config("no targets file: neither `targets.yaml` nor `.agentv/targets.yaml`")
-            .hint("add one, or name another with `--targets FILE`: it says where models are and which key opens them")
+            .hint("`run-evals init` writes one, and `--targets FILE` names another; it says where the models are and which keys they need")
     })?;
     // A link in the work tree is the commit's as well, wherever it leads.
     if untrusted.contain(&found) || found.parent().is_some_and(|folder| untrusted.contain(folder)) {
         let message = format!(
-            "`{}` lies in what is evaluated: with it the commit would say where keys are sent",
+            "`{}` is in the evaluated repository, so a commit could redirect the API keys",
             shown(&found, cwd).display()
         );
         return Err(Failure::config(message).hint(
-            "keep the targets file elsewhere and name it with `--targets FILE`; whoever names this one trusts all who can \
-             write to the branch that is checked out",
+            "keep the targets file elsewhere and name it with `--targets FILE`; naming this one trusts everyone who can \
+             write to the checked-out branch",
         ));
     }
     Ok(found)

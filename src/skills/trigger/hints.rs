@@ -8,7 +8,7 @@ pub(super) const UNREACHABLE: &str = "check the address, the network and the pro
 pub(super) fn hint(status: u16) -> Option<&'static str> {
     Some(match status {
         401 => {
-            "the token is none of the service's: compare `RUN_EVALS_SERVE_TOKEN` with what it was started with"
+            "the service does not know this token: set `RUN_EVALS_SERVE_TOKEN` to the one the service was started with"
         }
         403 => "the service takes requests from certain addresses only: add that of this machine to its list",
         404 => {

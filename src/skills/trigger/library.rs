@@ -11,7 +11,7 @@ pub fn repository(named: Option<&str>, env: &ProcessEnv) -> Result<String, Failu
         Failure::new(Exit::Usage, "no skill library is named").hint("name it with `--repo <owner>/<name>`")
     })?;
     if !is_repository(repo) {
-        return Err(Failure::new(Exit::Usage, format!("`{}` is no repository", printable(repo)))
+        return Err(Failure::new(Exit::Usage, format!("`{}` is not a repository", printable(repo)))
             .hint("repositories are named `<owner>/<name>`"));
     }
     Ok(repo.to_owned())

@@ -156,7 +156,7 @@ fn component(attempt: &Attempt) -> Value {
     let more = match &attempt.outcome {
         Outcome::Fired { job_id } | Outcome::Running { job_id } => json!({ "job_id": job_id }),
         Outcome::Busy(current) => json!({ "current_job": current }),
-        Outcome::Refused { status, reason } => json!({ "status": status, "reason": reason }),
+        Outcome::Refused { status, reason, .. } => json!({ "status": status, "reason": reason }),
         Outcome::Silence { cause, sent } => json!({ "reason": cause, "sent": sent }),
         Outcome::Proposed { pull_request } => json!({ "pull_request": pull_request }),
         Outcome::Merged | Outcome::Wanted => json!({}),

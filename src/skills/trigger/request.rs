@@ -36,6 +36,8 @@ pub enum Outcome {
         status: u16,
         /// Why.
         reason: String,
+        /// How to fix it, in the service's words.
+        hint: Option<String>,
     },
     /// Nobody knows.
     Silence {
@@ -65,7 +67,7 @@ impl From<ServiceResponse> for Outcome {
         match answer {
             ServiceResponse::Accepted { job_id } => Self::Fired { job_id },
             ServiceResponse::Busy(current) => Self::Busy(current),
-            ServiceResponse::Refused { status, reason } => Self::Refused { status, reason },
+            ServiceResponse::Refused { status, reason, hint } => Self::Refused { status, reason, hint },
             ServiceResponse::Nothing { cause, sent } => Self::Silence { cause, sent },
         }
     }
@@ -97,7 +99,7 @@ impl Outcome {
             Self::Busy(Some(CurrentJob { skill, started_at: Some(time) })) => {
                 format!("the service evaluates `{skill}` since {time}")
             }
-            Self::Refused { status, reason } => format!("the service answered {status}: {reason}"),
+            Self::Refused { status, reason, .. } => format!("the service answered {status}: {reason}"),
             Self::Silence { cause, .. } => cause.clone(),
             Self::Merged => "the leaderboard has an entry".to_owned(),
             Self::Proposed { pull_request } => pull_request.clone(),
@@ -106,12 +108,12 @@ impl Outcome {
     }
 
     /// The way out, where there is one to tell.
-    pub fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Busy(_) => {
                 Some("it takes one at a time: `run-evals sweep` asks again for what was left out")
             }
-            Self::Refused { status, .. } => hint(*status),
+            Self::Refused { status, hint: own, .. } => own.as_deref().or_else(|| hint(*status)),
             Self::Silence { sent, .. } => Some(silence(*sent)),
             _ => None,
         }

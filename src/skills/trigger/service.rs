@@ -74,6 +74,8 @@ pub enum ServiceResponse {
         status: u16,
         /// Why, in its own words.
         reason: String,
+        /// How to fix it, in its own words.
+        hint: Option<String>,
     },
     /// Nobody knows: no answer came.
     Nothing {
@@ -180,7 +182,8 @@ impl Service {
                 match serde_json::from_slice::<Accepted>(&body) {
                     Ok(Accepted { job_id }) => ServiceResponse::Accepted { job_id: self.shown(&job_id) },
                     Err(_) => {
-                        ServiceResponse::Refused { status: 202, reason: "the answer names no job".to_owned() }
+                        let reason = "the response names no job".to_owned();
+                        ServiceResponse::Refused { status: 202, reason, hint: None }
                     }
                 }
             }
@@ -196,7 +199,10 @@ impl Service {
                     started_at: job.started_at.map(|time| self.shown(&time)),
                 }))
             }
-            Ok((status, body)) => ServiceResponse::Refused { status, reason: self.reason(&body) },
+            Ok((status, body)) => {
+                let (reason, hint) = self.reason(&body);
+                ServiceResponse::Refused { status, reason, hint }
+            }
         }
     }
 
@@ -220,8 +226,9 @@ impl Service {
                 }
             },
             Ok((status, body)) => {
-                let failure = failed(format!("it answered {status}: {}", self.reason(&body)));
-                Err(match hint(status) {
+                let (reason, own_hint) = self.reason(&body);
+                let failure = failed(format!("it answered {status}: {reason}"));
+                Err(match own_hint.or_else(|| hint(status).map(ToOwned::to_owned)) {
                     Some(hint) => failure.hint(hint),
                     None => failure,
                 })
@@ -284,30 +291,33 @@ impl Service {
         Ok((status, whole))
     }
 
-    /// Why the service refuses, in its own words.
-    fn reason(&self, body: &[u8]) -> String {
+    /// Why the service refuses and how to fix it, in its own words.
+    fn reason(&self, body: &[u8]) -> (String, Option<String>) {
         #[derive(Deserialize)]
         struct Refusal {
             error: String,
         }
         match serde_json::from_slice::<Refusal>(body) {
-            Ok(Refusal { error }) => self.shown(&error),
-            Err(_) if body.is_empty() => "no reason given".to_owned(),
+            Ok(Refusal { error }) => match error.split_once("\nhint: ") {
+                Some((reason, hint)) => (self.shown(reason), Some(self.shown(hint))),
+                None => (self.shown(&error), None),
+            },
+            Err(_) if body.is_empty() => ("no reason given".to_owned(), None),
             Err(_) => {
                 let text = String::from_utf8_lossy(body);
                 // The page of a proxy says nothing that helps.
-                if text.trim_start().starts_with('<') {
-                    "a web page instead of a reason".to_owned()
-                } else {
-                    self.shown(&text)
-                }
+                let is_page = text.trim_start().starts_with('<');
+                let reason =
+                    if is_page { "a web page instead of a reason".to_owned() } else { self.shown(&text) };
+                (reason, None)
             }
         }
     }
 
     /// The service's own words, short and without what they must not say.
     fn shown(&self, text: &str) -> String {
-        let text = self.redactor.redact(text.trim().to_owned());
+        let line = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+        let text = self.redactor.redact(line);
         printable(&truncate(&text, LONGEST_TEXT))
     }
 }

@@ -172,7 +172,7 @@ fn read_type(fields: &mut Fields, is_member: bool, loader: &mut Loader) -> Optio
         return None;
     }
     if let Some(kind) = word.strip_suffix("-judge").filter(|kind| matches!(*kind, "code" | "llm")) {
-        let message = format!("`{text}` is no longer read, so AgentV leaves it out");
+        let message = format!("`{text}` is no longer supported, so AgentV skips it");
         loader.problems.error_with_hint(&node.span, message, format!("write `{kind}-grader`"));
         return None;
     }

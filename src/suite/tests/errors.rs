@@ -16,7 +16,7 @@ tests:
   - just a text
   - 12
 "#)]), @r#"
-        a text is no test, so AgentV leaves it out
+        a string is not a test, so AgentV skips it
            --> s.yaml:10:5
             |
          10 |   - just a text
@@ -30,7 +30,7 @@ tests:
          11 |   - 12
             |     ^^
 
-        error: the test has no `id`, so AgentV leaves it out
+        error: the test has no `id`, so AgentV skips it
           --> s.yaml:3:5
            |
          3 |   - input: no id
@@ -46,7 +46,7 @@ tests:
 
         hint: put it in quotes
 
-        error: the test has no `input`, so AgentV leaves it out
+        error: the test has no `input`, so AgentV skips it
           --> s.yaml:6:5
            |
          6 |   - { id: no-input, criteria: x }
@@ -54,29 +54,29 @@ tests:
 
         hint: `input` is a text, or a list of messages with `role` and `content`
 
-        error: the test says nothing about its answer, so AgentV leaves it out
+        error: the test has no `criteria`, `expected_output` or `assertions`, so AgentV skips it
           --> s.yaml:7:11
            |
          7 |   - { id: no-grading, input: hi }
            |           ^^^^^^^^^^
 
-        hint: give it `criteria`, `expected_output` or `assertions`; those of the suite do not count
+        hint: add one of them; assertions of the suite do not count
 
-        error: the test says nothing about its answer, so AgentV leaves it out
+        error: the test has no `criteria`, `expected_output` or `assertions`, so AgentV skips it
           --> s.yaml:8:11
            |
          8 |   - { id: only-rubrics, input: hi, rubrics: [polite], evaluators: [{ name: x }] }
            |           ^^^^^^^^^^^^
 
-        hint: give it `criteria`, `expected_output` or `assertions`; those of the suite do not count
+        hint: add one of them; assertions of the suite do not count
 
-        error: the test says nothing about its answer, so AgentV leaves it out
+        error: the test has no `criteria`, `expected_output` or `assertions`, so AgentV skips it
           --> s.yaml:9:11
            |
          9 |   - { id: blank, input: hi, criteria: "", expected_output: [{ role: robot, content: x }] }
            |           ^^^^^
 
-        hint: give it `criteria`, `expected_output` or `assertions`; those of the suite do not count
+        hint: add one of them; assertions of the suite do not count
         "#);
 }
 
@@ -243,7 +243,7 @@ fn references_must_resolve() {
 #[test]
 fn a_pattern_needs_its_prefix() {
     insta::assert_snapshot!(errors(&[("s.yaml", "tests: ./cases/*.yaml")]), @r#"
-        `tests`: a pattern stands in a list and begins with `file://`: `./cases/*.yaml`
+        `tests`: a pattern must be in a list and start with `file://`: `./cases/*.yaml`
           --> s.yaml:1:8
            |
          1 | tests: ./cases/*.yaml
@@ -265,7 +265,7 @@ fn a_truncated_line_is_shown() {
          2 |   {"id": "é", "input": hi}
            |                        ^
 
-        hint: a `.jsonl` file has one whole JSON object a line
+        hint: a `.jsonl` file has one JSON object per line
 
         error: test: expected a mapping, found a list
           --> cases.jsonl:3:1
@@ -279,7 +279,7 @@ fn a_truncated_line_is_shown() {
          4 | {"id": "b", "inp
            |                ^
 
-        hint: a `.jsonl` file has one whole JSON object a line
+        hint: a `.jsonl` file has one JSON object per line
         "#);
 }
 
@@ -332,7 +332,7 @@ fn messages_must_be_complete() {
 
         hint: one of `system`, `user` and `assistant`
 
-        error: the message has no `role`, so AgentV leaves it out
+        error: the message has no `role`, so AgentV skips it
           --> s.yaml:8:9
            |
          8 |       - { content: hi }
@@ -564,7 +564,7 @@ fn images_are_recognized_by_their_name() {
     criteria: x
     input: [{ role: user, content: [{ type: image, value: a.tiff }] }]
 "), ("a.tiff", "x")]), @r"
-        `a.tiff` is no image by its name
+        `a.tiff` is not an image by its name
           --> s.yaml:4:59
            |
          4 |     input: [{ role: user, content: [{ type: image, value: a.tiff }] }]
@@ -659,13 +659,13 @@ tests:
   - vars: { text: hello }
     assert: [{ type: contains, value: hallo }]
 "#)]), @r"
-        this suite is written for AgentV 5 (`providers`), and only version 4 is read
+        this is a promptfoo config or a suite of AgentV 5 (`providers`), and run-evals reads suites of AgentV 4
           --> s.yaml:1:1
            |
          1 | providers: [openai:gpt-5-mini]
            | ^^^^^^^^^
 
-        hint: write `input`, `tests` and `assertions` as AgentV 4 reads them, or run and bundle it with `agentv`
+        hint: write `input` and `assertions` in each test, and name the model in targets.yaml: `run-evals init` writes an example
         ");
 }
 
@@ -675,7 +675,7 @@ fn defaults_are_version_5_only_with_its_keys() {
         |defaults: &str| format!("defaults: {defaults}\ntests: [{{ id: a, input: hi, criteria: c }}]\n");
     for defaults in ["{ provider: gpt }", "{ grader: judge, other: 1 }"] {
         let told = errors(&[("s.yaml", &suite(defaults))]);
-        assert!(told.starts_with("this suite is written for AgentV 5 (`defaults`)"), "{told}");
+        assert!(told.starts_with("this is a suite of AgentV 5 (`defaults`)"), "{told}");
     }
 }
 
@@ -797,15 +797,15 @@ tests:
          1 | execution: { workers: none }
            |                       ^^^^
 
-        error: the test says nothing about its answer, so AgentV leaves it out
+        error: the test has no `criteria`, `expected_output` or `assertions`, so AgentV skips it
           --> a.yaml:1:9
            |
          1 | - { id: a, input: hi }
            |         ^
 
-        hint: give it `criteria`, `expected_output` or `assertions`; those of the suite do not count
+        hint: add one of them; assertions of the suite do not count
 
-        error: the test has no `input`, so AgentV leaves it out
+        error: the test has no `input`, so AgentV skips it
           --> b.jsonl:1:1
            |
          1 | {"id": "b", "criteria": "x"}

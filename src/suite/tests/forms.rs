@@ -230,7 +230,7 @@ fn a_missing_suite_is_named() {
     let failure = load_in(temp.path(), "gone.eval.yaml").unwrap_err();
     assert_eq!(
         told(&failure),
-        "cannot read the suite `gone.eval.yaml`: No such file or directory (os error 2)\n\nhint: name the file of the suite, from the working directory on"
+        "cannot read the suite `gone.eval.yaml`: No such file or directory (os error 2)\n\nhint: check the path, which is relative to the working directory"
     );
 }
 

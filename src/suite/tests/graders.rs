@@ -114,7 +114,7 @@ fn unknown_graders_are_named() {
 
     hint: the kinds are `contains`, `contains-any`, `contains-all`, `icontains`, `icontains-any`, `icontains-all`, `starts-with`, `ends-with`, `equals`, `regex`, `is-json`, `field-accuracy`, `latency`, `cost`, `token-usage`, `execution-metrics`, `tool-trajectory`, `llm-grader`, `rubrics`, `code-grader`, `composite`; `--ignore-unknown-graders` leaves it out
 
-    error: `llm_judge` is no longer read, so AgentV leaves it out
+    error: `llm_judge` is no longer supported, so AgentV skips it
       --> s.yaml:8:17
        |
      8 |       - { type: llm_judge }

@@ -167,7 +167,7 @@ criteria: x
 
         hint: write `tests: cases`
 
-        `cases/shared` has no `case.yaml`: it is no test
+        `cases/shared` has no `case.yaml`: it is not a test
           --> s.yaml:1:8
            |
          1 | tests: file://cases

@@ -81,7 +81,7 @@ impl Flags {
         let mut seen = String::new();
         for letter in letters.chars() {
             if seen.contains(letter) {
-                return Err(InvalidPattern::new(format!("the flag `{letter}` stands there twice")));
+                return Err(InvalidPattern::new(format!("the flag `{letter}` is there twice")));
             }
             seen.push(letter);
             match letter {

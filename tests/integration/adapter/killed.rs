@@ -75,7 +75,7 @@ fn a_repeated_grader_call_with_the_same_attempt_number_gets_the_pending_answer()
     let calls = slow();
     calls.stage.target("timeout: 1s");
     let told = calls.call("c0", "message 0", 0, &["--workers", "1"]).failure();
-    assert!(told.contains("the run goes on after 1 s"), "{told}");
+    assert!(told.contains("the workflow run continues after 1 s"), "{told}");
     calls.stage.target("");
     assert_eq!(calls.call("c0", "message 0", 0, &["--workers", "1"]).answer(), "message 0");
     assert_eq!(calls.stage.starts(), 1);

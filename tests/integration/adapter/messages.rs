@@ -78,7 +78,7 @@ fn a_run_that_times_out_continues_and_the_next_attempt_waits_for_it() {
     calls.stage.target("timeout: 1s");
     let line = one_call(&calls);
     let batch = line.split("collect ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
-    assert_snapshot!(line.replace(&batch, "[batch]"), @"exit 5: no answer: the run goes on after 1 s; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects what it answers");
+    assert_snapshot!(line.replace(&batch, "[batch]"), @"exit 5: no answer: the workflow run continues after 1 s; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects what it answers");
     calls.stage.target("");
     assert_eq!(calls.call("c0", "message 0", 1, &["--workers", "1"]).answer(), "message 0");
     assert_eq!(calls.stage.starts(), 1);
@@ -89,7 +89,7 @@ fn a_run_that_times_out_continues_and_the_next_attempt_waits_for_it() {
 fn a_refusing_model_is_reported_and_called_again_by_the_next_attempt() {
     let calls = Calls::with_llm(&["--require-key", "another-key-than-the-runner-has"]);
     let line = one_call(&calls);
-    assert_snapshot!(line, @"exit 1: the call failed (auth, HTTP 401): Incorrect API key provided: *** (hint: mend the key among the secrets of the runner repository)");
+    assert_snapshot!(line, @"exit 1: the call failed (auth, HTTP 401): Incorrect API key provided: *** (hint: fix the API key in the runner repository's secrets)");
     let again = error_line(&calls, calls.call("c0", "message 0", 1, &["--workers", "1"]));
     assert_eq!(again, line);
     // The key may have been fixed: errors that a later run can resolve are retried.
@@ -138,7 +138,7 @@ fn a_discovered_targets_file_cannot_choose_the_host_for_a_key() {
         thief.base_url()
     );
     calls.stage.workspace.write("targets.yaml", target);
-    assert_snapshot!(one_call(&calls), @"exit 3: target `cloud` is no runner repository, and its targets file was not named (hint: add `--targets /path/to/targets.yaml` to the `command`: AgentV starts commands in workspaces, whose files are not yours)");
+    assert_snapshot!(one_call(&calls), @"exit 3: target `cloud` is not a runner repository, and its targets file was not named (hint: add `--targets /path/to/targets.yaml` to the `command`: AgentV starts commands in workspaces, whose files are not yours)");
     assert_eq!(thief.counter("requests"), 0);
 }
 
@@ -159,7 +159,7 @@ fn a_stopped_call_says_how_to_collect() {
     nix::sys::signal::kill(pid, nix::sys::signal::SIGINT).unwrap();
     let line = error_line(&calls, call.wait());
     let batch = line.split("collect ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
-    assert_snapshot!(line.replace(&batch, "[batch]"), @"exit 5: stopped by a signal (hint: what was started goes on; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects what it answers)");
+    assert_snapshot!(line.replace(&batch, "[batch]"), @"exit 5: stopped by a signal (hint: what was started continues; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects what it answers)");
     let exchange = calls.stage.workspace.path(".run-evals/exchange.git");
     let collect = ["collect", &batch, "--exchange", exchange.to_str().unwrap(), "--output", "out"];
     calls.stage.workspace.run(&collect).expect(0);

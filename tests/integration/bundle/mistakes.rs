@@ -263,7 +263,7 @@ fn suites_of_version_5() {
     ] {
         let workspace = repository(&[ECHO, ("suite.eval.yaml", &format!("{key}\n{TEST}"))]);
         let told = refused(&workspace);
-        assert!(told.contains("written for AgentV 5"), "{told}");
+        assert!(told.contains("a suite of AgentV 5"), "{told}");
     }
     let workspace = repository(&[ECHO, ("suite.eval.yaml", "prompts: [x]\ntests: []\n")]);
     assert_snapshot!(refused(&workspace), @r"
@@ -455,7 +455,7 @@ fn check_lists_what_would_be_left_out() {
 
     error: 5 things would not travel as it stands
 
-    hint: the warnings above tell how to mend it
+    hint: the warnings above say how to fix it
     ");
     assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
     left behind:

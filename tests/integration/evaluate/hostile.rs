@@ -221,9 +221,9 @@ fn a_commit_cannot_choose_where_the_key_is_sent() {
     let (code, said) = run(&[]);
     assert_eq!(code, Some(3), "{said}");
     insta::assert_snapshot!(said, @r"
-    error: `.agentv/targets.yaml` lies in what is evaluated: with it the commit would say where keys are sent
+    error: `.agentv/targets.yaml` is in the evaluated repository, so a commit could redirect the API keys
 
-    hint: keep the targets file elsewhere and name it with `--targets FILE`; whoever names this one trusts all who can write to the branch that is checked out
+    hint: keep the targets file elsewhere and name it with `--targets FILE`; naming this one trusts everyone who can write to the checked-out branch
     ");
     // A link that leads out of the checkout belongs to the commit, too.
     std::fs::remove_dir_all(library.join(".agentv")).unwrap();

@@ -109,7 +109,7 @@ fn an_invalid_grade_is_an_error() {
     let workspace = workspace("tests: [{ id: a, input: one, criteria: good }]\n");
     let output = workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(5);
     assert!(
-        output.stdout.contains("not graded, first `a`: llm-grader: the grade is no JSON"),
+        output.stdout.contains("not graded, first `a`: llm-grader: the grade is not JSON"),
         "{}",
         output.stdout
     );

@@ -366,7 +366,7 @@ fn an_unknown_batch() {
     exit 3
     error: no target `clowd` in `targets.yaml`
 
-    hint: did you mean `cloud`? its targets: `cloud`
+    hint: did you mean `cloud`?
     ");
 }
 
@@ -510,7 +510,7 @@ fn an_unusable_app() {
     ");
     assert_snapshot!(with(&["--app-id", "Iv1.abc", "--app-key-file", "72.pem"]), @r"
     exit 3
-    error: `Iv1.abc` is no id of a GitHub App
+    error: `Iv1.abc` is not a GitHub App id
 
     hint: the App ID is the number on the App's settings page, not its client id
     ");

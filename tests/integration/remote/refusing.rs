@@ -64,7 +64,7 @@ fn a_key_missing_in_the_runner() {
       |    |
       |  5 |     api_key: ${{ OTHER_API_KEY }}
       |    |              ^^^^^^^^^^^^^^^^^^^^
-      | hint: `gh secret set OTHER_API_KEY --env run-evals --repo acme/no-key`, and pass it in the `env:` of the step; a workflow that calls `runner.yml` passes it by name in `secrets:`
+      | hint: `gh secret set OTHER_API_KEY --env run-evals -R acme/no-key`, and in the `env:` of the workflow's step: `OTHER_API_KEY: ${{ secrets.OTHER_API_KEY }}`; a workflow that calls `runner.yml` passes it by name in `secrets:`
       | ##[error]Docker run failed with exit code 3
     to call what is missing: `run-evals dispatch --resume b1`
     ");
@@ -92,7 +92,7 @@ fn a_caller_of_the_reusable_workflow_that_passes_no_secret() {
       |    |
       |  5 |     api_key: ${{ OPENAI_API_KEY }}
       |    |              ^^^^^^^^^^^^^^^^^^^^^
-      | hint: `gh secret set OPENAI_API_KEY --env run-evals --repo acme/no-secrets`, and pass it in the `env:` of the step; a workflow that calls `runner.yml` passes it by name in `secrets:`
+      | hint: `gh secret set OPENAI_API_KEY --env run-evals -R acme/no-secrets`, and in the `env:` of the workflow's step: `OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }}`; a workflow that calls `runner.yml` passes it by name in `secrets:`
       | ##[error]Docker run failed with exit code 3
     to call what is missing: `run-evals dispatch --resume b1`
     ");
@@ -180,7 +180,7 @@ fn an_unreadable_policy() {
       |    |
       |  1 | allowed_sender: [alice]
       |    | ^^^^^^^^^^^^^^
-      | hint: did you mean `allowed_senders`? legal in a policy: `allowed_targets`, `allowed_models`, `max_requests`, `max_budget_usd`, `allowed_senders`, `rollout`
+      | hint: did you mean `allowed_senders`?
       | ##[error]Docker run failed with exit code 3
     to call what is missing: `run-evals dispatch --resume b1`
     ");

@@ -60,7 +60,7 @@ fn a_timeout_while_the_run_is_queued() {
     stage.github.fault(What::SlowQueue { seconds: 6.0 });
     stage.target("timeout: 2s");
     let output = stage.dispatch(&[]).expect(5);
-    let expected = "the run goes on after 2 s; `run-evals collect b1` collects what it answers\n";
+    let expected = "the workflow run continues after 2 s; `run-evals collect b1` collects what it answers\n";
     assert!(output.stderr.ends_with(expected), "{}", output.stderr);
     let rows = stage.workspace.rows("out/responses.jsonl");
     assert!(rows.len() == REQUESTS && rows.iter().all(|row| row["error"]["kind"] == "not_run"), "{rows:?}");
@@ -72,8 +72,7 @@ fn a_timeout_while_the_run_is_in_progress() {
     let stage = slow("5000");
     stage.target("timeout: 3s");
     let output = stage.dispatch(&["--exchange", "other.git"]).expect(5);
-    let expected =
-        "the run goes on after 3 s; `run-evals collect b1 --exchange other.git` collects what it answers\n";
+    let expected = "the workflow run continues after 3 s; `run-evals collect b1 --exchange other.git` collects what it answers\n";
     assert!(output.stderr.ends_with(expected), "{}", output.stderr);
     std::fs::create_dir_all(stage.workspace.path(".run-evals")).unwrap();
     std::fs::rename(stage.workspace.path("other.git"), stage.workspace.path(".run-evals/exchange.git"))
@@ -103,8 +102,11 @@ fn signaled_once(asked: Signal) {
     let start = Instant::now();
     signal(&child, asked);
     let text = interrupted(&child.wait_with_output().unwrap(), start);
-    assert!(text.contains("the run goes on; press Ctrl-C again within 5 s to cancel it\n"), "{text}");
-    assert!(text.contains("error: interrupted: the run goes on\n"), "{text}");
+    assert!(
+        text.contains("the workflow run continues; press Ctrl-C again within 5 s to cancel it\n"),
+        "{text}"
+    );
+    assert!(text.contains("error: interrupted: the workflow run continues\n"), "{text}");
     assert!(!stage.workspace.path("out").exists());
     collected(&stage);
 }

@@ -236,7 +236,7 @@ fn mistakes_are_reported_before_anything_is_started() {
      2 | [1]
        | ^^^
 
-    error: `row_id` is no string
+    error: `row_id` is not a string
       --> bad.jsonl:3:1
        |
      3 | {"row_id": {}}
@@ -244,7 +244,7 @@ fn mistakes_are_reported_before_anything_is_started() {
     "#);
     let no_model = told(&[&base[..], &["--model-base-url", &url]].concat(), 3);
     assert!(
-        no_model.contains("nothing names a `model`: add it to `completion_params`, or say `--model NAME`"),
+        no_model.contains("no model: expected `model` in `completion_params`, or `--model NAME`"),
         "{no_model}"
     );
     let with_ids = format!("{url}/rollout_id/a");
@@ -254,7 +254,7 @@ fn mistakes_are_reported_before_anything_is_started() {
     hint: name the base of the tracing endpoint alone, such as `https://traces.example.com`
     ");
     insta::assert_snapshot!(told(&[&base[..], &["--model-base-url", &url, "--completion-params", "{model: m}"]].concat(), 2), @r#"
-    error: `--completion-params` is no JSON object: key must be a string at line 1 column 2
+    error: `--completion-params` is not a JSON object: key must be a string at line 1 column 2
 
     hint: such as `{"model": "gpt-5-mini", "temperature": 0}`
     "#);

@@ -148,7 +148,7 @@ fn behind_a_proxy_the_last_hop_is_the_client() {
     assert_eq!(asked_by("nonsense"), 403, "the proxy is on the list, who asks is not known");
     assert_eq!(asked_by("192.0.2.7, unix:"), 403);
     assert_eq!(asked_by("192.0.2.7"), 200);
-    let told = "refused: the last hop of `X-Forwarded-For` is no address";
+    let told = "refused: the last hop of `X-Forwarded-For` is not an address";
     assert!(log(&workspace).iter().any(|line| line["message"] == told));
 }
 

@@ -52,9 +52,9 @@ fn invalid_requests_are_rejected_with_the_reason() {
     ["a"]
       422 the body must be an object: `{"skill_name": …}`
     {"skill_name": "a"
-      400 the body is no JSON: EOF while parsing an object at line 1 column 18
+      400 the body is not JSON: EOF while parsing an object at line 1 column 18
     [1f]
-      400 the body is no JSON: expected value at line 1 column 1
+      400 the body is not JSON: expected value at line 1 column 1
     "#);
     let large = format!(r#"{{"skill_name": "{}"}}"#, "a".repeat(20_000));
     let answer = service.ask("POST", "/evaluate", &job_headers(&bearer(OURS)), large.as_bytes());

@@ -52,7 +52,7 @@ fn tokens_must_exist_and_be_private_and_long() {
 
     hint: chmod 600 open, and put a new token into it
     ---
-    error: no token that callers could show
+    error: no token for callers
 
     hint: name a file with `--auth-token-file`, or set `RUN_EVALS_SERVE_TOKEN`; make one with `openssl rand -hex 32`
     "#);
@@ -68,17 +68,17 @@ fn a_public_port_without_tls_is_refused() {
     exit 2
     error: without TLS, `0.0.0.0:0` would send tokens in the clear
 
-    hint: give `--tls-cert` and `--tls-key`, or `--behind-proxy` if a proxy with TLS stands before it, or listen on `127.0.0.1`
+    hint: give `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`
     ---
     exit 2
     error: without TLS, `[::]:0` would send tokens in the clear
 
-    hint: give `--tls-cert` and `--tls-key`, or `--behind-proxy` if a proxy with TLS stands before it, or listen on `127.0.0.1`
+    hint: give `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`
     ---
     exit 2
     error: without TLS, `192.0.2.1:8443` would send tokens in the clear
 
-    hint: give `--tls-cert` and `--tls-key`, or `--behind-proxy` if a proxy with TLS stands before it, or listen on `127.0.0.1`
+    hint: give `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`
     "#);
     let service = Service::bare(&workspace, &["--listen", "0.0.0.0:0", "--behind-proxy"]);
     assert!(service.stderr().starts_with("listening on http://0.0.0.0:"), "{}", service.stderr());
@@ -95,9 +95,9 @@ fn the_evaluated_library_cannot_choose_where_keys_are_sent() {
     let output = workspace.command(&args).current_dir(workspace.path("library")).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @r"
-    error: `targets.yaml` lies in what is evaluated: with it the commit would say where keys are sent
+    error: `targets.yaml` is in the evaluated repository, so a commit could redirect the API keys
 
-    hint: keep the targets file elsewhere and name it with `--targets FILE`; whoever names this one trusts all who can write to the branch that is checked out
+    hint: keep the targets file elsewhere and name it with `--targets FILE`; naming this one trusts everyone who can write to the checked-out branch
     ");
 }
 
@@ -121,7 +121,7 @@ fn requirements_are_checked_before_the_port_opens() {
     ];
     insta::assert_snapshot!(told.join("---\n"), @r#"
     exit 3
-    error: `empty` is no clone of a repository
+    error: `empty` is not a git clone
 
     hint: git clone URL empty
     ---
@@ -144,7 +144,7 @@ fn requirements_are_checked_before_the_port_opens() {
     hint: `--tls-cert` and `--tls-key` name PEM files that belong together
     ---
     exit 2
-    error: `nonsense` is no repository
+    error: `nonsense` is not a repository
 
     hint: `--repo` is named `<owner>/<name>`
     ---

@@ -1,5 +1,7 @@
 //! The screens with no content, with a lot of it, and with broken content.
 
+use clap::Parser as _;
+use run_evals::testing::Cli;
 use serde_json::json;
 
 use super::scene::{Scene, git, job};
@@ -12,12 +14,16 @@ fn empty_screens_say_what_to_do_next() {
     let visitor = studio.visitor();
     for (screen, words) in [
         ("benchmarks", "No benchmarks yet"),
-        ("jobs", "This service shows the page alone"),
-        ("leaderboard", "run-evals evaluate --skill NAME"),
+        ("jobs", "run-evals serve --library DIR --targets FILE"),
+        ("leaderboard", "run-evals evaluate SKILL --open-pr"),
         ("runs", "run-evals eval suite.eval.yaml"),
     ] {
         let page = visitor.get(&format!("/studio/{screen}")).expect(200).body;
         assert!(page.contains(words), "{screen}: {page}");
+        // The advised command line is valid.
+        if words.starts_with("run-evals ") {
+            Cli::try_parse_from(words.split_whitespace()).unwrap();
+        }
     }
     std::fs::remove_file(scene.workspace.path("benchmarks.yaml")).unwrap();
     let bare = super::scene::Studio::spawn(

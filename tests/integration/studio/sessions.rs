@@ -77,7 +77,7 @@ fn wrong_tokens_are_throttled_and_never_echoed() {
         let begin = Instant::now();
         let answer = studio.stranger().sign_in(wrong).expect(401);
         times.push(begin.elapsed().as_millis());
-        assert!(answer.body.contains("This is no valid token."), "{}", answer.body);
+        assert!(answer.body.contains("This token is not valid."), "{}", answer.body);
         assert!(!answer.body.contains(wrong) && answer.header("set-cookie").is_none());
     }
     // 100 and 800 ms, times the clock factor of the tests.

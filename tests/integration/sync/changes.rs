@@ -188,7 +188,7 @@ fn a_failed_benchmark_does_not_stop_the_others_and_local_ones_are_untouched() {
         ]
     );
     insta::assert_snapshot!(bench.message(&output), @r"
-    error: broken: `nowhere` is no branch and no tag of `[dir]/upstream`
+    error: broken: `nowhere` is neither a branch nor a tag of `[dir]/upstream`
 
     hint: change `source.ref` of `broken` in `[dir]/all.yaml`
     ");

@@ -98,6 +98,6 @@ fn a_step_gets_outputs_and_a_summary() {
     | a | cloned | main | [commit] | [bytes] |
     | b | failed | &lt;x> | – | – |
 
-    - **b**: '&lt;x>' is no branch and no tag of '[upstream]' – change 'source.ref' of 'b' in '[dir]/r.yaml'
+    - **b**: '&lt;x>' is neither a branch nor a tag of '[upstream]' – change 'source.ref' of 'b' in '[dir]/r.yaml'
     ");
 }

@@ -191,7 +191,7 @@ fn commands_configured_in_a_submodule_are_not_run() {
     bench.write("parts/sub/.git", &format!("gitdir: {}\n", bench.workspace.path("elsewhere").display()));
     step(3);
     insta::assert_snapshot!(bench.refused(&[]), @r"
-    error: one: `parts/sub` is a submodule, or lies in one, and its repository is not in `.git/modules`
+    error: one: `parts/sub` is a submodule or inside one, and its repository is not in `.git/modules`
 
     hint: `git submodule absorbgitdirs` moves it there
     ");

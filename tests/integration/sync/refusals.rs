@@ -112,7 +112,7 @@ fn a_deleted_branch() {
     git(&bench.upstream(), &["checkout", "-q", "main"]);
     git(&bench.upstream(), &["branch", "-D", "soon-gone"]);
     insta::assert_snapshot!(bench.refused(&[]), @r"
-    error: one: `soon-gone` is no branch and no tag of `[dir]/upstream`
+    error: one: `soon-gone` is neither a branch nor a tag of `[dir]/upstream`
 
     hint: change `source.ref` of `one` in `[dir]/.agentv/benchmarks.yaml`
     ");
@@ -136,7 +136,7 @@ fn a_directory_that_is_not_a_clone_even_with_reset() {
     let bench = Bench::new();
     bench.write("mine.txt", "mine\n");
     insta::assert_snapshot!(bench.refused(&[]), @r"
-    error: one: `[dir]/clones/one` has files in it and is no clone
+    error: one: `[dir]/clones/one` has files in it and is not a clone
 
     hint: mv [dir]/clones/one [dir]/clones/one.old && run-evals sync one
     ");
@@ -154,7 +154,7 @@ fn a_file_a_dangling_link_and_a_work_tree_of_another_repository() {
     let bench = Bench::new();
     bench.workspace.write("clones/one", "a file\n");
     insta::assert_snapshot!(bench.refused(&["--reset"]), @r"
-    error: one: `[dir]/clones/one` is no directory
+    error: one: `[dir]/clones/one` is not a directory
 
     hint: mv [dir]/clones/one [dir]/clones/one.old && run-evals sync one
     ");
@@ -203,7 +203,7 @@ fn a_read_only_directory() {
     assert!(told.starts_with("error: one: cannot make `/sys/benchmarks`: "), "{told}");
     assert!(
         told.ends_with(
-            "hint: let this user write to /sys/benchmarks and to all that lies in /sys/benchmarks/one"
+            "hint: let this user write to /sys/benchmarks and to everything in /sys/benchmarks/one"
         ),
         "{told}"
     );

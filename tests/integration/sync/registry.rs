@@ -49,7 +49,7 @@ fn all_mistakes_are_shown_at_once() {
      10 |     source: { url: 'https://h/${{ NOT_SET }}', ref: '${{ REF:--x }}' }
         |                                                     ^^^^^^^^^^^^^^^^^
 
-    error: `url`: `MY_TOKEN` holds a secret, which would stand in logs and in the clone
+    error: `url`: `MY_TOKEN` holds a secret, which would appear in logs and in the clone
        --> r.yaml:13:20
         |
      13 |     source: { url: 'https://h/${{ MY_TOKEN }}', ref: 7 }
@@ -80,7 +80,7 @@ fn duplicates_are_rejected() {
             "error: `a` and `b` have the same path, `[dir]/x/a`",
             "error: the paths of `a` and `c` lie one in the other",
             "error: the paths of `b` and `c` lie one in the other",
-            "error: `path`: `[dir]` is no place for one benchmark",
+            "error: `path`: `[dir]` cannot hold a benchmark",
         ]
     );
 }

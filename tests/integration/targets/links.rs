@@ -215,7 +215,7 @@ fn an_unknown_name() {
     assert_snapshot!(output.stderr, @r"
     error: no target `gtp` in `targets.yaml`
 
-    hint: did you mean `gpt`? its targets: `gpt`, `default`, `agent`, `echo`
+    hint: did you mean `gpt`?
     ");
 }
 

@@ -61,14 +61,14 @@ fn the_event_of_a_push_is_read() {
     let (code, _, stderr) = run("pull_request");
     assert_eq!(code, Some(2));
     insta::assert_snapshot!(stderr, @r"
-    error: there is neither a skill nor a push to look at
+    error: no skill and no push to evaluate
 
     hint: name a skill, or a push with `--before` and `--after`
     ");
     event(&path, "refs/tags/v1", names.of("before"), names.of("alpha 1.1.0"));
     assert_eq!(
         run("push"),
-        (Some(0), String::new(), "`refs/tags/v1` is no branch: nothing to evaluate\n".to_owned())
+        (Some(0), String::new(), "`refs/tags/v1` is not a branch: nothing to evaluate\n".to_owned())
     );
     event(&path, "refs/heads/main", names.of("before"), ZEROS);
     assert_eq!(
@@ -155,7 +155,7 @@ fn errors_of_github_are_reported() {
     insta::assert_snapshot!(output.stderr, @"error: cannot read the commits `1234567890123456789012345678901234567890` of `meadow/prompt-library`: GitHub answered 422: No commit found for SHA: 1234567890123456789012345678901234567890");
     let output = stage.push("HEAD~1", names.of("before")).expect(2);
     insta::assert_snapshot!(output.stderr, @r"
-    error: `--before` is no commit: `HEAD~1`: a commit has 40 lower-case hexadecimal digits
+    error: `--before` is not a commit: `HEAD~1`: a commit has 40 lower-case hexadecimal digits
 
     hint: name a skill, or a push with `--before` and `--after`
     ");

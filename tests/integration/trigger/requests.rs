@@ -58,6 +58,7 @@ fn every_rejection_fails_the_step_and_has_a_hint() {
         (422, r#"{"error":"the commit is not on the default branch"}"#),
         (429, r#"{"error":"slow down"}"#),
         (503, r#"{"error":"cannot pull: connection refused"}"#),
+        (503, r#"{"error":"cannot pull\n  caused by: no space left\nhint: free some space"}"#),
         (500, ""),
         (502, "<html><body>Bad Gateway</body></html>"),
         (200, r#"{"job_id":"job-1"}"#),

@@ -151,7 +151,7 @@ fn matrix(definition: &Value, context: &Context) -> Result<Vec<Map<String, Value
     let resolved = expression::interpolate_all(definition, context)?;
     let mut combinations = vec![Map::new()];
     for (name, values) in resolved.as_object().into_iter().flatten() {
-        let values = values.as_array().ok_or_else(|| format!("`matrix.{name}` is no list"))?;
+        let values = values.as_array().ok_or_else(|| format!("`matrix.{name}` is not a list"))?;
         let extended = |combination: &Map<String, Value>, value: &Value| {
             let mut combination = combination.clone();
             combination.insert(name.clone(), value.clone());

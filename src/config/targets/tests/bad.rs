@@ -11,7 +11,7 @@ fn an_unknown_key() {
      6 |     tempature: 1
        |     ^^^^^^^^^
 
-    hint: did you mean `temperature`? legal for provider `openai`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `ca_file`, `seed`, `api_format`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `requests_per_minute`, `tokens_per_minute`, `timeout`, `timeout_seconds`, `price`, `budget_usd`, `dedupe`, `keep_raw`, `allow_models`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`, `workers`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`
+    hint: did you mean `temperature`?
     ");
     insta::assert_snapshot!(refused(&one("provider: github-actions\nrepo: o/n\nworkflow: w.yml\nfrobnicate: 1")), @r"
     unknown key `frobnicate` for provider `github-actions`
@@ -586,7 +586,7 @@ fn several_problems_are_reported_at_once() {
 #[test]
 fn a_literal_key_is_rejected_and_never_shown() {
     insta::assert_snapshot!(refused(&one("provider: openai\nmodel: m\napi_key: sk-test-0123456789abcdef")), @r"
-    a key must not stand in this file
+    a key must not be in this file
       --> targets.yaml:5:14
        |
      5 |     api_key: ***
@@ -595,7 +595,7 @@ fn a_literal_key_is_rejected_and_never_shown() {
     hint: write `api_key: ${{ OPENAI_API_KEY }}` and set that variable where the target is called
     ");
     insta::assert_snapshot!(refused(&one("provider: openai\nmodel: m\napi_key: EMPTY")), @r"
-    a key must not stand in this file
+    a key must not be in this file
       --> targets.yaml:5:14
        |
      5 |     api_key: ***
@@ -604,7 +604,7 @@ fn a_literal_key_is_rejected_and_never_shown() {
     hint: write `api_key: ${{ OPENAI_API_KEY }}` and set that variable where the target is called
     ");
     insta::assert_snapshot!(refused("targets:\n  - { name: t, provider: gemini, model: m, api_key: \"sk-test-0123456789abcdef\", wrong: 1 }\n"), @r"
-    a key must not stand in this file
+    a key must not be in this file
       --> targets.yaml:2:53
        |
      2 |   - { name: t, provider: gemini, model: m, api_key: **************************, wrong: 1 }
@@ -621,7 +621,7 @@ fn a_literal_key_is_rejected_and_never_shown() {
     hint: legal for provider `gemini`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `ca_file`, `seed`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `requests_per_minute`, `tokens_per_minute`, `timeout`, `timeout_seconds`, `price`, `budget_usd`, `dedupe`, `keep_raw`, `allow_models`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`, `workers`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`
     ");
     insta::assert_snapshot!(refused(&one("provider: openai-compatible\nbase_url: https://h/v1\nmodel: m\napi_key: ${{ X:-sk-test-0123456789abcdef }}")), @r"
-    a key must not stand in this file
+    a key must not be in this file
       --> targets.yaml:6:14
        |
      6 |     api_key: ${{ X:-************************ }}
@@ -653,10 +653,10 @@ fn a_literal_key_is_rejected_and_never_shown() {
      5 |     api_ky: ************************
        |     ^^^^^^
 
-    hint: did you mean `api_key`? legal for provider `openai`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `ca_file`, `seed`, `api_format`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `requests_per_minute`, `tokens_per_minute`, `timeout`, `timeout_seconds`, `price`, `budget_usd`, `dedupe`, `keep_raw`, `allow_models`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`, `workers`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`
+    hint: did you mean `api_key`?
     ");
     insta::assert_snapshot!(refused("targets:\n  - name: t\n    provider: openai\n    model: m\n    api_key: >-\n      sk-test-0123456789abcdef\n"), @r"
-    a key must not stand in this file
+    a key must not be in this file
       --> targets.yaml:6:7
        |
      6 |       ************************
@@ -905,7 +905,7 @@ fn a_dangling_link() {
      3 |     use_target: gtp
        |                 ^^^
 
-    hint: did you mean `gpt`? its targets: `a`, `gpt`
+    hint: did you mean `gpt`?
     ");
     insta::assert_snapshot!(unresolved("targets:\n  - name: a\n    use_target: b\n  - name: b\n    use_target: ${{ X }}\n  - name: gpt\n    provider: mock\n", "a", &env()), @r"
     `use_target` leads nowhere: a → b → ${{ X }} (unset)
@@ -928,7 +928,7 @@ fn a_dangling_link() {
     insta::assert_snapshot!(unresolved("targets:\n  - name: a\n    use_target: b\n  - name: b\n    use_target: ${{ X }}\n  - name: gpt\n    provider: mock\n", "gtp", &env()), @r"
     no target `gtp` in `targets.yaml`
 
-    hint: did you mean `gpt`? its targets: `a`, `b`, `gpt`
+    hint: did you mean `gpt`?
     ");
     insta::assert_snapshot!(unresolved("targets: []\n", "x", &env()), @r"
     no target `x` in `targets.yaml`
@@ -993,7 +993,7 @@ fn a_key_that_is_not_text() {
     hint: add `api_key: ${{ OPENAI_API_KEY }}`
     ");
     insta::assert_snapshot!(refused(&one("provider: openai\nmodel: m\napi_key: 1234567890")), @r"
-    a key must not stand in this file
+    a key must not be in this file
       --> targets.yaml:5:14
        |
      5 |     api_key: ***

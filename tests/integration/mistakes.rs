@@ -1,0 +1,625 @@
+//! Plausible mistakes over all commands: each message names the file or option, what is legal, and the fix.
+
+use std::fmt::Write as _;
+use std::net::TcpListener;
+
+use insta::assert_snapshot;
+
+use crate::support::{Output, Workspace};
+
+const SUITE: &str = "\
+tests:
+  - id: greeting
+    input: Say hello
+    assertions:
+      - type: contains
+        value: hello
+";
+const TARGETS: &str = "\
+targets:
+  - name: default
+    provider: mock
+    response: hello
+  - name: gpt
+    provider: openai
+    model: gpt-6-luna
+    api_key: ${{ OPENAI_API_KEY }}
+";
+
+/// A directory with a suite and two targets, and the transcript of what goes wrong in it.
+struct Mistakes {
+    workspace: Workspace,
+    transcript: String,
+}
+
+impl Mistakes {
+    fn new() -> Self {
+        let workspace = Workspace::new();
+        workspace.write("suite.eval.yaml", SUITE);
+        workspace.write("targets.yaml", TARGETS);
+        Self { workspace, transcript: String::new() }
+    }
+
+    fn file(self, name: &str, text: &str) -> Self {
+        self.workspace.write(name, text);
+        self
+    }
+
+    fn env(mut self, name: &str, value: &str) -> Self {
+        self.workspace = self.workspace.env(name, value);
+        self
+    }
+
+    /// Runs a command that must fail with this exit code and print nothing on stdout.
+    fn fails(mut self, code: i32, args: &str) -> Self {
+        let words: Vec<&str> = args.split_whitespace().collect();
+        let output = self.workspace.run(&words);
+        self.note(&format!("run-evals {args}"), code, output);
+        self
+    }
+
+    /// The same for a step of a workflow, with these inputs.
+    fn step_fails(mut self, code: i32, inputs: &[(&str, &str)]) -> Self {
+        let mut command = self.workspace.command(&[]);
+        for (name, value) in inputs {
+            command.env(format!("INPUT_{}", name.to_uppercase()), value);
+        }
+        let with: Vec<String> = inputs.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        self.note(&format!("with: {{ {} }}", with.join(", ")), code, Output::of(&mut command));
+        self
+    }
+
+    fn note(&mut self, what: &str, code: i32, output: Output) {
+        let output = output.expect(code);
+        assert_eq!(output.stdout, "", "stdout is for data: {what}");
+        let message = output.stderr.replace(self.workspace.root().to_str().unwrap(), "[dir]");
+        let has_fix = ["hint: ", "tip: ", "Usage: ", "for example", "[possible values: ", "expected "];
+        assert!(has_fix.iter().any(|words| message.contains(words)), "no way out: {what}\n{message}");
+        assert!(!message.contains("\\n"), "a literal line break: {what}\n{message}");
+        writeln!(self.transcript, "$ {what}\n{}\n", message.trim_end()).unwrap();
+    }
+}
+
+#[test]
+fn suites_that_are_not_suites() {
+    let mistakes = Mistakes::new()
+        .file("suite.json", "{\"tests\": []}\n")
+        .file("empty.eval.yaml", "")
+        .file("no-tests.eval.yaml", "name: demo\ntests: []\n")
+        .file("empty.jsonl", "")
+        .file(
+            "promptfooconfig.yaml",
+            "prompts: ['Translate {{ text }}']\nproviders: [openai:gpt-6-luna]\ntests: []\n",
+        )
+        .file("evals/README.md", "no suite here\n")
+        .fails(3, "eval suite.json")
+        .fails(3, "eval empty.eval.yaml")
+        .fails(3, "eval no-tests.eval.yaml")
+        .fails(3, "eval empty.jsonl")
+        .fails(3, "eval promptfooconfig.yaml")
+        .fails(3, "eval missing.eval.yaml")
+        .fails(3, "eval targets.yaml");
+    assert_snapshot!(mistakes.transcript, @r#"
+    $ run-evals eval suite.json
+    error: cannot load the suite `suite.json`: suites are `.yaml`, `.yml` or `.jsonl` files
+
+    hint: JSON is valid YAML, so rename it: `mv suite.json suite.yaml`; an Agent Skills `evals.json` runs with `agentv eval` only
+
+    $ run-evals eval empty.eval.yaml
+    error: the suite is empty
+      --> empty.eval.yaml:1:1
+
+    hint: a suite has `tests`, each with `id`, `input` and `assertions`; `run-evals init` writes an example
+
+    $ run-evals eval no-tests.eval.yaml
+    error: the suite has no tests
+      --> no-tests.eval.yaml:2:8
+       |
+     2 | tests: []
+       |        ^
+
+    hint: list them in `tests`, each with `id`, `input` and `assertions`
+
+    $ run-evals eval empty.jsonl
+    error: the suite has no tests
+      --> empty.jsonl:1:1
+
+    hint: write one test per line: {"id":"greeting","input":"Hello","criteria":"is polite"}
+
+    $ run-evals eval promptfooconfig.yaml
+    error: this is a promptfoo config (`prompts`), and run-evals reads suites of AgentV 4
+      --> promptfooconfig.yaml:1:1
+       |
+     1 | prompts: ['Translate {{ text }}']
+       | ^^^^^^^
+
+    hint: write `input` and `assertions` in each test, and name the model in targets.yaml: `run-evals init` writes an example
+
+    $ run-evals eval missing.eval.yaml
+    error: cannot read the suite `missing.eval.yaml`: No such file or directory (os error 2)
+
+    hint: check the path, which is relative to the working directory
+
+    $ run-evals eval targets.yaml
+    error: `OPENAI_API_KEY` holds a key: a suite may not refer to it
+      --> targets.yaml:8:14
+       |
+     8 |     api_key: ${{ OPENAI_API_KEY }}
+       |              ^^^^^^^^^^^^^^^^^^^^^
+
+    hint: a key belongs in `api_key` of a target alone; a variable that holds none needs another name
+
+    error: the suite has no `tests`
+      --> targets.yaml:1:1
+       |
+     1 | targets:
+       | ^^^^^^^^
+
+    hint: `tests` is a list of tests, or the path of a `.yaml` or `.jsonl` file or of a directory
+    "#);
+}
+
+#[test]
+fn yaml_that_is_not_yaml() {
+    let test = "tests:\n  - id: a\n";
+    let mistakes = Mistakes::new()
+        .file("tab.eval.yaml", &format!("{test}\t  input: hello\n"))
+        .file("tabs.eval.yaml", "tests:\n\t- id: a\n")
+        .file("colon.eval.yaml", &format!("{test}    input: Note: be polite\n"))
+        .file("mention.eval.yaml", &format!("{test}    input: @user, be polite\n"))
+        .file("variable.eval.yaml", &format!("{test}    input: {{{{ question }}}}\n"))
+        .file("star.eval.yaml", &format!("{test}    input: *very* polite\n"))
+        .fails(3, "eval tab.eval.yaml")
+        .fails(3, "eval tabs.eval.yaml")
+        .fails(3, "eval colon.eval.yaml")
+        .fails(3, "eval mention.eval.yaml")
+        .fails(3, "eval variable.eval.yaml")
+        .fails(3, "eval star.eval.yaml");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ run-evals eval tab.eval.yaml
+    error: invalid YAML: while scanning a plain scalar, found a tab
+      --> tab.eval.yaml:2:9
+       |
+     2 |   - id: a
+       |         ^
+
+    hint: line 3 is indented with a tab: YAML allows only spaces
+
+    $ run-evals eval tabs.eval.yaml
+    error: invalid YAML: tabs disallowed within this context (block indentation)
+      --> tabs.eval.yaml:2:2
+       |
+     2 |  - id: a
+       |  ^
+
+    hint: line 2 is indented with a tab: YAML allows only spaces
+
+    $ run-evals eval colon.eval.yaml
+    error: invalid YAML: mapping values are not allowed in this context
+      --> colon.eval.yaml:3:16
+       |
+     3 |     input: Note: be polite
+       |                ^
+
+    hint: a value that contains `: ` needs quotes: `input: 'Note: be polite'`
+
+    $ run-evals eval mention.eval.yaml
+    error: invalid YAML: unexpected character: `@'
+      --> mention.eval.yaml:3:12
+       |
+     3 |     input: @user, be polite
+       |            ^
+
+    hint: a value that starts with a special character needs quotes: `input: '@user, be polite'`
+
+    $ run-evals eval variable.eval.yaml
+    error: expected a plain key
+      --> variable.eval.yaml:3:13
+       |
+     3 |     input: {{ question }}
+       |             ^^
+
+    hint: a value that starts with `{{` needs quotes: `input: '{{ question }}'`
+
+    $ run-evals eval star.eval.yaml
+    error: invalid YAML: while parsing node, found unknown anchor
+      --> star.eval.yaml:3:12
+       |
+     3 |     input: *very* polite
+       |            ^
+
+    hint: a value that starts with `*`, `&` or `!` needs quotes: `input: '*very* polite'`
+    ");
+}
+
+#[test]
+fn mistakes_in_a_suite() {
+    let mistakes = Mistakes::new()
+        .file("grader.eval.yaml", &SUITE.replace("type: contains", "type: contain"))
+        .file("twice.eval.yaml", &format!("{SUITE}{}", SUITE.replace("tests:\n", "")))
+        .file("silent.eval.yaml", "tests:\n  - id: a\n    input: Say hello\n")
+        .fails(3, "eval grader.eval.yaml")
+        .fails(3, "eval twice.eval.yaml")
+        .fails(3, "eval silent.eval.yaml");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ run-evals eval grader.eval.yaml
+    error: there is no grader `contain`
+      --> grader.eval.yaml:5:15
+       |
+     5 |       - type: contain
+       |               ^^^^^^^
+
+    hint: did you mean `contains`? `--ignore-unknown-graders` leaves it out
+
+    $ run-evals eval twice.eval.yaml
+    error: duplicate id `greeting`, first in twice.eval.yaml:2
+      --> twice.eval.yaml:7:9
+       |
+     7 |   - id: greeting
+       |         ^^^^^^^^
+
+    hint: ids are unique in a suite: rename one of them
+
+    $ run-evals eval silent.eval.yaml
+    error: the test has no `criteria`, `expected_output` or `assertions`, so AgentV skips it
+      --> silent.eval.yaml:2:9
+       |
+     2 |   - id: a
+       |         ^
+
+    hint: add one of them; assertions of the suite do not count
+    ");
+}
+
+#[test]
+fn options_of_eval() {
+    let mistakes = Mistakes::new()
+        .fails(2, "evla suite.eval.yaml")
+        .fails(2, "eval suite.eval.yaml --treshold 0.8")
+        .fails(2, "eval suite.eval.yaml --tagret gpt")
+        .fails(2, "eval suite.eval.yaml --threshold 80")
+        .fails(2, "eval suite.eval.yaml --budget-usd $5")
+        .fails(2, "eval suite.eval.yaml --deadline 45")
+        .fails(2, "eval suite.eval.yaml --fail-on failed")
+        .fails(2, "eval suite.eval.yaml --bless")
+        .fails(2, "eval suite.eval.yaml --batch-id My_Batch")
+        .fails(3, "eval suite.eval.yaml --baseline v1");
+    assert_snapshot!(mistakes.transcript, @"");
+}
+
+#[test]
+fn targets() {
+    let typo = TARGETS.replace("model:", "modle:");
+    let foreign = TARGETS.replace("model:", "engine_version:");
+    let mistakes = Mistakes::new()
+        .file("typo.yaml", &typo)
+        .file("foreign.yaml", &foreign)
+        .file("list.yaml", "- name: gpt\n  provider: openai\n")
+        .file("empty.yaml", "")
+        .fails(3, "eval suite.eval.yaml --target gtp")
+        .fails(3, "eval suite.eval.yaml --target claude")
+        .fails(3, "eval suite.eval.yaml --target gpt")
+        .fails(3, "eval suite.eval.yaml --targets missing.yaml")
+        .fails(3, "eval suite.eval.yaml --targets typo.yaml")
+        .fails(3, "eval suite.eval.yaml --targets foreign.yaml")
+        .fails(3, "eval suite.eval.yaml --targets list.yaml")
+        .fails(3, "eval suite.eval.yaml --targets empty.yaml")
+        .fails(3, "targets check --target gtp --offline");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ run-evals eval suite.eval.yaml --target gtp
+    error: no target `gtp` in `targets.yaml`
+
+    hint: did you mean `gpt`?
+
+    $ run-evals eval suite.eval.yaml --target claude
+    error: no target `claude` in `targets.yaml`
+
+    hint: `--target` chooses one; its targets: `default`, `gpt`
+
+    $ run-evals eval suite.eval.yaml --target gpt
+    error: target `gpt`: `api_key` needs the environment variable `OPENAI_API_KEY`, which is not set
+      --> targets.yaml:8:14
+       |
+     8 |     api_key: ${{ OPENAI_API_KEY }}
+       |              ^^^^^^^^^^^^^^^^^^^^^
+
+    hint: `export OPENAI_API_KEY=…`, put it into `.env`, or pass it in the `env:` of the workflow's step
+
+    $ run-evals eval suite.eval.yaml --targets missing.yaml
+    error: cannot read `missing.yaml`: No such file or directory (os error 2)
+
+    hint: `--targets FILE` names another file
+
+    $ run-evals eval suite.eval.yaml --targets typo.yaml
+    error: unknown key `modle` for provider `openai`
+      --> typo.yaml:7:5
+       |
+     7 |     modle: gpt-6-luna
+       |     ^^^^^
+
+    hint: did you mean `model`?
+
+    $ run-evals eval suite.eval.yaml --targets foreign.yaml
+    error: unknown key `engine_version` for provider `openai`
+      --> foreign.yaml:7:5
+       |
+     7 |     engine_version: gpt-6-luna
+       |     ^^^^^^^^^^^^^^
+
+    hint: legal for provider `openai`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `ca_file`, `seed`, `api_format`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `requests_per_minute`, `tokens_per_minute`, `timeout`, `timeout_seconds` and 16 more
+
+    $ run-evals eval suite.eval.yaml --targets list.yaml
+    error: expected a mapping, found a list
+      --> list.yaml:1:1
+       |
+     1 | - name: gpt
+       | ^
+
+    hint: the file is one mapping: `targets:`, then a list of targets that each begin with `- name:`
+
+    $ run-evals eval suite.eval.yaml --targets empty.yaml
+    error: expected a mapping, found nothing
+      --> empty.yaml:1:1
+
+    hint: the file is one mapping: `targets:`, then a list of targets that each begin with `- name:`
+
+    $ run-evals targets check --target gtp --offline
+    error: no target `gtp` in `targets.yaml`
+
+    hint: did you mean `gpt`?
+    ");
+    let nothing = Mistakes { workspace: Workspace::new(), transcript: String::new() }
+        .fails(2, "eval")
+        .fails(3, "targets check")
+        .file("suite.eval.yaml", SUITE)
+        .fails(3, "eval suite.eval.yaml")
+        .fails(2, "targets chekc");
+    assert_snapshot!(nothing.transcript, @"");
+}
+
+#[test]
+fn a_missing_key_in_a_workflow() {
+    let in_actions = || Mistakes::new().env("GITHUB_ACTIONS", "true").env("GITHUB_REPOSITORY", "acme/evals");
+    let runner = in_actions()
+        .env("GITHUB_EVENT_NAME", "workflow_dispatch")
+        .fails(3, "eval suite.eval.yaml --target gpt");
+    assert_snapshot!(runner.transcript, @r"
+    $ run-evals eval suite.eval.yaml --target gpt
+    error: target `gpt`: `api_key` needs the environment variable `OPENAI_API_KEY`, which is not set
+      --> targets.yaml:8:14
+       |
+     8 |     api_key: ${{ OPENAI_API_KEY }}
+       |              ^^^^^^^^^^^^^^^^^^^^^
+
+    hint: `gh secret set OPENAI_API_KEY --env run-evals -R acme/evals`, and in the `env:` of the workflow's step: `OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }}`; a workflow that calls `runner.yml` passes it by name in `secrets:`
+    ::error title=run-evals::target `gpt`: `api_key` needs the environment variable `OPENAI_API_KEY`, which is not set%0A  --> targets.yaml:8:14%0A   |%0A 8 |     api_key: ${{ OPENAI_API_KEY }}%0A   |              ^^^^^^^^^^^^^^^^^^^^^%0A%0Ahint: `gh secret set OPENAI_API_KEY --env run-evals -R acme/evals`, and in the `env:` of the workflow's step: `OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }}`; a workflow that calls `runner.yml` passes it by name in `secrets:`
+    ");
+    let own_workflow =
+        in_actions().env("GITHUB_EVENT_NAME", "pull_request").fails(3, "eval suite.eval.yaml --target gpt");
+    assert!(own_workflow.transcript.contains("`gh secret set OPENAI_API_KEY -R acme/evals`"));
+}
+
+#[test]
+fn dispatch_and_collect() {
+    let mistakes = Mistakes::new()
+        .file("requests.jsonl", "{\"id\":\"a\",\"prompt\":\"hello\"}\n")
+        .file("empty.jsonl", "")
+        .fails(2, "dispatch")
+        .fails(2, "dispatch suite.eval.yaml --requests requests.jsonl")
+        .fails(3, "dispatch --requests suite.eval.yaml")
+        .fails(3, "dispatch --requests requests.jsonl")
+        .fails(3, "dispatch --requests empty.jsonl")
+        .fails(3, "dispatch --requests missing.jsonl")
+        .fails(2, "dispatch suite.eval.yaml --handover email")
+        .fails(2, "dispatch suite.eval.yaml --no-wait")
+        .fails(3, "dispatch --resume 20260102-030405-1a2b3c4d")
+        .fails(2, "collect")
+        .fails(2, "collect out/responses.jsonl")
+        .fails(3, "collect 20260102-030405-1a2b3c4d");
+    assert_snapshot!(mistakes.transcript, @"");
+}
+
+#[test]
+fn run_and_adapter() {
+    let mistakes = Mistakes::new()
+        .fails(2, "run")
+        .fails(3, "run --batch-id b1")
+        .fails(2, "run --shard first")
+        .fails(2, "adapter --target gpt")
+        .fails(3, "adapter --target gpt --prompt-file missing.md --output-file out.json --id a");
+    assert_snapshot!(mistakes.transcript, @"");
+}
+
+#[test]
+fn report() {
+    let mistakes = Mistakes::new();
+    mistakes.workspace.run(&["eval", "suite.eval.yaml", "--output", "out", "-q"]).expect(0);
+    let mistakes = mistakes
+        .fails(3, "report missing")
+        .fails(3, "report suite.eval.yaml")
+        .fails(3, "report .")
+        .fails(2, "report out --alpha 5")
+        .fails(2, "report out --repo acme/evals")
+        .fails(2, "report out --pr-comment --pr first")
+        .fails(2, "report out --pr-comment")
+        .fails(3, "report out --baseline missing")
+        .fails(3, "report out --baseline main:evals");
+    assert_snapshot!(mistakes.transcript, @"");
+}
+
+#[test]
+fn bundle() {
+    let mistakes = Mistakes::new()
+        .file("taken/notes.txt", "mine\n")
+        .fails(2, "bundle suite.eval.yaml")
+        .fails(3, "bundle missing.eval.yaml -o bundle")
+        .fails(2, "bundle suite.eval.yaml -o taken")
+        .fails(3, "bundle verify missing")
+        .fails(3, "bundle verify taken")
+        .fails(2, "bundle verify taken --sha256 1a2b3c");
+    assert_snapshot!(mistakes.transcript, @"");
+}
+
+#[test]
+fn evaluate_and_rollouts() {
+    let mistakes = Mistakes::new()
+        .file("rows.jsonl", "{\"messages\":[]}\n")
+        .fails(2, "evaluate")
+        .fails(2, "evaluate My_Skill")
+        .fails(3, "evaluate summarize")
+        .fails(2, "evaluate summarize --replicates 1000")
+        .fails(2, "evaluate summarize --commit-as me")
+        .fails(2, "rollout run")
+        .fails(2, "rollout run --dataset rows.jsonl")
+        .fails(2, "rollout dispatch rows.jsonl")
+        .fails(3, "rollout dispatch rows.jsonl --model-base-url https://traces.example.com")
+        .fails(3, "rollout dispatch rows.jsonl --model-base-url traces.example.com --model m --target gpt");
+    assert_snapshot!(mistakes.transcript, @"");
+}
+
+#[test]
+fn serve() {
+    let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = busy.local_addr().unwrap().port();
+    let mistakes = Mistakes::new()
+        .env("RUN_EVALS_SERVE_TOKEN", "a-token-of-at-least-32-characters")
+        .fails(2, "serve")
+        .fails(2, "serve --studio --listen 8080")
+        .fails(2, "serve --studio --listen 0.0.0.0:8080")
+        .fails(2, "serve --studio --tls-cert cert.pem")
+        .fails(3, "serve --library missing")
+        .fails(1, &format!("serve --studio --listen 127.0.0.1:{port}"));
+    let transcript = mistakes.transcript.replace(&port.to_string(), "[port]");
+    assert_snapshot!(transcript.replace(&(port + 1).to_string(), "[port + 1]"), @"");
+    let no_token = Mistakes::new().fails(3, "serve --studio");
+    assert_snapshot!(no_token.transcript, @"");
+}
+
+#[test]
+fn trigger_and_sweep() {
+    let mistakes = Mistakes::new()
+        .fails(2, "trigger summarize")
+        .fails(2, "trigger summarize --url https://evals.example.com");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ run-evals trigger summarize
+    error: the following required arguments were not provided:
+      --url <URL>
+
+    Usage: run-evals trigger --url <URL> <SKILL>
+
+    For more information, try '--help'.
+
+    $ run-evals trigger summarize --url https://evals.example.com
+    error: no token for the service
+
+    hint: put it into the variable `RUN_EVALS_SERVE_TOKEN`, or name a file with `--auth-token-file`
+    ");
+    let with_token = Mistakes::new()
+        .env("RUN_EVALS_SERVE_TOKEN", "secret")
+        .fails(2, "trigger summarize --url evals.example.com")
+        .fails(2, "trigger summarize --url http://evals.example.com")
+        .fails(2, "trigger --url https://evals.example.com")
+        .fails(2, "trigger --url https://evals.example.com --after main")
+        .fails(2, "sweep --url https://evals.example.com")
+        .fails(2, "sweep --url https://evals.example.com --repo skills")
+        .fails(2, "sweep --url https://evals.example.com --since yesterday");
+    assert_snapshot!(with_token.transcript, @r"
+    $ run-evals trigger summarize --url evals.example.com
+    error: the address of the service is not a URL
+
+    hint: such as `https://evaluator.example.org`
+
+    $ run-evals trigger summarize --url http://evals.example.com
+    error: the address of the service must be `https`: over `http` everybody on the way could read the token
+
+    hint: such as `https://evaluator.example.org`
+
+    $ run-evals trigger --url https://evals.example.com
+    error: no skill and no push to evaluate
+
+    hint: name a skill, or a push with `--before` and `--after`
+
+    $ run-evals trigger --url https://evals.example.com --after main
+    error: `--after` is not a commit: `main`: a commit has 40 lower-case hexadecimal digits
+
+    hint: name a skill, or a push with `--before` and `--after`
+
+    $ run-evals sweep --url https://evals.example.com
+    error: no skill library is named
+
+    hint: name it with `--repo <owner>/<name>`
+
+    $ run-evals sweep --url https://evals.example.com --repo skills
+    error: `skills` is not a repository
+
+    hint: repositories are named `<owner>/<name>`
+
+    $ run-evals sweep --url https://evals.example.com --since yesterday
+    error: invalid value 'yesterday' for '--since <DURATION>': expected a duration such as `90s`, `10m`, `1h` or `500ms`
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn sync() {
+    let mistakes = Mistakes::new()
+        .file(
+            "benchmarks.yaml",
+            "benchmarks:\n  - id: refunds\n    path: refunds\n    source: { url: https://github.com/acme/refunds }\n",
+        )
+        .fails(2, "sync --registry benchmarks.yaml")
+        .fails(3, "sync --registry benchmarks.yaml refund")
+        .fails(3, "sync --registry benchmarks.yaml invoices")
+        .fails(3, "sync --registry missing.yaml --all")
+        .fails(2, "sync --offline");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ run-evals sync --registry benchmarks.yaml
+    error: name the benchmarks to sync, or all of them with `--all`
+
+    hint: there are `refunds`
+
+    $ run-evals sync --registry benchmarks.yaml refund
+    error: there is no benchmark `refund` in `[dir]/benchmarks.yaml`
+
+    hint: did you mean `refunds`? there are `refunds`
+
+    $ run-evals sync --registry benchmarks.yaml invoices
+    error: there is no benchmark `invoices` in `[dir]/benchmarks.yaml`
+
+    hint: there are `refunds`
+
+    $ run-evals sync --registry missing.yaml --all
+    error: cannot read the registry `[dir]/missing.yaml`: No such file or directory (os error 2)
+
+    hint: `--registry FILE` names another
+
+    $ run-evals sync --offline
+    error: the following required arguments were not provided:
+      --status
+
+    Usage: run-evals sync --status --offline [ID]...
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn init_and_completions() {
+    let mistakes =
+        Mistakes::new().fails(2, "init suite.eval.yaml").fails(2, "completions").fails(2, "completions tcsh");
+    assert_snapshot!(mistakes.transcript, @"");
+}
+
+#[test]
+fn inputs_of_the_action() {
+    let mistakes = Mistakes::new()
+        .step_fails(2, &[("mode", "evla")])
+        .step_fails(2, &[("mode", "serve")])
+        .step_fails(2, &[("mode", "eval"), ("suit", "suite.eval.yaml")])
+        .step_fails(2, &[("mode", "collect"), ("suite", "suite.eval.yaml")])
+        .step_fails(2, &[("mode", "eval"), ("suite", "suite.eval.yaml"), ("pr-comment", "yes")])
+        .step_fails(2, &[("mode", "eval"), ("suite", "suite.eval.yaml"), ("threshold", "80")])
+        .step_fails(2, &[("mode", "collect")]);
+    assert_snapshot!(mistakes.transcript, @"");
+}

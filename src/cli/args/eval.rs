@@ -33,7 +33,7 @@ pub struct EvalArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Grading")]
 pub struct GradingArgs {
-    /// The score that each test must reach, 0 to 1; one below it means exit code 4 [default: the suite's]
+    /// The score that a trial must reach to pass, 0 to 1 [default: the suite's, else 0.8]
     #[arg(long, value_name = "SCORE", value_parser = parse_score)]
     pub threshold: Option<f64>,
     /// The target that grades where a model does [default: the `grader_target` of the answers' target, else that itself]

@@ -15,7 +15,7 @@ pub(super) struct Column {
 }
 
 /// All columns after the target's name.
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 12] = [
     Column { name: "passed", rank: 0, cell: |figures| passed(&figures.tests), is_empty: |_| false },
     Column {
         name: "flaky",
@@ -38,6 +38,12 @@ const COLUMNS: [Column; 11] = [
     },
     Column { name: "pass rate", rank: 3, cell: rate, is_empty: |_| false },
     Column { name: "score", rank: 0, cell: score, is_empty: |_| false },
+    Column {
+        name: "pass@k",
+        rank: 7,
+        cell: |figures| figures.pass_at.last().map_or_else(dash, |last| percent(last.any)),
+        is_empty: |figures| figures.pass_at.is_empty(),
+    },
     Column {
         name: "pass^k",
         rank: 6,

@@ -98,22 +98,22 @@ pub(super) struct Look<'e> {
 }
 
 impl Look<'_> {
-    /// The first reason, and a quote of the response where there is one.
+    /// How many trials passed, the first reason, and a quote of the response where there is one.
     pub(super) fn brief(&self) -> String {
-        self.reasons.first().map(|reason| self.quoted(reason)).unwrap_or_default()
-    }
-
-    /// A reason with the quote, and how many trials passed where there are several.
-    pub(super) fn quoted(&self, reason: &str) -> String {
         let some = match self.test.state {
             TestState::Flaky => format!("{} of {} trials passed; ", self.test.passed, self.test.trials),
             _ => String::new(),
         };
+        self.reasons.first().map(|reason| format!("{some}{}", self.quoted(reason))).unwrap_or_default()
+    }
+
+    /// A reason with the quote.
+    pub(super) fn quoted(&self, reason: &str) -> String {
         let reason = one_line(reason);
         match self.response {
-            Some(response) if response.trim().is_empty() => format!("{some}{reason}: empty response"),
-            Some(response) => format!("{some}{reason}: {}", quote(response)),
-            None => format!("{some}{reason}"),
+            Some(response) if response.trim().is_empty() => format!("{reason}: empty response"),
+            Some(response) => format!("{reason}: {}", quote(response)),
+            None => reason,
         }
     }
 }

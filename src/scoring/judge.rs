@@ -154,13 +154,19 @@ fn low_targets(targets: &[TargetFigures], min_pass_rate: Option<f64>) -> Vec<Str
 
 /// The tests that did not pass, by outcome.
 fn not_passed(Figures { tests, .. }: &Figures) -> String {
-    let parts = [(tests.failed, "failed"), (tests.flaky, "flaky"), (tests.errors, "without a score")];
-    let parts: Vec<String> = parts
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, word)| format!("{} {word}", thousands(count)))
-        .collect();
-    format!("{} of {}", parts.join(", "), counted(tests.total, "test"))
+    let all = counted(tests.total - tests.skipped, "test");
+    let parts = [
+        (tests.failed, "failed", "failed"),
+        (tests.flaky, "are flaky", "flaky"),
+        (tests.errors, "have no score", "without a score"),
+    ];
+    let parts: Vec<_> = parts.into_iter().filter(|(count, ..)| *count > 0).collect();
+    if let [(count, alone, _)] = parts[..] {
+        return format!("{} of {all} {alone}", thousands(count));
+    }
+    let parts: Vec<String> =
+        parts.into_iter().map(|(count, _, word)| format!("{} {word}", thousands(count))).collect();
+    format!("{}, of {all}", parts.join(", "))
 }
 
 fn chance(p: f64) -> String {

@@ -126,7 +126,7 @@ fn about(results: &Results, several: bool) -> Vec<Fact> {
     files.sort_unstable();
     facts.extend(files.first().map(|file| text((*file).to_owned())));
     facts.extend(results.models.iter().take(MOST_MODELS).map(|(target, model)| {
-        text(if several && target != model { format!("{target}: {model}") } else { model.clone() })
+        text(if several && !model.contains(target) { format!("{target}: {model}") } else { model.clone() })
     }));
     facts.extend(about.workflow_run.as_ref().map(|url| Fact {
         text: "workflow run".to_owned(),

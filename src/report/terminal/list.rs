@@ -26,6 +26,8 @@ const LONGEST_REASON: usize = 600;
 struct Line {
     state: TestState,
     name: String,
+    /// How many trials passed, where some did.
+    trials: String,
     /// What did not pass and why; the first is shown, the others with `-v`.
     reasons: Vec<String>,
     place: String,
@@ -55,7 +57,8 @@ pub(super) fn render(evaluation: &Evaluation, results: &Results, style: Style) -
             });
             lines.extend(rest.map(|(place, test)| {
                 let name = printable(&test.test_id);
-                (Line { state: test.state, name, reasons: Vec::new(), place: String::new() }, place)
+                let (trials, reasons, at) = Default::default();
+                (Line { state: test.state, name, trials, reasons, place: at }, place)
             }));
             lines.sort_by_key(|(_, place)| *place);
         }
@@ -89,6 +92,10 @@ fn line(look: &Look<'_>, results: &Results) -> Line {
     Line {
         state: look.test.state,
         name: printable(&look.test.test_id),
+        trials: match look.test.state {
+            TestState::Flaky => format!("{} of {}", look.test.passed, look.test.trials),
+            _ => String::new(),
+        },
         reasons,
         place: place.map(|place| format!("{}:{}", printable(&place.file), place.line)).unwrap_or_default(),
     }
@@ -97,8 +104,13 @@ fn line(look: &Look<'_>, results: &Results) -> Line {
 fn push(out: &mut String, lines: &[Line], style: Style) {
     let longest = |of: fn(&Line) -> &str| lines.iter().map(|line| length(of(line))).max().unwrap_or(0);
     let name_width = longest(|line| &line.name).min(style.width / 3);
+    let trials_width = longest(|line| &line.trials);
     let place_width = longest(|line| &line.place).min(LONGEST_PLACE);
-    let room = style.width.saturating_sub(2 + name_width + 2 + 2 + place_width);
+    let trials_room = if trials_width > 0 { trials_width + 2 } else { 0 };
+    let room = style.width.saturating_sub(2 + name_width + 2 + trials_room + 2 + place_width);
+    let longest_reason =
+        lines.iter().filter_map(|line| line.reasons.first()).map(|reason| length(reason)).max();
+    let reason_width = room.min(longest_reason.unwrap_or(0));
     let is_wide = style.width >= WIDE && room >= LEAST_REASON && !style.verbose;
     for line in lines {
         let (sign, tone) = sign(line.state);
@@ -109,14 +121,18 @@ fn push(out: &mut String, lines: &[Line], style: Style) {
                 let _ = writeln!(out, "{sign} {}", fit(&line.name, style.width.saturating_sub(2)));
             }
             Some(reason) if is_wide => {
-                let (name, reason) = (fit(&line.name, name_width), fit(reason, room));
-                let _ = writeln!(out, "{sign} {name:<name_width$}  {reason:<room$}  {place}");
+                let (name, reason) = (fit(&line.name, name_width), fit(reason, reason_width));
+                let trials = format!("{:<trials_room$}", line.trials);
+                let text = format!("{sign} {name:<name_width$}  {trials}{reason:<reason_width$}  {place}");
+                let _ = writeln!(out, "{}", text.trim_end());
             }
             Some(_) => {
                 let taken =
                     if line.place.is_empty() { 0 } else { length(&fit_end(&line.place, LONGEST_PLACE)) + 2 };
-                let name = fit(&line.name, style.width.saturating_sub(2 + taken).max(10));
-                let _ = writeln!(out, "{}", format!("{sign} {name}  {place}").trim_end());
+                let trials =
+                    if line.trials.is_empty() { String::new() } else { format!("  {}", line.trials) };
+                let name = fit(&line.name, style.width.saturating_sub(2 + taken + length(&trials)).max(10));
+                let _ = writeln!(out, "{}", format!("{sign} {name}{trials}  {place}").trim_end());
                 let shown = if style.verbose { &line.reasons[..] } else { &line.reasons[..1] };
                 for reason in shown {
                     let reason = if style.verbose {

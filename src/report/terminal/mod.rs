@@ -43,6 +43,8 @@ pub fn render_evaluation(
             out.push('\n');
         }
         push_comparison(comparison, style, &mut out);
+    }
+    if evaluation.targets.len() > 1 || evaluation.comparison.is_some() {
         out.push('\n');
     }
     let summary = match &evaluation.targets[..] {

@@ -18,5 +18,5 @@ pub(super) async fn collect(args: CollectArgs, display: &Display) -> anyhow::Res
     };
     let (execution, finished) =
         Box::pin(batch.collect(args.target.as_deref(), output, display.observer())).await?;
-    summary::conclude(execution, finished, args.output.format).await
+    summary::conclude(execution, finished, args.output.format, display).await
 }

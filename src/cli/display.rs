@@ -4,27 +4,55 @@ use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use clap::ColorChoice;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::console::{Annotation, annotate, stderr};
+use super::args::GlobalArgs;
+use crate::console::{Annotation, annotate, stderr, terminal};
 use crate::engine::{Observer, Progress};
+use crate::model::printable;
+use crate::report::Style;
+use crate::util::truncate::truncate;
 
 /// How often a line is written where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 const BAR_EVERY: Duration = Duration::from_millis(100);
+/// How much of a target's name stands beside the bar.
+const LONGEST_NAME: usize = 24;
 
-/// Where messages go.
+/// Where messages go, and how text is written to stdout.
 #[derive(Debug, Clone)]
 pub(super) struct Display {
     quiet: bool,
     terminal: bool,
+    style: Style,
     bar: Arc<Mutex<Option<ProgressBar>>>,
 }
 
 impl Display {
-    /// A display that is silent if asked to be.
-    pub(super) fn new(quiet: bool) -> Self {
-        Self { quiet, terminal: std::io::stderr().is_terminal(), bar: Arc::default() }
+    /// The display that the options ask for.
+    pub(super) fn new(global: &GlobalArgs) -> Self {
+        let color = match global.color {
+            ColorChoice::Auto => terminal::shows_color(),
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+        };
+        Self {
+            quiet: global.quiet,
+            terminal: std::io::stderr().is_terminal(),
+            style: Style { width: terminal::width(), color, verbose: global.verbose > 0 },
+            bar: Arc::default(),
+        }
+    }
+
+    /// The same without progress and notes.
+    pub(super) fn quiet(self) -> Self {
+        Self { quiet: true, ..self }
+    }
+
+    /// How text is written to stdout.
+    pub(super) fn style(&self) -> Style {
+        self.style
     }
 
     /// The same for an execution.
@@ -73,15 +101,19 @@ impl Observer for Display {
         (!self.quiet).then_some(if self.terminal { BAR_EVERY } else { LINE_EVERY })
     }
 
-    fn progress(&self, elapsed: Duration, Progress { done, total, state }: Progress) {
+    fn progress(&self, elapsed: Duration, Progress { name, done, total, state }: Progress) {
         if self.terminal {
             let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
             let bar = bar.get_or_insert_with(|| new_bar(elapsed));
             bar.set_length(total);
             bar.set_position(done);
-            bar.set_message(state);
+            bar.set_prefix(truncate(&printable(&name), LONGEST_NAME));
+            // Without a response there is nothing to estimate from.
+            let left = if done == 0 || done == total { String::new() } else { remaining(bar.eta()) };
+            bar.set_message(format!("{left}{state}"));
         } else {
-            self.note(&format!("{done} of {total} done after {} s: {state}", elapsed.as_secs()));
+            let name = printable(&name);
+            self.note(&format!("{name}: {done} of {total} done after {} s: {state}", elapsed.as_secs()));
         }
     }
 
@@ -93,8 +125,15 @@ impl Observer for Display {
 }
 
 fn new_bar(elapsed: Duration) -> ProgressBar {
-    let template = "{bar:30} {pos}/{len} {elapsed} (about {eta} left) {wide_msg}";
+    let template = "{prefix} {bar:20} {pos}/{len} {elapsed} {wide_msg}";
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr()).with_style(style);
     bar.with_elapsed(elapsed)
+}
+
+fn remaining(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..=119 => format!("({seconds} s left) "),
+        seconds => format!("({} min left) ", seconds.div_ceil(60)),
+    }
 }

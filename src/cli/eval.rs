@@ -1,26 +1,34 @@
 //! `eval` and `dispatch`: a suite or a requests file in, responses out, one batch per target.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use super::args::{DispatchArgs, EvalArgs};
+use super::args::{DispatchArgs, EvalArgs, Format};
 use super::display::Display;
 use super::report::{self, Publication};
 use super::suites::only_suite;
 use super::{bundle, summary};
-use crate::console::actions;
+use crate::console::{actions, stdout};
 use crate::engine::report::{DEFAULT_RESULTS, Output};
 use crate::engine::{Input, Plan, inputs, write_requests};
-use crate::model::{Exit, Failure};
+use crate::model::{Exit, Failure, ProblemKind};
+use crate::report::{Footer, REPORT_FILE};
 use crate::util::own_dir;
 
 pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Exit> {
+    let started = Instant::now();
     report::check(&args.report, args.grading.no_grade, args.work.output.output.as_deref(), display)?;
     let suite = args.suite.map_or_else(only_suite, Ok)?;
     let suite = bundle::open(suite, display)?;
     let input = Input::Suite(suite.path.clone(), args.grading.options());
     let plan = Plan::read(args.work.options(input), display.observer())?;
+    if let (Some(target), None) = (&args.report.baseline_target, &args.report.baseline) {
+        plan.check_target(target)?;
+    }
     let batches = plan.batches()?;
-    if args.work.output.output.is_none() {
+    let default_dir_used = args.work.output.output.is_none();
+    if default_dir_used {
         own_dir::check(Path::new(DEFAULT_RESULTS))?;
     }
     let exchange = inputs::exchange(&args.work.batch.exchange)?;
@@ -35,24 +43,46 @@ pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Ex
     };
     output.keep("requests.jsonl", |out| write_requests(&batches, out))?;
     output.keep("tests.jsonl", |out| plan.write_places(out))?;
-    let dir = output.dir().map(Path::to_path_buf);
+    let dir = output.dir().map(Path::to_path_buf).unwrap_or_default();
     let submitted = execution.submit(batches).await?;
-    let finished = execution.finish(submitted, output.and_replay(replay), Some(&plan)).await?;
-    let exit = summary::conclude(execution, finished, args.work.output.format).await?;
-    let is_reported =
-        |dir: &Path| args.report.is_asked() || actions::is_step() && dir.join("scores.jsonl").exists();
-    let Some(dir) = dir.filter(|dir| is_reported(dir)) else { return Ok(exit) };
-    let publication = Publication {
+    let mut finished = execution.finish(submitted, output.and_replay(replay), Some(&plan)).await?;
+    let is_scored = finished.summary.scores.is_some();
+    let format = args.work.output.format;
+    let mut publication = Publication {
         dir: &dir,
-        args: &args.report.of_eval(plan.has_threshold()),
+        options: args.report.options(&[]),
         github: &args.work.github,
-        format: None,
+        format: is_scored.then_some(format),
+        footer: footer(&dir, started, default_dir_used),
         env: plan.process_env(),
         display,
     };
-    // One gate for the exit code and for every report. A step that asks for nothing only gets the summary.
-    let published = publication.publish().await?.0;
-    Ok(if exit == Exit::Incomplete && args.report.fail_on.is_empty() { exit } else { published })
+    if is_scored {
+        let exit = publication.publish(Some(&mut finished.summary)).await?;
+        if format == Format::Text && display.style().verbose {
+            stdout(&format!("\n{}", summary::places(&finished.summary)))?;
+        }
+        execution.clean_up().await;
+        return Ok(exit);
+    }
+    let exit = summary::conclude(execution, finished, format, display).await?;
+    if args.report.is_published() {
+        // Without scores there is nothing to judge but whether all is there.
+        publication.options.fail_on.get_or_insert_with(|| BTreeSet::from([ProblemKind::Incomplete]));
+        return publication.publish(None).await;
+    }
+    Ok(if plan.is_graded() { Exit::Incomplete } else { exit })
+}
+
+/// How long it took, and how to open the report. A step has no browser, and `open` looks in the default directory.
+fn footer(dir: &Path, started: Instant, is_default: bool) -> Footer {
+    let command = if is_default && !actions::is_step() {
+        "run-evals open".to_owned()
+    } else {
+        dir.join(REPORT_FILE).display().to_string()
+    };
+    let elapsed = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    Footer { elapsed_ms: Some(elapsed), report: Some(command) }
 }
 
 pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::Result<Exit> {
@@ -65,7 +95,7 @@ pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::R
             return summary::print_workflow_runs(&[batch], format);
         }
         let finished = execution.finish(vec![batch], output, None).await?;
-        return summary::conclude(execution, finished, format).await;
+        return summary::conclude(execution, finished, format, display).await;
     }
     let suite = args.suite.map(|suite| bundle::open(suite, display)).transpose()?;
     let input = match (args.requests, &suite) {
@@ -89,5 +119,5 @@ pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::R
         return summary::print_workflow_runs(&submitted, format);
     }
     let finished = execution.finish(submitted, output, Some(&plan)).await?;
-    summary::conclude(execution, finished, format).await
+    summary::conclude(execution, finished, format, display).await
 }

@@ -55,6 +55,7 @@ pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::R
     let now = std::cell::Cell::new(Progress::default());
     let work = evaluate::run(&workspace, &checkout, &id, |progress| now.set(progress), stop);
     let view = || engine::Progress {
+        name: checkout.skill.name.to_string(),
         done: now.get().done,
         total: now.get().total,
         state: "calls of all models".to_owned(),

@@ -9,6 +9,7 @@ mod eval;
 mod evaluate;
 mod github;
 mod init;
+mod outputs;
 mod report;
 mod rollout;
 mod run;
@@ -54,7 +55,10 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
     if for_agentv {
         actions::answer_a_program();
     }
-    let display = display::Display::new(cli.global.quiet || for_agentv && cli.global.verbose == 0);
+    let mut display = display::Display::new(&cli.global);
+    if for_agentv && cli.global.verbose == 0 {
+        display = display.quiet();
+    }
     match cli.command {
         Command::Init(args) => init::init(&args, &display),
         Command::Completions(args) => completions(&args),

@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 
 use super::args::{FailOn, Format, GithubArgs, ReportArgs, ReportCommandArgs};
 use super::display::Display;
-use super::github;
+use super::{github, outputs};
 use crate::console::{self, Annotation, actions};
 use crate::engine::inputs;
-use crate::engine::report::Report;
+use crate::engine::report::{Report, ReportOptions};
 use crate::model::{Exit, Failure};
-use crate::report::{LONGEST_SUMMARY, LineNote, line_notes, render_evaluation, render_verdict};
+use crate::report::{
+    Footer, LONGEST_SUMMARY, LineNote, Summary, line_notes, render_evaluation, render_verdict,
+};
 use crate::util::process_env::ProcessEnv;
 
 pub(super) async fn report(args: ReportCommandArgs, display: &Display) -> anyhow::Result<Exit> {
@@ -17,15 +19,17 @@ pub(super) async fn report(args: ReportCommandArgs, display: &Display) -> anyhow
     let env = inputs::environment(&cwd, &cwd)?;
     let publication = Publication {
         dir: &args.results,
-        args: &args.report,
+        options: args.report.options(&args.target),
         github: &args.github,
         format: Some(args.format),
+        footer: Footer {
+            report: args.report.html.as_ref().map(|path| path.display().to_string()),
+            ..Footer::default()
+        },
         env: env.process(),
         display,
     };
-    let (exit, outputs) = publication.publish().await?;
-    actions::outputs(&outputs)?;
-    Ok(exit)
+    publication.publish(None).await
 }
 
 /// Refuses what could not be reported, before anything is paid for.
@@ -35,43 +39,54 @@ pub(super) fn check(
     output: Option<&Path>,
     display: &Display,
 ) -> anyhow::Result<()> {
-    if args.fail_on.contains(&FailOn::Regression) && args.baseline.is_none() {
+    let has_baseline = args.baseline.is_some() || args.baseline_target.is_some();
+    if args.fail_on.contains(&FailOn::Regression) && !has_baseline {
         return Err(Failure::new(Exit::Usage, "`--fail-on regression` needs a baseline")
             .hint("name one with `--baseline`")
             .into());
     }
-    args.options().check(no_grade, output, &ProcessEnv::read(), display)
+    args.options(&[]).check(no_grade, output, &ProcessEnv::read(), display)
 }
 
 /// What is to be reported of a results directory.
 pub(super) struct Publication<'p> {
     pub(super) dir: &'p Path,
-    pub(super) args: &'p ReportArgs,
+    pub(super) options: ReportOptions,
     pub(super) github: &'p GithubArgs,
     /// What is printed; nothing where the command prints something else.
     pub(super) format: Option<Format>,
+    pub(super) footer: Footer,
     pub(super) env: &'p ProcessEnv,
     pub(super) display: &'p Display,
 }
 
 impl Publication<'_> {
-    /// Gives the exit code and the outputs of the step. The verdict is the exit code; a file or a comment that cannot be written is an
-    /// error only where there is nothing worse.
-    pub(super) async fn publish(&self) -> anyhow::Result<(Exit, Vec<(&'static str, String)>)> {
-        let Self { dir, args, github, format, env, display } = *self;
-        let options = args.options();
-        let report = Report::read(dir, &options, env, display)?;
-        let written = report.write_files(&options, format.is_some(), display);
-        match format {
-            Some(Format::Json) => console::json(&report.json()?)?,
-            Some(Format::Text) => console::stdout(&render_evaluation(&report.evaluation, &report.results))?,
-            None => {}
+    /// Reports the results, records the verdict in the summary of `eval`, and returns the exit code. A file or a comment that cannot
+    /// be written is an error only where there is nothing worse.
+    pub(super) async fn publish(&self, mut summary: Option<&mut Summary>) -> anyhow::Result<Exit> {
+        let Self { dir, options, github, format, footer, env, display } = self;
+        let report = Report::read(dir, options, env, *display)?;
+        let mut written = report.write_files(options, format.is_some(), *display);
+        if let Some(summary) = &mut summary {
+            let recorded = report.record(summary);
+            written = written.and(recorded);
+        }
+        match (format, &summary) {
+            (Some(Format::Json), Some(summary)) => {
+                console::json(&format!("{}\n", serde_json::to_string_pretty(summary)?))?;
+            }
+            (Some(Format::Json), None) => console::json(&report.json()?)?,
+            (Some(Format::Text), _) => {
+                let style = display.style();
+                console::stdout(&render_evaluation(&report.evaluation, &report.results, style, footer))?;
+            }
+            (None, _) => {}
         }
         if actions::is_step() {
             actions::step_summary(&render_verdict(&report.evaluation, &report.results, LONGEST_SUMMARY))?;
             annotate(&line_notes(&report.evaluation, &report.results), env)?;
         }
-        let commented = report.comment(|| github::client(github, env, display), env, display).await;
+        let commented = report.comment(|| github::client(github, env, display), env, *display).await;
         for result in [commented, written] {
             match result {
                 Err(error) if report.exit == Exit::Ok => return Err(error),
@@ -80,20 +95,19 @@ impl Publication<'_> {
             }
         }
         let mut exit = report.exit;
-        if args.bless
-            && let Some(refused) = report.bless(display)?
+        if options.bless
+            && let Some(refused) = report.bless(*display)?
         {
             console::error(&refused);
             exit = if exit == Exit::Ok { Exit::Incomplete } else { exit };
         }
-        let evaluation = &report.evaluation;
-        let score = evaluation.figures.score.map(|score| format!("{:.6}", score.value)).unwrap_or_default();
-        let outputs = vec![
-            ("passed", evaluation.verdict.passed.to_string()),
-            ("score", score),
-            ("results-path", dir.display().to_string()),
-        ];
-        Ok((exit, outputs))
+        let mut all = summary.map(|summary| outputs::of_calls(summary)).unwrap_or_default();
+        if all.is_empty() {
+            all.push(("results-path", dir.display().to_string()));
+        }
+        all.extend(outputs::of_evaluation(&report.evaluation));
+        actions::outputs(&all)?;
+        Ok(exit)
     }
 }
 

@@ -58,7 +58,7 @@ async fn run_local(args: RunArgs, batch_id: &BatchId, display: &Display) -> anyh
         Ok(target)
     };
     let work = runner::run(&exchange, batch_id, choose, &options, &progress, stop);
-    let report = engine::observe_run(display, &progress, work).await?;
+    let report = engine::observe_run(display, &format!("batch {batch_id}"), &progress, work).await?;
     let totals = report.totals;
     run_remote::print_totals(args.format, &totals)?;
     if let Some(stop) = report.stopped {

@@ -69,8 +69,9 @@ pub(super) async fn run(args: &RunArgs, display: &Display) -> anyhow::Result<Exi
         secrets: env.secrets().collect(),
     };
     let progress = Arc::new(Progress::default());
+    let name = format!("shard {}", args.shard);
     let work = runner::run_shard_job(&host, &config, &env, &options, &progress, &notify, stop);
-    let report = engine::observe_run(display, &progress, Box::pin(work)).await?;
+    let report = engine::observe_run(display, &name, &progress, Box::pin(work)).await?;
     let exit = tell_shard(args, &host, &report, display)?;
     if !config.has_policy {
         actions::step_summary(&format!("\n{NO_POLICY}\n"))?;
@@ -106,7 +107,7 @@ fn tell_shard(
     };
     let failed = collection.summary.totals.failed;
     if failed > 0 {
-        display.warning(&format!("{failed} requests of shard {} failed; the summary tells why", args.shard));
+        display.warning(&format!("{failed} calls of shard {} failed; the step summary says why", args.shard));
     }
     page::report(&format!("batch {id}, shard {}", args.shard), &summary(collection, host))?;
     if exit == Exit::Incomplete {
@@ -147,7 +148,7 @@ pub(super) fn print_totals(format: Format, totals: &Totals) -> anyhow::Result<()
         Format::Json => console::json(&format!("{}\n", serde_json::to_string_pretty(totals)?)),
         Format::Text => {
             let requests = totals.answered + totals.failed + totals.not_run;
-            let counts = format!("{} of {requests} answered, {} failed", totals.answered, totals.failed);
+            let counts = format!("{} of {requests} answered, {} errors", totals.answered, totals.failed);
             console::stdout(&format!("{counts}, {} not run\n", totals.not_run))
         }
     }

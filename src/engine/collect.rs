@@ -150,6 +150,7 @@ fn collect_some(
         stopped: stopped.filter(|_| tally.totals.not_run > 0),
         failures: tally.failure_groups(),
         scores: None,
+        graders: None,
     };
     Ok(Collection { summary, resumable, missing, warnings })
 }

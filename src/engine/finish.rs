@@ -1,12 +1,17 @@
 //! The end of an execution: responses are waited for, graded where that is asked for, and put in place.
 
 use std::collections::VecDeque;
+use std::path::Path;
+
+use jiff::Timestamp;
 
 use super::execution::Execution;
 use super::grading::{self, ToGrade};
 use super::plan::Plan;
 use super::report::Output;
 use super::submit::SubmittedBatch;
+use crate::console::actions;
+use crate::git::Repository;
 use crate::report::Summary;
 
 /// What an execution has left in its output.
@@ -51,15 +56,31 @@ impl Execution {
             self.observer.note("the answers are not graded, because the run was interrupted");
         } else if let Some(grading) = grading {
             match self.grade(grading, &to_grade, &mut output).await {
-                Ok(scores) => summary.add_scores(scores, grading.threshold),
+                Ok(used) => {
+                    summary.threshold = grading.threshold;
+                    for (target, used) in summary.targets.iter_mut().zip(used) {
+                        target.graders = used;
+                    }
+                }
                 Err(failed) => {
                     // The responses are kept all the same.
-                    output.forget_scores()?;
+                    output.drop_scores();
                     error = Some(failed);
                 }
             }
         }
+        summary.finished_at = Some(Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+        if let Some(plan) = plan {
+            summary.commit = checked_out();
+            summary.workflow_run = actions::run_url(plan.process_env());
+        }
         output.finish(&mut summary, &*self.observer)?;
         Ok(Finished { summary, error })
     }
+}
+
+/// The commit of the repository around the working directory; nothing where there is none.
+fn checked_out() -> Option<String> {
+    let repository = Repository::around(Path::new(".")).ok().flatten()?;
+    repository.commit_named("HEAD").ok().flatten().map(|commit| commit.to_string())
 }

@@ -14,7 +14,7 @@ use super::llm_grading::Graders;
 use super::report::Output;
 use crate::config::Env;
 use crate::model::{BatchId, Suite};
-use crate::report::{GraderUse, ScoreSummary};
+use crate::report::GraderUse;
 use crate::util::WorkDir;
 use crate::util::redact::Redactor;
 
@@ -60,15 +60,15 @@ impl Grading {
 }
 
 impl Execution {
-    /// Grades the responses of each batch, and writes `scores.jsonl`.
+    /// Grades the responses of each batch, and writes `scores.jsonl`. Returns what the models that grade took, for each batch.
     pub(super) async fn grade(
         &mut self,
         grading: &Grading,
         batches: &[ToGrade],
         output: &mut Output,
-    ) -> anyhow::Result<Vec<ScoreSummary>> {
+    ) -> anyhow::Result<Vec<Option<GraderUse>>> {
         let stop = self.listen(grading.graders.any_remote())?;
-        let mut summaries = Vec::new();
+        let mut all_used = Vec::new();
         for batch in batches {
             let Some(responses) = output.responses_path() else { return Ok(Vec::new()) };
             let temporary = WorkDir::new().context("cannot make a temporary directory")?;
@@ -82,12 +82,12 @@ impl Execution {
             };
             let mut used = GraderUse::default();
             let (mut notes, mut answers) = (None, Answers::new());
-            let tally = loop {
+            loop {
                 let scores = output.begin_scores()?;
                 let pass =
                     grade::grade(&rows, notes.take(), &answers, scores, stop.requested.clone()).await?;
                 match pass {
-                    Pass::Done(tally) => break tally,
+                    Pass::Done => break,
                     Pass::Asks(asked, new_notes) => {
                         output.forget_scores()?;
                         notes = Some(new_notes);
@@ -100,20 +100,11 @@ impl Execution {
                         answers = given;
                     }
                 }
-            };
+            }
             output.keep_scores()?;
-            summaries.push(ScoreSummary {
-                passed: tally.passed,
-                failed: tally.failed,
-                errors: tally.errors,
-                skipped: tally.skipped,
-                mean: tally.mean(),
-                ungraded: tally.ungraded,
-                first_error: tally.first_error,
-                graders: (used.requests > 0).then_some(used),
-            });
+            all_used.push((used.requests > 0).then_some(used));
         }
-        Ok(summaries)
+        Ok(all_used)
     }
 }
 

@@ -31,6 +31,8 @@ pub trait Observer: Send + Sync {
 /// How far some work is.
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
+    /// The target, or another name for the work.
+    pub name: String,
     /// How many requests need no more work.
     pub done: u64,
     /// All of them.

@@ -200,9 +200,21 @@ impl Plan {
         &self.github.env
     }
 
-    /// Whether the suite or the options set a threshold for scores.
-    pub fn has_threshold(&self) -> bool {
-        self.grading.as_ref().is_some_and(|grading| grading.threshold.is_some())
+    /// Refuses a target that would not be in the results.
+    pub fn check_target(&self, name: &str) -> Result<(), Failure> {
+        let names: Vec<&str> = self.targets.iter().map(|planned| planned.target.name()).collect();
+        if names.contains(&name) && names.len() > 1 {
+            return Ok(());
+        }
+        let known: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let message = format!("`--baseline-target {name}` is not one of several targets of this run");
+        let hint = format!("the run has {}; a target of another run needs `--baseline`", known.join(", "));
+        Err(Failure::new(Exit::Usage, message).hint(hint))
+    }
+
+    /// Whether responses are graded.
+    pub fn is_graded(&self) -> bool {
+        self.grading.is_some()
     }
 
     /// Where the exchange is when it must not depend on the working directory.

@@ -40,10 +40,11 @@ impl Execution {
         };
         let StoredBatch { run_id, id, sha256, hold, .. } = *batch;
         self.left.batch_sha256 = Some(sha256);
+        let name = target.name.clone();
         let progress = runner::Progress::default();
         let work =
             runner::run(&self.exchange, &id, |_| Ok(*target), &self.left, &progress, stop.requested.clone());
-        let report = observe_run(&*self.observer, &progress, work).await?;
+        let report = observe_run(&*self.observer, &name, &progress, work).await?;
         let collection = collect(&self.exchange, &id, None, out)?;
         self.observer.warnings(&collection.warnings);
         if collection.resumable {
@@ -105,19 +106,21 @@ impl Execution {
     }
 }
 
-/// Reports the progress of a run here until it is done.
+/// Reports the progress of a run here until it is done. `name` says what runs.
 pub async fn observe_run<T>(
     observer: &dyn Observer,
+    name: &str,
     progress: &runner::Progress,
     work: impl Future<Output = T>,
 ) -> T {
-    observe(observer, || view(progress), work).await
+    observe(observer, || view(name, progress), work).await
 }
 
-fn view(progress: &runner::Progress) -> Progress {
+fn view(name: &str, progress: &runner::Progress) -> Progress {
     let failed = match progress.failed.get() {
         0 => String::new(),
-        failed => format!(", {failed} failed"),
+        1 => ", 1 error".to_owned(),
+        errors => format!(", {errors} errors"),
     };
     let waiting = match progress.waiting.get() {
         0 => String::new(),
@@ -128,5 +131,5 @@ fn view(progress: &runner::Progress) -> Progress {
         learned => format!(", slowed by the vendor to {learned} calls a minute"),
     };
     let state = format!("{} in flight{waiting}{failed}{pace}", progress.in_flight.get());
-    Progress { done: progress.done(), total: progress.total.get(), state }
+    Progress { name: name.to_owned(), done: progress.done(), total: progress.total.get(), state }
 }

@@ -1,7 +1,7 @@
 //! Results of a whole suite: figures with confidence intervals, the comparison with a baseline, and the
 //! verdict.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{ScoreRow, TokenUsage};
 
@@ -77,11 +77,10 @@ pub enum TestState {
 }
 
 impl TestState {
-    /// Label for reports: one failed trial is "failed", several are "broken".
-    pub fn label(self, trials: u64) -> &'static str {
+    /// The word for it, the same in every report.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Error => "error",
-            Self::Failed if trials > 1 => "broken",
             Self::Failed => "failed",
             Self::Flaky => "flaky",
             Self::Passed => "passed",
@@ -107,10 +106,10 @@ pub struct PassAt {
 pub struct Figures {
     pub requests: RequestCounts,
     pub tests: TestCounts,
-    /// Mean over tests of the share of passed trials; failed calls count as trials.
+    /// Mean over tests of the share of passed trials; failed calls count as trials. Absent for several targets together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pass_rate: Option<Estimate>,
-    /// Mean over tests of the mean score; failed calls score 0.
+    /// Mean over tests of the mean score; failed calls score 0. Absent for several targets together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<Estimate>,
     /// Only if tests have several trials.
@@ -220,10 +219,11 @@ impl ChangeKind {
 pub struct Comparison {
     /// The baseline, as the user named it.
     pub baseline: String,
-    /// Significance level: the false-alarm rate of the regression test.
+    /// The one target of the baseline that every target is compared with, if the user chose one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline_target: Option<String>,
+    /// Significance level: the false-alarm rate of the regression test, over all targets.
     pub alpha: f64,
-    /// Figures of the whole baseline.
-    pub before: Figures,
     /// Tests in both.
     pub matched_tests: u64,
     /// Pairs of trials with the same target, test and replicate.
@@ -232,14 +232,31 @@ pub struct Comparison {
     pub added: u64,
     /// Tests that are only in the baseline.
     pub removed: Vec<String>,
-    /// Comparison of pass or fail.
+    /// Whether a target is significantly worse.
+    pub regression: bool,
+    /// Whether a target is significantly better.
+    pub improvement: bool,
+    /// Each target on its own.
+    pub targets: Vec<TargetComparison>,
+}
+
+/// Comparison of one target with its counterpart in the baseline.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TargetComparison {
+    pub target: String,
+    /// Its counterpart in the baseline.
+    pub baseline_target: String,
+    /// All figures of the counterpart.
+    pub before: Figures,
+    /// Comparison of pass or fail; absent without pairs.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pass_rate: Option<Paired>,
     /// Comparison of scores; absent if all scores are 0 or 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<Paired>,
-    /// Whether these results are significantly worse.
+    /// Whether it is significantly worse.
     pub regression: bool,
-    /// Whether these results are significantly better.
+    /// Whether it is significantly better.
     pub improvement: bool,
 }
 
@@ -265,7 +282,7 @@ pub struct Paired {
 }
 
 /// Reasons for a command to fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProblemKind {
     /// Significantly worse than the baseline.
@@ -277,7 +294,7 @@ pub enum ProblemKind {
 }
 
 /// A problem with the results.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     pub kind: ProblemKind,
     /// One sentence for the user.
@@ -286,32 +303,29 @@ pub struct Problem {
     pub fails: bool,
 }
 
-/// Whether the results are good enough.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Verdict {
-    /// Whether the command succeeds.
-    pub passed: bool,
-    /// Whether no threshold and no baseline was given, so that `passed` says nothing about the scores.
-    #[serde(skip_serializing_if = "is_false")]
-    pub unjudged: bool,
-    /// All problems, including those that do not fail the command.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub problems: Vec<Problem>,
+/// The verdict on a whole evaluation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// No problem.
+    Passed,
+    /// Below the threshold, or worse than the baseline.
+    Failed,
+    /// Some requests have no response or no score.
+    Error,
+    /// Nothing was graded.
+    #[default]
+    Skipped,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_false(flag: &bool) -> bool {
-    !*flag
-}
-
-impl Evaluation {
-    /// The verdict in a word. Where nobody asked whether the scores are good enough, only perfect ones are called passed.
-    pub fn word(&self) -> &'static str {
-        match self.figures.pass_rate {
-            _ if !self.verdict.passed => "failed",
-            None => "not graded",
-            Some(rate) if self.verdict.unjudged && rate.value < 1.0 => "graded",
-            Some(_) => "passed",
+impl Verdict {
+    /// The word for it, the same in every report.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::Error => "error",
+            Self::Skipped => "skipped",
         }
     }
 }
@@ -324,9 +338,11 @@ pub struct Evaluation {
     pub suite: Option<String>,
     /// Whether every request has an answer and, where one is asked for, a grade.
     pub complete: bool,
-    /// Whether it is good enough.
     pub verdict: Verdict,
-    /// All targets together.
+    /// All problems, including those that do not fail the command.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Problem>,
+    /// All targets together: counts and sums. Rival targets have no common pass rate and no common score.
     #[serde(flatten)]
     pub figures: Figures,
     /// Each on its own.

@@ -36,7 +36,7 @@ pub use entry::{
 };
 pub use evaluation::{
     Change, ChangeKind, Comparison, Estimate, Evaluation, Figures, Paired, PassAt, Problem, ProblemKind,
-    RequestCounts, TargetFigures, TestCounts, TestResult, TestState, Trial, Verdict,
+    RequestCounts, TargetComparison, TargetFigures, TestCounts, TestResult, TestState, Trial, Verdict,
 };
 pub use failure::{Exit, Failure};
 pub use field_rules::{FieldPath, FieldRule, FieldRules, FieldType, PathStep, Tolerance};

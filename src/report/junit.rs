@@ -1,31 +1,46 @@
-//! `JUnit` XML: a suite a target, a case a request, so that the counts are those of the requests.
+//! `JUnit` XML: a suite for each target and a case for each test, so that the counts are those of every other report.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::reason::reason;
+use super::reason::{Look, to_look_at};
 use super::results::Results;
 use super::text::{clip, markup, visible};
-use crate::model::{Evaluation, ScoreStatus, Trial};
+use crate::model::{Evaluation, Figures, ScoreStatus, TestResult, TestState, Trial, printable};
+use crate::util::truncate::truncate;
 
-/// How much of an answer stands in the file, and of a line of it.
+/// How much of a response is in the file, and of a line of it.
 const LONGEST_ANSWER: usize = 4000;
 const LONGEST_LINE: usize = 500;
 
-/// The results as `JUnit` XML. Failed calls and graders are errors, low scores failures; they are counted apart.
+/// The results as `JUnit` XML. Tests without a score are errors; failed and flaky ones are failures.
 pub fn render_junit(evaluation: &Evaluation, results: &Results) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let suite = evaluation.suite.as_deref().unwrap_or(&results.shown);
-    let all = Counts::of(results.trials.iter());
+    let mut trials: HashMap<(&str, &str), Vec<&Trial>> = HashMap::new();
+    for trial in &results.trials {
+        trials.entry((&trial.row.target, &trial.row.test_id)).or_default().push(trial);
+    }
+    let looks: HashMap<(&str, &str), Look<'_>> = to_look_at(evaluation, results)
+        .into_iter()
+        .map(|look| ((look.test.target.as_str(), look.test.test_id.as_str()), look))
+        .collect();
+    let time = |test: &TestResult| -> u64 {
+        let trials = trials.get(&(test.target.as_str(), test.test_id.as_str()));
+        trials.into_iter().flatten().filter_map(|trial| trial.duration_ms).sum()
+    };
+    let all = counts(&evaluation.figures, evaluation.tests.iter().map(time).sum());
     let _ = writeln!(out, "<testsuites name=\"{}\"{all}>", attribute(suite));
     for target in &evaluation.targets {
-        let trials = || {
-            results.trials.iter().zip(&results.answers).filter(|(trial, _)| trial.row.target == target.target)
-        };
-        let counts = Counts::of(trials().map(|(trial, _)| trial));
+        let tests = || evaluation.tests.iter().filter(|test| test.target == target.target);
+        let counts = counts(&target.figures, tests().map(time).sum());
         let name = attribute(&format!("{suite} ({})", target.target));
-        let _ = writeln!(out, "  <testsuite name=\"{name}\"{counts} skipped=\"{}\">", counts.skipped);
-        for (trial, answer) in trials() {
-            case(suite, trial, answer.as_deref(), results, &mut out);
+        let skipped = target.figures.tests.skipped;
+        let _ = writeln!(out, "  <testsuite name=\"{name}\"{counts} skipped=\"{skipped}\">");
+        for test in tests() {
+            let key = (test.target.as_str(), test.test_id.as_str());
+            let trials = trials.get(&key).map(Vec::as_slice).unwrap_or_default();
+            case(suite, test, (trials, time(test)), looks.get(&key), results, &mut out);
         }
         out.push_str("  </testsuite>\n");
     }
@@ -33,79 +48,71 @@ pub fn render_junit(evaluation: &Evaluation, results: &Results) -> String {
     out
 }
 
-fn case(suite: &str, trial: &Trial, answer: Option<&str>, results: &Results, out: &mut String) {
-    let row = &trial.row;
-    let class = attribute(&format!("{suite}.{}", row.target));
+fn case(
+    suite: &str,
+    test: &TestResult,
+    (trials, milliseconds): (&[&Trial], u64),
+    look: Option<&Look<'_>>,
+    results: &Results,
+    out: &mut String,
+) {
+    let class = attribute(&format!("{suite}.{}", test.target));
     let _ = write!(
         out,
         "    <testcase name=\"{}\" classname=\"{class}\" time=\"{}\"",
-        attribute(&row.id),
-        seconds(trial.duration_ms.unwrap_or(0))
+        attribute(&test.test_id),
+        seconds(milliseconds)
     );
-    if let Some(place) = results.places.get(&row.test_id) {
+    if let Some(place) = results.places.get(&test.test_id) {
         let _ = write!(out, " file=\"{}\" line=\"{}\"", attribute(&place.file), place.line);
     }
-    let element = match row.status {
-        ScoreStatus::Passed => {
+    let element = match test.state {
+        TestState::Passed => {
             out.push_str("/>\n");
             return;
         }
-        ScoreStatus::Skipped => {
-            out.push_str(">\n      <skipped message=\"not graded\"/>\n    </testcase>\n");
+        TestState::Skipped => {
+            out.push_str(">\n      <skipped message=\"no grader\"/>\n    </testcase>\n");
             return;
         }
-        ScoreStatus::Failed => "failure",
-        ScoreStatus::Error => "error",
+        TestState::Failed | TestState::Flaky => "failure",
+        TestState::Error => "error",
     };
-    let message = attribute(&clip(&reason(trial).unwrap_or_default(), LONGEST_LINE));
-    let kind = if element == "failure" { "score" } else { "call" };
-    let text = answer.map(|answer| markup(&visible(&clip(answer, LONGEST_ANSWER)))).unwrap_or_default();
+    let kind = test.state.as_str();
+    let message = look.map(Look::brief).unwrap_or_default();
+    let message = attribute(&truncate(&message, LONGEST_LINE));
+    let response = look.and_then(|look| look.response);
+    let text = response.map(|text| markup(&visible(&clip(text, LONGEST_ANSWER)))).unwrap_or_default();
+    let missed = |trial: &&&Trial| matches!(trial.row.status, ScoreStatus::Failed | ScoreStatus::Error);
+    let (score, threshold) =
+        trials.iter().find(missed).map_or((0.0, 0.0), |trial| (trial.row.score, trial.row.threshold));
+    let of_trials = if test.trials > 1 {
+        format!("{} of {} trials passed\n", test.passed, test.trials)
+    } else {
+        String::new()
+    };
     let _ = writeln!(
         out,
-        ">\n      <{element} message=\"{message}\" type=\"{kind}\">score {:.3}, threshold {:.3}\n{text}</{element}>\n    </testcase>",
-        row.score, row.threshold
+        ">\n      <{element} message=\"{message}\" type=\"{kind}\">{of_trials}score {score:.3}, threshold {threshold:.3}\n{text}</{element}>\n    </testcase>",
     );
 }
 
-/// On one line: a parser makes spaces of the others anyway.
+/// On one line: a parser turns line breaks into spaces.
 fn attribute(text: &str) -> String {
-    markup(&crate::model::printable(&visible(text)))
+    markup(&printable(&visible(text)))
 }
 
 fn seconds(milliseconds: u64) -> String {
     format!("{}.{:03}", milliseconds / 1000, milliseconds % 1000)
 }
 
-/// The counts that suites have as attributes.
-struct Counts {
-    tests: usize,
-    failures: usize,
-    errors: usize,
-    skipped: usize,
-    milliseconds: u64,
-}
-
-impl Counts {
-    fn of<'t>(trials: impl Iterator<Item = &'t Trial>) -> Self {
-        let mut counts = Self { tests: 0, failures: 0, errors: 0, skipped: 0, milliseconds: 0 };
-        for trial in trials {
-            counts.tests += 1;
-            counts.milliseconds += trial.duration_ms.unwrap_or(0);
-            match trial.row.status {
-                ScoreStatus::Passed => {}
-                ScoreStatus::Failed => counts.failures += 1,
-                ScoreStatus::Error => counts.errors += 1,
-                ScoreStatus::Skipped => counts.skipped += 1,
-            }
-        }
-        counts
-    }
-}
-
-impl std::fmt::Display for Counts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { tests, failures, errors, milliseconds, .. } = self;
-        let time = seconds(*milliseconds);
-        write!(f, " tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" time=\"{time}\"")
-    }
+/// The counts as attributes.
+fn counts(Figures { tests, .. }: &Figures, milliseconds: u64) -> String {
+    format!(
+        " tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{}\"",
+        tests.total,
+        tests.failed + tests.flaky,
+        tests.errors,
+        seconds(milliseconds)
+    )
 }

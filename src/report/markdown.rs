@@ -1,4 +1,4 @@
-//! The summary as markdown, for the page of a workflow run.
+//! The calls of a command that does not grade, as markdown for the step summary.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::util::figures::{dash, dollars, milliseconds, thousands};
 use crate::util::markdown::code;
 
 const HEADER: &str = "\
-| target | requests | answered | failed | not run | p50 | p95 | tokens in | tokens out | cost |
+| target | requests | answered | errors | not run | p50 | p95 | tokens in | tokens out | cost |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 ";
 
@@ -48,7 +48,7 @@ pub fn render_markdown(title: &str, summary: &Summary) -> String {
         let mut line = String::new();
         if position == 0 {
             line.push_str(
-                "\n| target | failures | kind | first | message |\n| --- | ---: | --- | --- | --- |\n",
+                "\n| target | errors | kind | first | message |\n| --- | ---: | --- | --- | --- |\n",
             );
         }
         let status = failure.status.map(|status| format!(" (HTTP {status})")).unwrap_or_default();
@@ -117,6 +117,7 @@ mod tests {
             stopped: Some(Stop::Deadline),
             failures: vec![failure; failures],
             scores: None,
+            graders: None,
         };
         Summary::new(None, vec![target])
     }
@@ -126,11 +127,11 @@ mod tests {
         insta::assert_snapshot!(render_markdown("batch b1, shard 0", &summary("no", 1)), @r"
         ### <code>batch b1&#44; shard 0</code>
 
-        | target | requests | answered | failed | not run | p50 | p95 | tokens in | tokens out | cost |
+        | target | requests | answered | errors | not run | p50 | p95 | tokens in | tokens out | cost |
         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
         | <code>gpt</code> | 1,234 | 1,232 | 2 | 0 | 120 ms | – | 0 | 0 | $1.50 |
 
-        | target | failures | kind | first | message |
+        | target | errors | kind | first | message |
         | --- | ---: | --- | --- | --- |
         | <code>gpt</code> | 2 | bad_request (HTTP 400) | <code>a&#124;b</code> | <code>no</code> |
 

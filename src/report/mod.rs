@@ -1,12 +1,15 @@
 //! What a person or a program reads at the end.
 //!
-//! `summary` is what calls came to, shown by `table` and `markdown`. `results` reads an output directory back, and what its scores
-//! come to is told by `terminal`, by `verdict` (markdown) and `comment` (the same on a pull request), by `notes` (at the lines of
-//! the suite), `junit` and `html`. `reason` finds the words, `text` makes a stranger's words safe for each place.
+//! `summary` is `summary.json`; where nothing is graded, `table` and `markdown` show its calls. `results` reads an output directory
+//! back, and its evaluation is shown by `terminal`, by `verdict` (markdown) and `comment` (the same on a pull request), by `notes` (at
+//! the lines of the suite), `junit` and `html`. They share `cells` for the figures, `columns` for tables that fit a terminal, and `reason` for why a test did not pass; `text` makes
+//! untrusted text safe for each place.
 //! `chart` is the geometry of charts, here and in the studio. `agentv` is what AgentV reads.
 
 pub mod agentv;
+mod cells;
 mod chart;
+mod columns;
 mod comment;
 mod html;
 mod junit;
@@ -27,9 +30,9 @@ pub use html::{PALETTE, html_policy, render_html};
 pub use junit::render_junit;
 pub use markdown::render_markdown;
 pub use notes::{LineNote, line_notes};
-pub use results::{RESULT_FILES, Results};
-pub use summary::{FailureGroup, GraderUse, ModelSummary, ScoreSummary, Summary, TargetSummary};
+pub use results::{REPORT_FILE, RESULT_FILES, Results};
+pub use summary::{FailureGroup, GraderUse, ModelSummary, Summary, TargetSummary};
 pub use table::render_table;
-pub use terminal::render_evaluation;
+pub use terminal::{Footer, Style, render_evaluation};
 pub use text::{Markup, ScriptData};
 pub use verdict::{LONGEST_SUMMARY, render_verdict};

@@ -20,22 +20,19 @@ pub struct LineNote {
 /// A note for every test that does not pass, in the order in which people should look at them.
 pub fn line_notes(evaluation: &Evaluation, results: &Results) -> Vec<LineNote> {
     let several = evaluation.targets.len() > 1;
-    to_look_at(evaluation, &results.trials)
+    to_look_at(evaluation, results)
         .into_iter()
-        .map(|(test, reason)| {
-            let label = test.state.label(test.trials);
+        .map(|look| {
+            let test = look.test;
+            let word = test.state.as_str();
             let target = if several { format!(" on {}", test.target) } else { String::new() };
-            let tries = if test.trials > 1 {
-                format!(", {} of {} tries passed", test.passed, test.trials)
-            } else {
-                String::new()
-            };
-            let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+            let reason = look.brief();
+            let reason = if reason.is_empty() { reason } else { format!(": {reason}") };
             LineNote {
                 is_error: test.state != TestState::Flaky,
                 place: results.places.get(&test.test_id).cloned(),
-                title: printable(&format!("{label}: {}", test.test_id)),
-                text: printable(&format!("{}{target} {label}{tries}{reason}", test.test_id)),
+                title: printable(&format!("{word}: {}", test.test_id)),
+                text: printable(&format!("{}{target} {word}{reason}", test.test_id)),
             }
         })
         .collect()

@@ -1,68 +1,157 @@
-//! Why a try did not pass, in one line.
+//! Why a test did not pass: what was expected, what was found, and a quote of the response.
 
+use std::collections::HashMap;
+
+use super::results::Results;
 use crate::model::{
-    Evaluation, GraderScore, GraderVerdict, ScoreError, ScoreStatus, TestResult, TestState, Trial,
+    Check, Evaluation, GraderScore, GraderVerdict, ScoreError, ScoreStatus, TestResult, TestState, Trial,
+    printable,
 };
+use crate::util::truncate::truncate;
 
-/// The reason of a try; nothing where it passed.
-pub(super) fn reason(trial: &Trial) -> Option<String> {
+/// How much of a response is quoted.
+const LONGEST_QUOTE: usize = 120;
+/// Graders whose checks say what was found. Those of all others are written by a person or a model, and say what should hold.
+const FINDERS: [&str; 17] = [
+    "contains",
+    "contains-any",
+    "contains-all",
+    "icontains",
+    "icontains-any",
+    "icontains-all",
+    "starts-with",
+    "ends-with",
+    "equals",
+    "regex",
+    "is-json",
+    "field-accuracy",
+    "latency",
+    "cost",
+    "token-usage",
+    "execution-metrics",
+    "tool-trajectory",
+];
+
+/// The reasons of a trial, on one line each; none if it passed.
+pub(super) fn reasons(trial: &Trial) -> Vec<String> {
     match (&trial.row.error, trial.row.status) {
         (Some(ScoreError::Call(error)), _) => {
-            let status = error.status.map(|status| format!(" (HTTP {status})")).unwrap_or_default();
-            Some(format!("{}{status}: {}", error.kind.as_str(), error.message))
+            let status = error.status.map(|status| format!(", HTTP {status}")).unwrap_or_default();
+            let kind = error.kind.as_str().replace('_', " ");
+            vec![format!("no response ({kind}{status}): {}", error.message)]
         }
-        (Some(ScoreError::Grader { grader, message }), _) => Some(format!("grader {grader}: {message}")),
-        (None, ScoreStatus::Failed) => Some(
-            trial
-                .row
-                .scores
-                .iter()
-                .find(|grader| grader.verdict == GraderVerdict::Fail)
-                .or_else(|| trial.row.scores.first())
-                .map_or_else(
-                    || format!("score {:.2}, below {:.2}", trial.row.score, trial.row.threshold),
-                    says,
-                ),
-        ),
-        (None, ScoreStatus::Error) => Some("no answer or no grade".to_owned()),
-        (None, ScoreStatus::Passed | ScoreStatus::Skipped) => None,
+        (Some(ScoreError::Grader { grader, message }), _) => {
+            vec![format!("not graded: {grader}: {message}")]
+        }
+        (None, ScoreStatus::Failed) => {
+            let failed = trial.row.scores.iter().filter(|grader| grader.verdict == GraderVerdict::Fail);
+            let mut reasons: Vec<String> = failed.map(says).collect();
+            if reasons.is_empty() {
+                reasons.push(format!(
+                    "score {:.2}, at least {:.2} expected",
+                    trial.row.score, trial.row.threshold
+                ));
+            }
+            reasons
+        }
+        (None, ScoreStatus::Error) => vec!["no response or no score".to_owned()],
+        (None, ScoreStatus::Passed | ScoreStatus::Skipped) => Vec::new(),
     }
 }
 
-/// What a grader has against an answer.
+/// The first reason of a trial.
+pub(super) fn reason(trial: &Trial) -> Option<String> {
+    reasons(trial).into_iter().next()
+}
+
+/// What a grader found.
 fn says(grader: &GraderScore) -> String {
-    let failed = grader.assertions.iter().find(|check| !check.passed);
+    let is_found = FINDERS.contains(&grader.kind.as_str()) || grader.kind == "composite";
+    let check = |check: &Check| {
+        let evidence = check.evidence.as_deref().filter(|evidence| !evidence.trim().is_empty());
+        match (is_found, evidence) {
+            (true, Some(evidence)) => format!("{}: {evidence}", check.text),
+            (true, None) => check.text.clone(),
+            (false, Some(evidence)) => format!("not met: {} ({evidence})", check.text),
+            (false, None) => format!("not met: {}", check.text),
+        }
+    };
     let member = || grader.scores.iter().find(|member| member.verdict == GraderVerdict::Fail).map(says);
     let what = grader
         .error
         .clone()
-        .or_else(|| failed.map(|check| check.text.clone()))
         .or_else(member)
+        .or_else(|| grader.assertions.iter().find(|check| !check.passed).map(check))
         .or_else(|| grader.reasoning.clone())
         .unwrap_or_else(|| format!("score {:.2}", grader.score));
-    format!("{}: {what}", grader.name)
+    // Names that the suite does not choose begin with the kind, and say nothing new.
+    if grader.name.starts_with(&grader.kind) { what } else { format!("{}: {what}", grader.name) }
 }
 
-/// The tests that people should look at, the worst first, each with the reason of its first try that did not pass.
-pub(super) fn to_look_at<'e>(
-    evaluation: &'e Evaluation,
-    trials: &'e [Trial],
-) -> Vec<(&'e TestResult, Option<String>)> {
-    let mut first: std::collections::HashMap<(&str, &str), &Trial> = std::collections::HashMap::new();
-    let not_passed = |trial: &&Trial| matches!(trial.row.status, ScoreStatus::Failed | ScoreStatus::Error);
-    for trial in trials.iter().filter(not_passed) {
-        first.entry((trial.row.target.as_str(), trial.row.test_id.as_str())).or_insert(trial);
+/// A test to look at.
+pub(super) struct Look<'e> {
+    pub(super) test: &'e TestResult,
+    /// The reasons of its first trial that did not pass.
+    pub(super) reasons: Vec<String>,
+    /// The response of that trial.
+    pub(super) response: Option<&'e str>,
+}
+
+impl Look<'_> {
+    /// How many trials passed, the first reason, and a quote of the response where there is one.
+    pub(super) fn brief(&self) -> String {
+        let some = match self.test.state {
+            TestState::Flaky => format!("{} of {} trials passed; ", self.test.passed, self.test.trials),
+            _ => String::new(),
+        };
+        self.reasons.first().map(|reason| format!("{some}{}", self.quoted(reason))).unwrap_or_default()
+    }
+
+    /// A reason with the quote.
+    pub(super) fn quoted(&self, reason: &str) -> String {
+        let reason = one_line(reason);
+        match self.response {
+            Some(response) if response.trim().is_empty() => format!("{reason}: empty response"),
+            Some(response) => format!("{reason}: {}", quote(response)),
+            None => reason,
+        }
+    }
+}
+
+/// The beginning of a response, in quotes.
+fn quote(response: &str) -> String {
+    // What is quoted of a long response is in its first words.
+    let begin: String = response.chars().take(LONGEST_QUOTE * 8).collect();
+    format!("\"{}\"", truncate(&one_line(&begin), LONGEST_QUOTE))
+}
+
+/// A text on one line, which no terminal interprets.
+fn one_line(text: &str) -> String {
+    printable(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// The tests that did not pass, the worst first.
+pub(super) fn to_look_at<'e>(evaluation: &'e Evaluation, results: &'e Results) -> Vec<Look<'e>> {
+    let mut first: HashMap<(&str, &str), usize> = HashMap::new();
+    for (place, trial) in results.trials.iter().enumerate() {
+        if matches!(trial.row.status, ScoreStatus::Failed | ScoreStatus::Error) {
+            first.entry((trial.row.target.as_str(), trial.row.test_id.as_str())).or_insert(place);
+        }
     }
     let is_wrong =
         |test: &&TestResult| matches!(test.state, TestState::Failed | TestState::Flaky | TestState::Error);
     let mut tests: Vec<&TestResult> = evaluation.tests.iter().filter(is_wrong).collect();
-    // What is new goes before what was known.
+    // New problems go before known ones.
     tests.sort_by_key(|test| (test.change.map(|change| change.kind), test.state));
     tests
         .into_iter()
         .map(|test| {
-            let trial = first.get(&(test.target.as_str(), test.test_id.as_str()));
-            (test, trial.and_then(|trial| reason(trial)))
+            let place = first.get(&(test.target.as_str(), test.test_id.as_str())).copied();
+            Look {
+                test,
+                reasons: place.map(|place| reasons(&results.trials[place])).unwrap_or_default(),
+                response: place.and_then(|place| results.answers[place].as_deref()),
+            }
         })
         .collect()
 }

@@ -8,13 +8,16 @@ use serde::Deserialize;
 use super::lines::{count, each_line};
 use super::text::clip;
 use crate::model::{
-    Block, Content, ErrorInfo, Failure, GraderScore, Message, OutputMessage, Role, ScoreError, ScoreRow,
-    ScoreStatus, TestPlace, TokenUsage, Trial,
+    Block, Content, ErrorInfo, Failure, GraderScore, Message, OutputMessage, Problem, Role, ScoreError,
+    ScoreRow, ScoreStatus, TestPlace, TokenUsage, Trial, Verdict, printable,
 };
 
-/// The files of an output directory.
+/// The files of an output directory that a baseline consists of.
 pub const RESULT_FILES: [&str; 5] =
     ["responses.jsonl", "scores.jsonl", "summary.json", "requests.jsonl", "tests.jsonl"];
+
+/// The report in an output directory, which is made from its other files.
+pub const REPORT_FILE: &str = "report.html";
 
 /// The most characters that are kept of all texts of a kind, and of one.
 const MOST_KEPT: usize = 48 << 20;
@@ -38,6 +41,35 @@ pub struct Results {
     pub places: HashMap<String, TestPlace>,
     /// Whether there are scores at all.
     pub is_graded: bool,
+    /// What `summary.json` says about the run.
+    pub about: About,
+    /// The models that responded, by target.
+    pub models: Vec<(String, String)>,
+}
+
+/// The part of `summary.json` that reports show; the figures come from the rows.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct About {
+    #[serde(default)]
+    suite: Option<String>,
+    /// The threshold that the command line or the suite sets.
+    #[serde(default)]
+    pub threshold: Option<f64>,
+    /// When the run finished.
+    #[serde(default)]
+    pub finished_at: Option<String>,
+    /// The commit that was checked out.
+    #[serde(default)]
+    pub commit: Option<String>,
+    /// The workflow run of the evaluation.
+    #[serde(default)]
+    pub workflow_run: Option<String>,
+    /// The verdict that `eval` gave.
+    #[serde(default)]
+    pub verdict: Option<Verdict>,
+    /// Its problems.
+    #[serde(default)]
+    pub problems: Vec<Problem>,
 }
 
 /// The part of a response that is used.
@@ -53,6 +85,8 @@ struct Row {
     cost_usd: Option<f64>,
     duration_ms: u64,
     attempts: u32,
+    #[serde(default)]
+    model: Option<String>,
     #[serde(default)]
     error: Option<ErrorInfo>,
 }
@@ -74,12 +108,6 @@ struct AskedMetadata {
     replicate: u32,
 }
 
-#[derive(Deserialize)]
-struct Named {
-    #[serde(default)]
-    suite: Option<String>,
-}
-
 impl Results {
     /// Reads a directory that `eval`, `dispatch --output` or `collect --output` has made.
     pub fn read(dir: &Path, shown: &str) -> Result<Self, Failure> {
@@ -92,7 +120,8 @@ impl Results {
                 .hint("name the directory that `eval` printed, or the one given to `--output`"));
         }
         let mut results = Self { shown: shown.to_owned(), ..Self::default() };
-        results.suite = suite_name(&file("summary.json"))?;
+        results.about = about(&file("summary.json"))?;
+        results.suite = results.about.suite.take();
         let rows = count(&responses.path).max(count(&scores.path)).max(1);
         let longest = (MOST_KEPT / rows).clamp(SHORTEST_KEPT, LONGEST_KEPT);
         if scores.path.is_file() {
@@ -114,6 +143,27 @@ impl Results {
             })?;
         }
         Ok(results)
+    }
+
+    /// Keeps the rows of these targets.
+    pub fn keep_targets(&mut self, names: &[String]) -> Result<(), Failure> {
+        let mut known: Vec<&str> = Vec::new();
+        for trial in &self.trials {
+            if !known.contains(&trial.row.target.as_str()) {
+                known.push(&trial.row.target);
+            }
+        }
+        if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
+            let known: Vec<String> = known.iter().map(|name| format!("`{}`", printable(name))).collect();
+            let message = format!("`{}` has no target `{}`", printable(&self.shown), printable(unknown));
+            return Err(Failure::config(message).hint(format!("it has {}", known.join(", "))));
+        }
+        let is_kept = |trial: &Trial| names.contains(&trial.row.target);
+        let mut kept = self.trials.iter().map(is_kept).collect::<Vec<_>>().into_iter();
+        self.answers.retain(|_| kept.next().unwrap_or(false));
+        self.trials.retain(is_kept);
+        self.models.retain(|(target, _)| names.contains(target));
+        Ok(())
     }
 
     fn read_scores(&mut self, file: &Place, longest: usize) -> Result<(), Failure> {
@@ -150,12 +200,18 @@ impl Results {
         each_line(&file.path, &file.shown, |row: Row| {
             let target = numbered(&mut times, &row.target, &row.id);
             let known = scored.get(&(target.clone(), row.id.clone())).copied();
+            let target_name = target.clone();
             let place = known.unwrap_or_else(|| {
                 self.trials.push(ungraded(&row, target, self.is_graded));
                 self.answers.push(None);
                 self.trials.len() - 1
             });
             let trial = &mut self.trials[place];
+            if let Some(model) = row.model
+                && !self.models.iter().any(|(of, known)| *of == target_name && *known == model)
+            {
+                self.models.push((target_name, model));
+            }
             trial.tokens = row.token_usage;
             trial.cost_usd = row.cost_usd.filter(|cost| cost.is_finite() && *cost >= 0.0);
             trial.duration_ms = (row.error.is_none() && row.attempts > 0).then_some(row.duration_ms);
@@ -184,9 +240,9 @@ struct Place {
     shown: String,
 }
 
-fn suite_name(file: &Place) -> Result<Option<String>, Failure> {
-    let Ok(text) = std::fs::read(&file.path) else { return Ok(None) };
-    let named: Named = serde_json::from_slice(&text).map_err(|error| {
+fn about(file: &Place) -> Result<About, Failure> {
+    let Ok(text) = std::fs::read(&file.path) else { return Ok(About::default()) };
+    serde_json::from_slice(&text).map_err(|error| {
         Failure::config(format!(
             "`summary.json` cannot be read: {error}\n  --> {}:{}:{}",
             file.shown,
@@ -194,8 +250,7 @@ fn suite_name(file: &Place) -> Result<Option<String>, Failure> {
             error.column()
         ))
         .hint("`eval` writes it: run it again, or take the file away")
-    })?;
-    Ok(named.suite)
+    })
 }
 
 /// Two runner repositories may call their targets by the same name; then the second one is told apart.

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::model::{BatchId, Digest, Exit, TokenUsage};
+use crate::model::{
+    BatchId, Digest, Evaluation, Exit, Problem, RequestCounts, TargetFigures, TestCounts, TokenUsage, Verdict,
+};
 use crate::protocol::{Stop, Totals};
 
 /// What came of all targets.
@@ -15,13 +17,25 @@ pub struct Summary {
     pub suite: Option<String>,
     /// Whether every request of every target has an answer.
     pub complete: bool,
-    /// Whether every answer passed, where they were graded: none is below its threshold, none is missing.
+    /// When the run finished.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub passed: Option<bool>,
-    /// The mean score over all targets, 0 to 1; what has no score is worth nothing.
+    pub finished_at: Option<String>,
+    /// The commit that was checked out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub score: Option<f64>,
-    /// What the command line or the suite asks of each score.
+    pub commit: Option<String>,
+    /// The workflow run of the evaluation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workflow_run: Option<String>,
+    /// The verdict, where responses were graded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// The problems that the verdict rests on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Problem>,
+    /// The tests of all targets by outcome, where responses were graded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tests: Option<TestCounts>,
+    /// The threshold that the command line or the suite sets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
     /// One entry a target, in the order they ran.
@@ -57,7 +71,7 @@ pub struct TargetSummary {
     /// How many requests it has.
     pub requests: u64,
     /// What came of them.
-    #[serde(flatten)]
+    #[serde(flatten, serialize_with = "in_words_of_reports")]
     pub totals: Totals,
     /// What each model took, by the name that the vendor gives it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -74,33 +88,42 @@ pub struct TargetSummary {
     /// The failures, alike ones together, the most frequent first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailureGroup>,
-    /// What the answers are worth, where they were graded.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The scores, where responses were graded.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub scores: Option<ScoreSummary>,
-}
-
-/// What the answers of one target are worth.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct ScoreSummary {
-    /// Answers at or above their threshold.
-    pub passed: u64,
-    /// Answers below it.
-    pub failed: u64,
-    /// Requests without an answer, and answers that could not be graded.
-    pub errors: u64,
-    /// Answers for which there is no grader.
-    pub skipped: u64,
-    /// The mean score, 0 to 1, in which an error is worth nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mean: Option<f64>,
-    /// How many of the errors are answers that could not be graded.
-    pub ungraded: u64,
-    /// The first of those: its id, and why.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub first_error: Option<(String, String)>,
     /// What the models that grade took.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub graders: Option<GraderUse>,
+}
+
+/// In reports, `failed` is said of tests: a request whose call failed is an error.
+fn in_words_of_reports<S: Serializer>(totals: &Totals, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Calls {
+        answered: u64,
+        call_errors: u64,
+        not_run: u64,
+        tokens: TokenUsage,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cost_usd: Option<f64>,
+    }
+    let Totals { answered, failed: call_errors, not_run, tokens, cost_usd } = *totals;
+    Calls { answered, call_errors, not_run, tokens, cost_usd }.serialize(serializer)
+}
+
+/// The scores of one target.
+#[derive(Debug, Clone, Serialize)]
+pub struct ScoreSummary {
+    /// Its tests by outcome.
+    pub tests: TestCounts,
+    /// Its trials by outcome.
+    pub trials: RequestCounts,
+    /// The mean over tests of the share of passed trials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pass_rate: Option<f64>,
+    /// The mean score, 0 to 1, in which an error counts as 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
 }
 
 /// What models that grade took.
@@ -163,8 +186,12 @@ impl Summary {
         Self {
             suite,
             complete,
-            passed: None,
-            score: None,
+            finished_at: None,
+            commit: None,
+            workflow_run: None,
+            verdict: None,
+            problems: Vec::new(),
+            tests: None,
             threshold: None,
             targets,
             responses: None,
@@ -172,34 +199,24 @@ impl Summary {
         }
     }
 
-    /// Adds the scores of each target; `threshold` is what the command line or the suite asks for.
-    pub fn add_scores(&mut self, scores: Vec<ScoreSummary>, threshold: Option<f64>) {
-        let good = |scores: &ScoreSummary| scores.failed + scores.errors == 0;
-        let is_graded = scores.iter().any(|scores| scores.passed > 0);
-        self.passed = Some(is_graded && scores.iter().all(good));
-        self.threshold = threshold;
-        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-        let counts = scores.iter().map(|scores| (scores.passed + scores.failed + scores.errors) as f64);
-        let total: f64 = counts.clone().sum();
-        let sum: f64 = counts.zip(&scores).map(|(count, scores)| count * scores.mean.unwrap_or(0.0)).sum();
-        self.score = (total > 0.0).then(|| sum / total);
-        for (target, scores) in self.targets.iter_mut().zip(scores) {
-            target.scores = Some(scores);
+    /// Adds the verdict and the figures of an evaluation of these results.
+    pub fn add_evaluation(&mut self, evaluation: &Evaluation) {
+        self.verdict = Some(evaluation.verdict);
+        self.problems.clone_from(&evaluation.problems);
+        self.tests = Some(evaluation.figures.tests);
+        // Both are in the order of the rows, and two targets may have one name.
+        for (target, TargetFigures { figures, .. }) in self.targets.iter_mut().zip(&evaluation.targets) {
+            target.scores = Some(ScoreSummary {
+                tests: figures.tests,
+                trials: figures.requests,
+                pass_rate: figures.pass_rate.map(|rate| rate.value),
+                score: figures.score.map(|score| score.value),
+            });
         }
     }
 
-    /// How the command ends. A result with holes is no verdict, so that goes before a score that is too low; and only a
-    /// threshold that somebody asked for makes a low score a failure, as in AgentV.
+    /// The exit code of a command that does not grade.
     pub fn exit(&self) -> Exit {
-        let scores = || self.targets.iter().filter_map(|target| target.scores.as_ref());
-        let is_graded = || scores().any(|scores| scores.passed + scores.failed + scores.errors > 0);
-        let is_blind = self.threshold.is_some() && !is_graded();
-        if !self.complete || is_blind || scores().any(|scores| scores.ungraded > 0) {
-            Exit::Incomplete
-        } else if self.threshold.is_some() && scores().any(|scores| scores.failed > 0) {
-            Exit::BelowThreshold
-        } else {
-            Exit::Ok
-        }
+        if self.complete { Exit::Ok } else { Exit::Incomplete }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use askama::filters::Escaper;
 
 use crate::model::is_obeyed;
-use crate::util::figures::thousands;
+use crate::util::figures::{percent, thousands};
 
 /// Text of HTML or XML, in an element or in an attribute.
 pub(super) fn markup(text: &str) -> String {
@@ -73,9 +73,18 @@ pub(super) fn clip(text: &str, most: usize) -> String {
     format!("{}\n[… {left_out} characters left out …]\n{}", &text[..at(head)], &text[at(count - tail)..])
 }
 
-/// A share as people read it; never rounded up to what it is not.
-pub(super) fn percent(share: f64) -> String {
-    format!("{:.1} %", (share * 1000.0 + 1e-9).floor() / 10.0)
+/// How many columns a text takes.
+pub(super) fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// A text in at most so many columns, the last of which is `…` if some of it is left out.
+pub(super) fn fit(text: &str, width: usize) -> String {
+    if length(text) <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    format!("{kept}…")
 }
 
 /// A figure and its differences, as people read them.
@@ -127,7 +136,6 @@ mod tests {
 
     #[test]
     fn numbers_are_readable() {
-        assert_eq!([0.9996, 1.0, 0.7].map(percent), ["99.9 %", "100.0 %", "70.0 %"]);
         assert_eq!([-0.1, 0.0, 0.025].map(|value| Unit::Share.difference(value)), ["-10.0", "+0.0", "+2.5"]);
         assert_eq!((Unit::Score.value(0.5), Unit::Score.difference(-0.1)), ("0.500".into(), "-0.100".into()));
     }

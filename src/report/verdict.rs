@@ -1,12 +1,13 @@
-//! The evaluation as markdown: for the page of a workflow run, for a comment on a pull request, for a file.
+//! The evaluation as markdown: for the step summary, a comment on a pull request, or a file. The verdict first, then one table with a
+//! row for each target, then the tests that did not pass.
 
 use std::fmt::Write as _;
 
-use super::reason::to_look_at;
+use super::cells::{self, baseline, compared, matched, totals};
+use super::reason::{Look, to_look_at};
 use super::results::Results;
-use super::terminal::{HEADER, figures, matched, told};
-use crate::model::{Comparison, Evaluation, TestResult};
-use crate::util::figures::{dash, thousands};
+use crate::model::{Comparison, Evaluation, Figures, TargetComparison, TestState, Verdict};
+use crate::util::figures::{counted, thousands};
 use crate::util::markdown::code;
 
 /// GitHub drops a step summary above 1 MiB as a whole, and the step may have another part already.
@@ -17,105 +18,156 @@ pub(super) const LONGEST_COMMENT: usize = 60_000;
 /// How much of an id and of a reason is shown.
 const LONGEST_ID: usize = 120;
 const LONGEST_REASON: usize = 300;
-/// What the sentence about what is left out may take.
+/// Room for the sentence about what is left out.
 const RESERVE: usize = 300;
+/// More tests than these are folded.
+const MOST_OPEN: usize = 10;
 
-/// The evaluation in at most `longest` bytes; what is left out is told. No id, name or message can leave its cell, become
-/// markup, a link or an image, or call anybody.
+/// The evaluation in at most `longest` bytes, with a note if something is left out. No id, name or message can leave its cell,
+/// become markup, a link or an image, or notify anyone.
 pub fn render_verdict(evaluation: &Evaluation, results: &Results, longest: usize) -> String {
     let suite = evaluation.suite.as_deref().unwrap_or(&results.shown);
-    let word = evaluation.word();
-    let sign = match word {
-        "passed" => "✅",
-        "failed" => "❌",
-        _ => "➖",
+    let sign = match evaluation.verdict {
+        Verdict::Passed => "✅",
+        Verdict::Failed | Verdict::Error => "❌",
+        Verdict::Skipped => "➖",
     };
-    let mut out = format!("### {sign} {}: {word}\n\n", code(suite, LONGEST_ID));
-    for problem in &evaluation.verdict.problems {
-        let fate = if problem.fails { "" } else { " (does not fail the command)" };
-        let _ = writeln!(out, "- {}{fate}", problem.message);
+    let mut out = format!("### {sign} {}: {}\n\n", code(suite, LONGEST_ID), evaluation.verdict.as_str());
+    if let [one] = &evaluation.targets[..] {
+        let _ = writeln!(out, "{}\n", totals(&one.figures).join(" · "));
     }
-    if !evaluation.verdict.problems.is_empty() {
+    for problem in &evaluation.problems {
+        let fate = if problem.fails { "" } else { " (does not fail the command)" };
+        let _ = writeln!(out, "- {}{fate}", words(&problem.message));
+    }
+    if !evaluation.problems.is_empty() {
         out.push('\n');
     }
-    out.push_str(&table_row(&HEADER.map(ToOwned::to_owned)));
-    out.push_str(&table_row(&HEADER.map(|name| if name == "target" { "---" } else { "---:" }.to_owned())));
-    for target in &evaluation.targets {
-        let line = table_row(&figures(code(&target.target, LONGEST_ID), &target.figures));
-        if out.len() + line.len() + RESERVE > longest {
-            out.push_str("\nMore targets are left out here.\n");
-            return out;
-        }
-        out.push_str(&line);
+    if table(evaluation, longest, &mut out) {
+        tests(evaluation, results, longest, &mut out);
     }
-    if evaluation.targets.len() > 1 {
-        out.push_str(&table_row(&figures("all".to_owned(), &evaluation.figures)));
-    }
-    if let Some(last) = evaluation.figures.pass_at.last() {
-        let (any, all) = (last.any * 100.0, last.all * 100.0);
-        let _ = writeln!(out, "\npass@{k} {any:.1} %, pass^{k} {all:.1} %", k = last.k);
-    }
-    if let Some(comparison) = &evaluation.comparison {
-        out.push_str(&compared(comparison));
-    }
-    tests(evaluation, results, longest, &mut out);
     out
+}
+
+/// A sentence of ours that may have a target's name in it: readable, and no markup.
+fn words(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in crate::model::printable(text).chars() {
+        match c {
+            c if c.is_alphanumeric() || " .,;:%()=→-–/".contains(c) => out.push(c),
+            c => {
+                let _ = write!(out, "&#{};", u32::from(c));
+            }
+        }
+    }
+    // Neither a link nor a mention.
+    out.replace("://", ":&#47;/").replace("www.", "www&#46;")
 }
 
 fn table_row(cells: &[String]) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-fn compared(comparison: &Comparison) -> String {
-    let mut out = format!("\nAgainst {}: {}.\n", code(&comparison.baseline, LONGEST_ID), matched(comparison));
-    let rows: Vec<String> = told(comparison)
-        .into_iter()
-        .map(|(what, cells)| format!("| {what} | {} |\n", cells.join(" | ")))
-        .collect();
-    if !rows.is_empty() {
-        out.push_str("\n| | before | now | difference | chance |\n| --- | ---: | ---: | --- | --- |\n");
-        out.push_str(&rows.concat());
+/// The table of targets; false if there was no room for all of it.
+fn table(evaluation: &Evaluation, longest: usize, out: &mut String) -> bool {
+    let figures: Vec<&Figures> = evaluation.targets.iter().map(|target| &target.figures).collect();
+    let columns = cells::columns(&figures);
+    let mut head = vec!["target".to_owned()];
+    head.extend(columns.iter().map(|column| column.name.to_owned()));
+    let mut lines = vec!["---".to_owned()];
+    lines.extend(columns.iter().map(|_| "---:".to_owned()));
+    if let Some(comparison) = &evaluation.comparison {
+        head.push(format!("against {}", code(&baseline(comparison), LONGEST_ID)));
+        lines.push("---".to_owned());
     }
-    out
+    out.push_str(&table_row(&head));
+    out.push_str(&table_row(&lines));
+    for target in &evaluation.targets {
+        let mut row = vec![code(&target.target, LONGEST_ID)];
+        row.extend(columns.iter().map(|column| (column.cell)(&target.figures)));
+        if let Some(comparison) = &evaluation.comparison {
+            let of_target = comparison.targets.iter().find(|compared| compared.target == target.target);
+            row.push(of_target.map(against).unwrap_or_default());
+        }
+        let line = table_row(&row);
+        if out.len() + line.len() + RESERVE > longest {
+            out.push_str("\nMore targets are left out here.\n");
+            return false;
+        }
+        out.push_str(&line);
+    }
+    if let Some(comparison) = &evaluation.comparison {
+        let _ = writeln!(out, "\n{}", basis(comparison));
+    }
+    true
+}
+
+/// What became of a target since the baseline.
+fn against(target: &TargetComparison) -> String {
+    let one = |row: cells::Compared| {
+        format!(
+            "{} {} → {}: {} {}, {}",
+            row.what, row.before, row.now, row.difference, row.interval, row.chance
+        )
+    };
+    compared(target).into_iter().map(one).collect::<Vec<_>>().join("<br>")
+}
+
+fn basis(comparison: &Comparison) -> String {
+    format!("Compared: {}.", matched(comparison))
 }
 
 fn tests(evaluation: &Evaluation, results: &Results, longest: usize, out: &mut String) {
-    let wrong = to_look_at(evaluation, &results.trials);
-    let mut told = 0;
-    for (test, reason) in &wrong {
-        let mut line = String::new();
-        if told == 0 {
-            line.push_str(
-                "\n| | test | target | passed | score | change | why |\n| --- | --- | --- | ---: | ---: | --- | --- |\n",
-            );
-        }
-        line.push_str(&row(test, reason.as_deref()));
+    let wrong = to_look_at(evaluation, results);
+    if wrong.is_empty() {
+        return;
+    }
+    let several = evaluation.targets.len() > 1;
+    let is_folded = wrong.len() > MOST_OPEN;
+    if is_folded {
+        let count = counted(wrong.len() as u64, "test");
+        let _ = writeln!(out, "\n<details><summary>{count} did not pass</summary>\n");
+    } else {
+        out.push('\n');
+    }
+    let mut shown = 0;
+    for look in &wrong {
+        let line = item(look, several, results);
         if out.len() + line.len() + RESERVE > longest {
             break;
         }
         out.push_str(&line);
-        told += 1;
+        shown += 1;
     }
-    if told < wrong.len() {
-        let left_out = thousands((wrong.len() - told) as u64);
+    if shown < wrong.len() {
+        let left_out = thousands((wrong.len() - shown) as u64);
         let _ = writeln!(
             out,
-            "\n{left_out} more tests that did not pass are left out here: this text may have {} KiB.",
+            "\n{left_out} more tests that did not pass are left out here: this text has at most {} KiB.",
             longest >> 10
         );
     }
+    if is_folded {
+        out.push_str("\n</details>\n");
+    }
 }
 
-fn row(test: &TestResult, reason: Option<&str>) -> String {
-    format!(
-        "| {} | {} | {} | {} of {} | {} | {} | {} |\n",
-        test.state.label(test.trials),
-        code(&test.test_id, LONGEST_ID),
-        code(&test.target, LONGEST_ID),
-        test.passed,
-        test.trials,
-        test.score.map_or_else(dash, |score| format!("{:.2}", score.value)),
-        test.change.map_or("", |change| change.kind.as_str()),
-        reason.map(|reason| code(reason, LONGEST_REASON)).unwrap_or_default(),
-    )
+fn item(look: &Look<'_>, several: bool, results: &Results) -> String {
+    let test = look.test;
+    let mut line = format!("- **{}** {}", test.state.as_str(), code(&test.test_id, LONGEST_ID));
+    if several {
+        let _ = write!(line, " on {}", code(&test.target, LONGEST_ID));
+    }
+    if let Some(change) = test.change.filter(|_| test.state != TestState::Passed) {
+        let _ = write!(line, ", {}", change.kind.as_str());
+    }
+    let reason = look.brief();
+    if !reason.is_empty() {
+        let _ = write!(line, ": {}", code(&reason, LONGEST_REASON));
+    }
+    if let Some(place) = results.places.get(&test.test_id) {
+        let _ = write!(line, " ({})", code(&format!("{}:{}", place.file, place.line), LONGEST_ID));
+    }
+    line.push('\n');
+    line
 }

@@ -33,17 +33,15 @@ pub fn assess(suite: Option<String>, trials: &[Trial]) -> Evaluation {
             targets.push(group.target);
         }
     }
-    let all = figures(groups.iter());
-    let one = targets.len() == 1;
     let of = |target: &str| TargetFigures {
         target: target.to_owned(),
-        figures: if one {
-            all.clone()
-        } else {
-            figures(groups.iter().filter(|group| group.target == target))
-        },
+        figures: figures(groups.iter().filter(|group| group.target == target)),
     };
-    let targets = targets.into_iter().map(of).collect();
+    let targets: Vec<TargetFigures> = targets.into_iter().map(of).collect();
+    let all = match &targets[..] {
+        [one] => one.figures.clone(),
+        several => sums(several),
+    };
     Evaluation {
         suite,
         complete: trials.iter().all(|trial| trial.row.status != ScoreStatus::Error),
@@ -126,7 +124,30 @@ fn result(group: &Group<'_>) -> TestResult {
     }
 }
 
-fn figures<'g>(groups: impl Iterator<Item = &'g Group<'g>> + Clone) -> Figures {
+/// What can be added up over targets.
+fn sums(targets: &[TargetFigures]) -> Figures {
+    let mut all = Figures::default();
+    for TargetFigures { figures: Figures { requests, tests, tokens, .. }, .. } in targets {
+        all.requests.total += requests.total;
+        all.requests.passed += requests.passed;
+        all.requests.failed += requests.failed;
+        all.requests.errors += requests.errors;
+        all.requests.skipped += requests.skipped;
+        all.tests.total += tests.total;
+        all.tests.passed += tests.passed;
+        all.tests.flaky += tests.flaky;
+        all.tests.failed += tests.failed;
+        all.tests.errors += tests.errors;
+        all.tests.skipped += tests.skipped;
+        all.tokens.input += tokens.input;
+        all.tokens.output += tokens.output;
+    }
+    all.cost_usd = sum(targets.iter().filter_map(|target| target.figures.cost_usd));
+    all
+}
+
+/// The figures of one target.
+pub(super) fn figures<'g>(groups: impl Iterator<Item = &'g Group<'g>> + Clone) -> Figures {
     let mut requests = RequestCounts::default();
     let mut tests = TestCounts::default();
     let (mut shares, mut scores, mut durations) = (Vec::new(), Vec::new(), Vec::new());
@@ -245,7 +266,7 @@ mod tests {
         for (test, statuses) in [
             ("good", [ScoreStatus::Passed; 3]),
             ("flaky", [ScoreStatus::Passed, ScoreStatus::Failed, ScoreStatus::Error]),
-            ("broken", [ScoreStatus::Failed, ScoreStatus::Failed, ScoreStatus::Error]),
+            ("failed", [ScoreStatus::Failed, ScoreStatus::Failed, ScoreStatus::Error]),
             ("dead", [ScoreStatus::Error; 3]),
             ("skipped", [ScoreStatus::Skipped; 3]),
         ] {
@@ -255,8 +276,8 @@ mod tests {
         }
         let evaluation = assess(None, &trials);
         let states: Vec<_> = evaluation.tests.iter().map(|test| test.state).collect();
-        let words: Vec<_> = states.iter().map(|state| state.label(3)).collect();
-        assert_eq!(words, ["passed", "flaky", "broken", "error", "skipped"]);
+        let words: Vec<_> = states.iter().map(|state| state.as_str()).collect();
+        assert_eq!(words, ["passed", "flaky", "failed", "error", "skipped"]);
         let Figures { requests, tests, pass_rate, pass_at, .. } = evaluation.figures;
         assert_eq!(requests, RequestCounts { total: 15, passed: 4, failed: 3, errors: 5, skipped: 3 });
         assert_eq!(tests, TestCounts { total: 5, passed: 1, flaky: 1, failed: 1, errors: 1, skipped: 1 });
@@ -291,6 +312,8 @@ mod tests {
         let rates: Vec<_> =
             evaluation.targets.iter().map(|target| target.figures.pass_rate.unwrap().value).collect();
         assert_eq!(rates, [1.0, 0.0]);
-        assert_eq!(evaluation.figures.tests.total, 2);
+        let all = evaluation.figures;
+        assert_eq!((all.tests.total, all.tests.passed, all.requests.failed), (2, 1, 1));
+        assert!(all.pass_rate.is_none() && all.score.is_none(), "rivals have no common average");
     }
 }

@@ -38,32 +38,28 @@ pub(super) fn grade(
     let stdout = super::text::trimmed(&stdout);
     let looks_like_json = stdout.starts_with(['{', '[']);
     if code != 0 && (looks_like_json || !stderr.trim().is_empty()) {
-        let text = match stderr.trim() {
-            "" => format!("the command ended with exit code {code}"),
-            stderr => format!("the command ended with exit code {code}: {stderr}"),
-        };
-        return Ok(judged(
-            grader,
-            0.0,
-            GraderVerdict::Fail,
-            vec![Check { text, passed: false, evidence: None }],
-        ));
+        return Ok(judged(grader, 0.0, GraderVerdict::Fail, vec![exited(code, stderr.trim())]));
     }
     let Ok(Value::Object(printed)) = serde_json::from_str::<Value>(stdout) else {
         // Without JSON the exit code is the grade.
-        let passed = code == 0;
-        let text = if stdout.is_empty() { format!("exit {code}") } else { stdout.to_owned() };
-        return Ok(scored(
-            grader,
-            if passed { 1.0 } else { 0.0 },
-            vec![Check { text, passed, evidence: None }],
-        ));
+        return Ok(scored(grader, if code == 0 { 1.0 } else { 0.0 }, vec![exited(code, stdout)]));
     };
     let checks = checks(printed.get("assertions"));
     let passed = checks.iter().filter(|check| check.passed).count();
     let score = printed.get("score").and_then(Value::as_f64).unwrap_or_else(|| share(passed, checks.len()));
     let reasoning = printed.get("reasoning").and_then(Value::as_str).map(ToOwned::to_owned);
     Ok(GraderScore { reasoning, ..scored(grader, super::clamped(score), checks) })
+}
+
+/// A grade by exit code, and what the command printed.
+fn exited(code: i32, printed: &str) -> Check {
+    let evidence = match (code, printed) {
+        (0, "") => None,
+        (0, printed) => Some(printed.to_owned()),
+        (code, "") => Some(format!("exit code {code}")),
+        (code, printed) => Some(format!("exit code {code}: {printed}")),
+    };
+    Check { text: "the command exits with 0".to_owned(), passed: code == 0, evidence }
 }
 
 /// What a command that joins several grades printed.

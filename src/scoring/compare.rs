@@ -1,11 +1,14 @@
-//! Results against a baseline, test by test: the same test of the same target, and the same replicate.
+//! Results against a baseline, test by test: the same test of the same target (or of a chosen one), and the same
+//! replicate. Each target is compared on its own.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::assess::{self, Group};
 use super::stats::{Chance, bootstrap_interval, mcnemar, mean, number, rounded, sign_flip, standard_error};
-use crate::model::{Change, ChangeKind, Comparison, Estimate, Evaluation, Paired, ScoreStatus, Trial};
+use crate::model::{
+    Change, ChangeKind, Comparison, Estimate, Evaluation, Paired, ScoreStatus, TargetComparison, Trial,
+};
 
 const SEED: u64 = 0x6261_7365_6c69_6e65;
 /// Smaller changes of a score are none.
@@ -22,45 +25,102 @@ struct Pairs {
     is_graded: bool,
 }
 
-/// Compares, and tells each test of `evaluation` what became of it.
-pub fn compare(evaluation: &mut Evaluation, now: &[Trial], before: &[Trial], baseline: &str, alpha: f64) {
-    let Matched { tests, removed } = match_up(&assess::groups(now), &assess::groups(before));
+/// What results are compared with.
+#[derive(Debug, Clone, Copy)]
+pub struct Against<'a> {
+    /// The baseline, as the user named it.
+    pub baseline: &'a str,
+    /// The target of the baseline that every target is compared with; without it, the one of the same name.
+    pub target: Option<&'a str>,
+    /// Whether the baseline is these results themselves: then `target` is not compared.
+    pub is_own: bool,
+    /// The false-alarm rate of the regression test.
+    pub alpha: f64,
+}
+
+/// Compares each target, and records the change of each test of `evaluation`.
+pub fn compare(evaluation: &mut Evaluation, now: &[Trial], before: &[Trial], against: Against<'_>) {
+    let (now, before) = (assess::groups(now), assess::groups(before));
+    let Matched { tests, removed } = match_up(&now, &before, against);
     for (pairs, result) in tests.iter().zip(&mut evaluation.tests) {
         result.change = match pairs {
-            Match::Pairs(pairs) => Some(pairs.change()),
-            Match::Nothing => None,
+            Match::Pairs(_, pairs) => Some(pairs.change()),
+            Match::Nothing | Match::Own => None,
             Match::Added => Some(ADDED),
         };
     }
-    let count = |wanted: fn(&Match) -> bool| tests.iter().filter(|test| wanted(test)).count() as u64;
+    let count = |wanted: fn(&Match<'_>) -> bool| tests.iter().filter(|test| wanted(test)).count() as u64;
     let added = count(|test| matches!(test, Match::Added));
-    let pairs = pairs(&tests);
+    let own = count(|test| matches!(test, Match::Own));
+    let of_target = |target: &str| -> Vec<(&str, &Pairs)> {
+        let groups = now.iter().zip(&tests).filter(|(group, _)| group.target == target);
+        groups.filter_map(|(_, test)| test.pairs()).collect()
+    };
+    let paired: Vec<_> = evaluation
+        .targets
+        .iter()
+        .map(|target| (target.target.clone(), of_target(&target.target)))
+        .filter(|(_, pairs)| !pairs.is_empty())
+        .collect();
+    // Each target gets its part of the level, so that the false-alarm rate of all together stays within it.
+    let alpha = against.alpha / number(paired.len().max(1) as u64);
+    let targets: Vec<TargetComparison> =
+        paired.into_iter().map(|(target, pairs)| compare_target(target, &pairs, &before, alpha)).collect();
+    evaluation.comparison = Some(Comparison {
+        baseline: against.baseline.to_owned(),
+        baseline_target: against.target.map(ToOwned::to_owned),
+        alpha: against.alpha,
+        matched_tests: tests.len() as u64 - added - own,
+        pairs: tests.iter().filter_map(Match::pairs).map(|(_, pairs)| pairs.count).sum(),
+        added,
+        removed,
+        regression: targets.iter().any(|target| target.regression),
+        improvement: targets.iter().any(|target| target.improvement),
+        targets,
+    });
+}
+
+fn compare_target(
+    target: String,
+    pairs: &[(&str, &Pairs)],
+    before: &[Group<'_>],
+    alpha: f64,
+) -> TargetComparison {
+    let baseline_target = pairs.first().map_or("", |(target, _)| target).to_owned();
+    let pairs: Vec<&Pairs> = pairs.iter().map(|(_, pairs)| *pairs).collect();
     let chances = Chances::of(&pairs, alpha);
     let values =
         |part: fn(&Pairs) -> (f64, f64)| -> Vec<(f64, f64)> { pairs.iter().map(|pair| part(pair)).collect() };
-    evaluation.comparison = Some(Comparison {
-        baseline: baseline.to_owned(),
-        alpha,
-        before: assess::assess(None, before).figures,
-        matched_tests: tests.len() as u64 - added,
-        pairs: pairs.iter().map(|pair| pair.count).sum(),
-        added,
-        removed,
+    TargetComparison {
+        target,
+        before: assess::figures(before.iter().filter(|group| group.target == baseline_target)),
+        baseline_target,
         regression: chances.any(alpha, |chance| chance.worse),
         improvement: chances.any(alpha, |chance| chance.better),
         pass_rate: chances.pass_rate.map(|chance| paired(&values(Pairs::shares), chance)),
         score: chances.score.map(|chance| paired(&values(Pairs::scores), chance)),
-    });
+    }
 }
 
 /// What a test of these results has in the baseline.
-enum Match {
-    /// Tries that both have.
-    Pairs(Pairs),
-    /// Itself, but no tries that can be compared.
+enum Match<'b> {
+    /// Trials that both have, and the target of those in the baseline.
+    Pairs(&'b str, Pairs),
+    /// Itself, but no trials that can be compared.
     Nothing,
     /// Nothing: it is new.
     Added,
+    /// It is the baseline.
+    Own,
+}
+
+impl Match<'_> {
+    fn pairs(&self) -> Option<(&str, &Pairs)> {
+        match self {
+            Self::Pairs(target, pairs) => Some((target, pairs)),
+            Self::Nothing | Self::Added | Self::Own => None,
+        }
+    }
 }
 
 const ADDED: Change = Change {
@@ -73,38 +133,35 @@ const ADDED: Change = Change {
 };
 
 /// The tests of these results in order, and the names of those that only the baseline has.
-struct Matched {
-    tests: Vec<Match>,
+struct Matched<'b> {
+    tests: Vec<Match<'b>>,
     removed: Vec<String>,
 }
 
-/// The pairs of those tests that have any.
-fn pairs(tests: &[Match]) -> Vec<&Pairs> {
-    tests
-        .iter()
-        .filter_map(|test| match test {
-            Match::Pairs(pairs) => Some(pairs),
-            Match::Nothing | Match::Added => None,
-        })
-        .collect()
-}
-
-fn match_up(now: &[Group<'_>], before: &[Group<'_>]) -> Matched {
+fn match_up<'b>(now: &[Group<'_>], before: &'b [Group<'_>], against: Against<'_>) -> Matched<'b> {
+    let before: Vec<&Group<'_>> =
+        before.iter().filter(|group| against.target.is_none_or(|target| group.target == target)).collect();
     // With one target on each side, a comparison of two models is meant, whatever their names.
-    let one_target = is_one_target(now) && is_one_target(before);
+    let by_test =
+        against.target.is_some() || is_one_target(now.iter()) && is_one_target(before.iter().copied());
     let key = |group: &Group<'_>| {
-        let target = if one_target { String::new() } else { group.target.to_owned() };
+        let target = if by_test { String::new() } else { group.target.to_owned() };
         (target, group.test_id.to_owned())
     };
-    let mut known: HashMap<_, _> = before.iter().map(|group| (key(group), group)).collect();
-    let matched = now.iter().map(|group| match known.remove(&key(group)) {
-        Some(earlier) => pair(earlier, group).map_or(Match::Nothing, Match::Pairs),
+    let known: HashMap<_, _> = before.iter().map(|group| (key(group), *group)).collect();
+    let mut unmatched: HashSet<_> = known.keys().cloned().collect();
+    let matched = now.iter().map(|group| match known.get(&key(group)) {
+        _ if against.is_own && against.target == Some(group.target) => Match::Own,
+        Some(earlier) => {
+            unmatched.remove(&key(group));
+            pair(earlier, group).map_or(Match::Nothing, |pairs| Match::Pairs(earlier.target, pairs))
+        }
         None => Match::Added,
     });
     let tests = matched.collect();
-    let removed = before.iter().filter(|group| known.contains_key(&key(group)));
-    let name = |group: &Group<'_>| {
-        if one_target { group.test_id.to_owned() } else { format!("{} ({})", group.test_id, group.target) }
+    let removed = before.iter().filter(|group| unmatched.contains(&key(group)));
+    let name = |group: &&Group<'_>| {
+        if by_test { group.test_id.to_owned() } else { format!("{} ({})", group.test_id, group.target) }
     };
     Matched { tests, removed: removed.map(name).collect() }
 }
@@ -123,7 +180,7 @@ impl Chances {
                 pairs.iter().map(|pair| part(pair)).map(|(before, now)| now - before).collect();
             sign_flip(&differences, alpha, SEED)
         };
-        // Tries of one test resemble each other: with several of them the test is the unit, not the try.
+        // Trials of one test resemble each other: with several of them the test is the unit, not the trial.
         let pass_rate = if pairs.iter().all(|pair| pair.count == 1) {
             let count = |order| {
                 pairs.iter().filter(|pair| pair.passed_now.cmp(&pair.passed_before) == order).count() as u64
@@ -148,15 +205,19 @@ impl Chances {
 /// Whether the results are worse than the baseline, beyond chance; what `compare` finds, without the figures around it.
 #[cfg(test)]
 pub(super) fn is_regression(now: &[Trial], before: &[Trial], alpha: f64) -> bool {
-    let matched = match_up(&assess::groups(now), &assess::groups(before));
-    Chances::of(&pairs(&matched.tests), alpha).any(alpha, |chance| chance.worse)
+    let before = assess::groups(before);
+    let against = Against { baseline: "", target: None, is_own: false, alpha };
+    let matched = match_up(&assess::groups(now), &before, against);
+    let pairs: Vec<&Pairs> = matched.tests.iter().filter_map(Match::pairs).map(|(_, pairs)| pairs).collect();
+    Chances::of(&pairs, alpha).any(alpha, |chance| chance.worse)
 }
 
-fn is_one_target(groups: &[Group<'_>]) -> bool {
-    groups.iter().all(|group| group.target == groups[0].target)
+fn is_one_target<'g>(mut groups: impl Iterator<Item = &'g Group<'g>>) -> bool {
+    let first = groups.next().map(|group| group.target);
+    groups.all(|group| Some(group.target) == first)
 }
 
-/// The tries that both have, of those that are in the denominator.
+/// The trials that both have, of those that are in the denominator.
 fn pair(before: &Group<'_>, now: &Group<'_>) -> Option<Pairs> {
     let counted = |trial: &&&Trial| trial.row.status != ScoreStatus::Skipped;
     let earlier: BTreeMap<u32, &Trial> =
@@ -242,7 +303,8 @@ mod tests {
 
     fn compared(now: &[Trial], before: &[Trial]) -> Evaluation {
         let mut evaluation = assess::assess(None, now);
-        compare(&mut evaluation, now, before, "main", 0.05);
+        let against = Against { baseline: "main", target: None, is_own: false, alpha: 0.05 };
+        compare(&mut evaluation, now, before, against);
         evaluation
     }
 
@@ -256,9 +318,10 @@ mod tests {
         assert_eq!(comparison.removed, ["gone"]);
         let changes: Vec<_> = evaluation.tests.iter().map(|test| test.change.unwrap().kind).collect();
         assert_eq!(changes, [ChangeKind::Improved, ChangeKind::Regressed, ChangeKind::Added]);
-        let paired = comparison.pass_rate.unwrap();
+        let gpt = &comparison.targets[0];
+        let paired = gpt.pass_rate.unwrap();
         assert_eq!((paired.before, paired.now, paired.worse, paired.better), (0.5, 0.5, 1, 1));
-        assert!(comparison.score.is_none(), "scores of 0 and 1 say no more");
+        assert!(gpt.score.is_none(), "scores of 0 and 1 say no more");
     }
 
     #[test]
@@ -269,7 +332,50 @@ mod tests {
         let comparison = compared(&both, &one("old")).comparison.unwrap();
         assert_eq!((comparison.pairs, comparison.added), (0, 2));
         assert_eq!(comparison.removed, ["t (old)"]);
-        assert!(comparison.pass_rate.is_none() && !comparison.regression);
+        assert!(comparison.targets.is_empty() && !comparison.regression);
+    }
+
+    #[test]
+    fn each_target_is_compared_on_its_own() {
+        let with = |rows: &[(&str, ScoreStatus)]| -> Vec<Trial> {
+            let of = |(target, status): &(&str, ScoreStatus)| -> Vec<Trial> {
+                (0..20).map(|test| trial(target, &test.to_string(), 1, *status)).collect()
+            };
+            rows.iter().flat_map(of).collect()
+        };
+        let before = with(&[("a", ScoreStatus::Passed), ("b", ScoreStatus::Failed)]);
+        let now = with(&[("a", ScoreStatus::Failed), ("b", ScoreStatus::Passed)]);
+        let comparison = compared(&now, &before).comparison.unwrap();
+        let found: Vec<_> = comparison
+            .targets
+            .iter()
+            .map(|target| (target.target.as_str(), target.regression, target.improvement))
+            .collect();
+        assert_eq!(found, [("a", true, false), ("b", false, true)]);
+        assert!(comparison.regression && comparison.improvement);
+    }
+
+    #[test]
+    fn targets_of_one_run_are_compared_with_a_chosen_one() {
+        let mut trials = Vec::new();
+        for test in 0..20 {
+            trials.push(trial("old", &test.to_string(), 1, ScoreStatus::Passed));
+            trials.push(trial("same", &test.to_string(), 1, ScoreStatus::Passed));
+            trials.push(trial("new", &test.to_string(), 1, ScoreStatus::Failed));
+        }
+        trials.push(trial("old", "only old", 1, ScoreStatus::Passed));
+        let mut evaluation = assess::assess(None, &trials);
+        let against = Against { baseline: "now", target: Some("old"), is_own: true, alpha: 0.05 };
+        compare(&mut evaluation, &trials, &trials, against);
+        let comparison = evaluation.comparison.unwrap();
+        let found: Vec<_> =
+            comparison.targets.iter().map(|target| (target.target.as_str(), target.regression)).collect();
+        assert_eq!(found, [("same", false), ("new", true)]);
+        assert!(comparison.targets.iter().all(|target| target.baseline_target == "old"));
+        assert_eq!((comparison.matched_tests, comparison.added), (40, 0));
+        assert_eq!(comparison.removed, ["only old"]);
+        let own = evaluation.tests.iter().filter(|test| test.target == "old");
+        assert!(own.clone().count() == 21 && own.clone().all(|test| test.change.is_none()));
     }
 
     #[test]
@@ -291,8 +397,9 @@ mod tests {
                 .collect()
         };
         let comparison = compared(&with(0.05), &with(0.0)).comparison.unwrap();
-        assert_eq!(comparison.pass_rate.unwrap().worse, 0);
-        assert!(comparison.regression && comparison.score.unwrap().p_worse < 0.001);
+        let gpt = &comparison.targets[0];
+        assert_eq!(gpt.pass_rate.unwrap().worse, 0);
+        assert!(comparison.regression && gpt.score.unwrap().p_worse < 0.001);
     }
 
     #[test]

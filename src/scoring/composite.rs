@@ -58,7 +58,11 @@ pub(super) fn grade(
             let passed = counted.iter().filter(|score| score.verdict == GraderVerdict::Pass).count();
             let score = share(passed, counted.len());
             let verdict = if score >= *threshold { GraderVerdict::Pass } else { GraderVerdict::Fail };
-            let text = format!("{passed} of {} pass, at least a share of {threshold}", counted.len());
+            let text = format!(
+                "{passed} of {} graders passed, at least {:.0} % expected",
+                counted.len(),
+                threshold * 100.0
+            );
             let mut checks = vec![Check { text, passed: verdict == GraderVerdict::Pass, evidence: None }];
             checks.extend(member_checks(&counted));
             judged(grader, score, verdict, checks)

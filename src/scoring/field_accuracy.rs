@@ -25,9 +25,9 @@ pub(super) fn grade(
         let check = Check { text: text.to_owned(), passed: false, evidence: None };
         judged(grader, 0.0, GraderVerdict::Fail, vec![check])
     };
-    let Some(found) = json::in_text(answer) else { return wrong("the answer is JSON") };
+    let Some(found) = json::in_text(answer) else { return wrong("not JSON") };
     let Some(expected) = expected_data(expected) else {
-        return wrong("`expected_output` has data to compare with");
+        return wrong("`expected_output` has no data to compare with");
     };
     let compared: Vec<Compared> = fields.iter().map(|field| compare(field, &found, &expected)).collect();
     let total: f64 = compared.iter().map(|field| field.weight).sum();
@@ -60,39 +60,46 @@ fn compare(field: &Field, found: &Value, expected: &Value) -> Compared {
     let Field { path, how, required, weight } = field;
     let result = |passed: bool, what: String| Compared { passed, weight: *weight, what };
     let Some(expected) = at_path(expected, path) else {
-        return result(true, format!("{path}: nothing is expected"));
+        return result(true, format!("{path}: no value is expected"));
     };
     let Some(found) = at_path(found, path) else {
         return if *required {
-            result(false, format!("{path}: it is missing"))
+            result(false, format!("{path} is missing, expected {}", short(&expected)))
         } else {
             // It counts as right, and for nothing.
-            Compared { weight: 0.0, ..result(true, format!("{path}: it may be missing")) }
+            Compared { weight: 0.0, ..result(true, format!("{path} is missing, and optional")) }
         };
     };
     match how {
         FieldMatch::Exact => {
             let passed = json::equal(&found, &expected);
-            result(passed, format!("{path} is {}", short(&expected)))
+            result(passed, found_instead(path, passed, &found, &short(&expected)))
         }
         FieldMatch::Near { tolerance, relative } => {
-            let (Some(found), Some(expected)) = (number(&found), number(&expected)) else {
-                return result(false, format!("{path} is a number"));
+            let (Some(is), Some(expected)) = (number(&found), number(&expected)) else {
+                return result(false, found_instead(path, false, &found, "a number"));
             };
-            let distance = (found - expected).abs();
+            let distance = (is - expected).abs();
             let distance = if *relative && expected != 0.0 { distance / expected.abs() } else { distance };
-            let passed = found.is_finite() && expected.is_finite() && distance <= *tolerance;
-            result(
-                passed,
-                format!("{path} is {expected} ± {tolerance}{}", if *relative { " of it" } else { "" }),
-            )
+            let passed = is.is_finite() && expected.is_finite() && distance <= *tolerance;
+            let near = format!("{expected} ± {tolerance}{}", if *relative { " of it" } else { "" });
+            result(passed, found_instead(path, passed, &found, &near))
         }
         FieldMatch::Date { formats } => {
             let day = |value: &Value| dates::day(&text(value), formats.as_deref());
-            let (found, expected_day) = (day(&found), day(&expected));
-            let passed = found.is_some() && found == expected_day;
-            result(passed, format!("{path} is the day {}", short(&expected)))
+            let (found_day, expected_day) = (day(&found), day(&expected));
+            let passed = found_day.is_some() && found_day == expected_day;
+            result(passed, found_instead(path, passed, &found, &format!("the day {}", short(&expected))))
         }
+    }
+}
+
+/// What a field is, and what was expected of it.
+fn found_instead(path: &str, passed: bool, found: &Value, expected: &str) -> String {
+    if passed {
+        format!("{path} is {expected}")
+    } else {
+        format!("{path} is {}, expected {expected}", short(found))
     }
 }
 

@@ -19,19 +19,24 @@ pub struct Taken {
 
 pub(super) fn latency(grader: &Grader, limit: f64, taken: Taken) -> GraderScore {
     let duration = float(taken.duration_ms);
-    passed_or_not(grader, duration <= limit, format!("{duration} ms is at most {limit} ms"))
+    let check = at_most("ms", Some(duration), limit);
+    passed_or_not(grader, check.passed, check.text)
 }
 
 pub(super) fn cost(grader: &Grader, limit: f64, taken: Taken) -> GraderScore {
     match taken.cost_usd {
-        Some(cost) => passed_or_not(grader, cost <= limit, format!("${cost:.6} is at most ${limit}")),
-        None => passed_or_not(grader, false, "the cost is known: the target has a `price`".to_owned()),
+        Some(cost) => {
+            let passed = cost <= limit;
+            let text = format!("${cost:.6}, at most ${limit}{}", allowed(passed));
+            passed_or_not(grader, passed, text)
+        }
+        None => passed_or_not(grader, false, "the cost is unknown: the target has no `price`".to_owned()),
     }
 }
 
 pub(super) fn token_usage(grader: &Grader, limits: TokenLimits, taken: Taken) -> GraderScore {
     let Some(usage) = taken.tokens else {
-        return passed_or_not(grader, false, "the tokens are known".to_owned());
+        return passed_or_not(grader, false, "the number of tokens is unknown".to_owned());
     };
     let parts = [
         ("input tokens", float(usage.input), limits.input),
@@ -72,17 +77,22 @@ pub(super) fn execution(grader: &Grader, limits: &MetricLimits, case: &Case<'_>)
 fn exploration(calls: &[&ToolCall], ratio: f64, tolerance: f64) -> Check {
     let looking = calls.iter().filter(|call| EXPLORING.contains(&call.tool.as_str())).count();
     let is = (!calls.is_empty()).then(|| share(looking, calls.len()));
-    let found = is.map_or_else(|| "there are no tool calls".to_owned(), |is| format!("{is:.2}"));
-    let text = format!("{ratio} ± {tolerance} of the tool calls look around: {found}");
-    Check { text, passed: is.is_some_and(|is| (is - ratio).abs() <= tolerance), evidence: None }
+    let passed = is.is_some_and(|is| (is - ratio).abs() <= tolerance);
+    let found =
+        is.map_or_else(|| "no tool calls".to_owned(), |is| format!("{is:.2} of the tool calls explore"));
+    let text = format!("{found}, {ratio} ± {tolerance} expected");
+    Check { text, passed, evidence: None }
 }
 
 fn at_most(what: &str, is: Option<f64>, most: f64) -> Check {
-    let text = match is {
-        Some(is) => format!("{is} {what}, at most {most}"),
-        None => format!("at most {most} {what}: that is not known"),
-    };
-    Check { text, passed: is.is_some_and(|is| is <= most), evidence: None }
+    let passed = is.is_some_and(|is| is <= most);
+    let found = is.map_or_else(|| format!("unknown number of {what}"), |is| format!("{is} {what}"));
+    Check { text: format!("{found}, at most {most}{}", allowed(passed)), passed, evidence: None }
+}
+
+/// Says of a limit that it does not hold.
+fn allowed(passed: bool) -> &'static str {
+    if passed { "" } else { " allowed" }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a handful of calls")]

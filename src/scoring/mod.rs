@@ -35,7 +35,7 @@ use std::path::Path;
 use crate::model::{Check, Grader, GraderScore, GraderVerdict};
 
 pub use self::assess::assess;
-pub use self::compare::compare;
+pub use self::compare::{Against, compare};
 pub use self::judge::{Gate, judge};
 pub use self::prompts::question;
 pub use self::row::Scorer;

@@ -122,13 +122,16 @@ impl Scorer {
                 yes_or_no(text::contains(answer, *which, *ignore_case, values))
             }
             GraderKind::StartsWith(value) => {
-                yes_or_no((trimmed.starts_with(text::trimmed(value)), format!("starts with \"{value}\"")))
+                let passed = trimmed.starts_with(text::trimmed(value));
+                yes_or_no(text::check(passed, "starts with", "does not start with", &format!("\"{value}\"")))
             }
             GraderKind::EndsWith(value) => {
-                yes_or_no((trimmed.ends_with(text::trimmed(value)), format!("ends with \"{value}\"")))
+                let passed = trimmed.ends_with(text::trimmed(value));
+                yes_or_no(text::check(passed, "ends with", "does not end with", &format!("\"{value}\"")))
             }
             GraderKind::Equals(value) => {
-                yes_or_no((trimmed == text::trimmed(value), format!("equals \"{value}\"")))
+                let passed = trimmed == text::trimmed(value);
+                yes_or_no(text::check(passed, "equals", "does not equal", &format!("\"{value}\"")))
             }
             GraderKind::Regex { source, flags } => self.regex(grader, source, flags, answer),
             GraderKind::IsJson { schema } => self.is_json(grader, schema.as_ref(), answer),
@@ -168,18 +171,22 @@ impl Scorer {
             },
         };
         match pattern.is_match(answer) {
-            Ok(passed) => super::passed_or_not(grader, passed, format!("matches /{source}/{flags}")),
+            Ok(passed) => {
+                let pattern = format!("/{source}/{flags}");
+                let (passed, text) = text::check(passed, "matches", "does not match", &pattern);
+                super::passed_or_not(grader, passed, text)
+            }
             Err(error) => failed(grader, error.to_string()),
         }
     }
 
     fn is_json(&mut self, grader: &Grader, schema: Option<&serde_json::Value>, answer: &str) -> GraderScore {
-        let Some(schema) = schema else {
-            return super::passed_or_not(grader, json::is_json(answer), "is JSON".to_owned());
+        let plain = |passed: bool| {
+            let text = if passed { "is JSON" } else { "not JSON" };
+            super::passed_or_not(grader, passed, text.to_owned())
         };
-        let Ok(value) = serde_json::from_str(answer) else {
-            return super::passed_or_not(grader, false, "is JSON".to_owned());
-        };
+        let Some(schema) = schema else { return plain(json::is_json(answer)) };
+        let Ok(value) = serde_json::from_str(answer) else { return plain(false) };
         let key = schema.to_string();
         if !self.schemas.contains_key(&key) && self.schemas.len() >= MOST_READY {
             self.schemas.clear();
@@ -197,7 +204,8 @@ impl Scorer {
             Fit::Unknown(message) => return failed(grader, message),
         };
         let passed = evidence.is_none();
-        let score = super::passed_or_not(grader, passed, "is JSON that fits the schema".to_owned());
+        let text = if passed { "is JSON that matches the schema" } else { "does not match the schema" };
+        let score = super::passed_or_not(grader, passed, text.to_owned());
         let checks =
             score.assertions.iter().cloned().map(|check| Check { evidence: evidence.clone(), ..check });
         GraderScore { assertions: checks.collect(), ..score.clone() }
@@ -226,8 +234,11 @@ fn negated(score: GraderScore) -> GraderScore {
         GraderVerdict::Fail => GraderVerdict::Pass,
         GraderVerdict::Skip => GraderVerdict::Skip,
     };
-    let opposite =
-        |check: Check| Check { text: format!("not: {}", check.text), passed: !check.passed, ..check };
+    // The text says what the response is like; what was asked for is the opposite.
+    let opposite = |check: Check| {
+        let text = if check.passed { format!("unexpected: {}", check.text) } else { check.text };
+        Check { text, passed: !check.passed, evidence: check.evidence }
+    };
     let assertions = score.assertions.into_iter().map(opposite).collect();
     GraderScore { score: super::clamped(1.0 - score.score), verdict, assertions, ..score }
 }

@@ -2,20 +2,27 @@
 
 use crate::model::Which;
 
-/// Whether an answer contains what it should, and what that is.
+/// Whether a response contains what it should, and what it contains or lacks.
 pub(super) fn contains(answer: &str, which: Which, ignore_case: bool, values: &[String]) -> (bool, String) {
     let folded = if ignore_case { &*answer.to_lowercase() } else { answer };
     let has = |value: &String| {
         if ignore_case { folded.contains(&value.to_lowercase()) } else { folded.contains(value.as_str()) }
     };
-    let (passed, how) = match which {
-        Which::One => (values.iter().all(has), "contains"),
-        Which::Any => (values.iter().any(has), "contains one of"),
-        Which::All => (values.iter().all(has), "contains all of"),
+    let (found, missing): (Vec<&String>, Vec<&String>) = values.iter().partition(|value| has(value));
+    let passed = if which == Which::Any { !found.is_empty() } else { missing.is_empty() };
+    let (how, values) = match (passed, which) {
+        (true, _) => ("contains", found),
+        (false, Which::Any) => ("contains none of", missing),
+        (false, Which::One | Which::All) => ("does not contain", missing),
     };
     let quoted: Vec<String> = values.iter().map(|value| format!("\"{value}\"")).collect();
     let case = if ignore_case { ", in any case" } else { "" };
     (passed, format!("{how} {}{case}", quoted.join(", ")))
+}
+
+/// A check with the words for both outcomes.
+pub(super) fn check(passed: bool, holds: &str, fails: &str, value: &str) -> (bool, String) {
+    (passed, format!("{} {value}", if passed { holds } else { fails }))
 }
 
 /// The text without what JavaScript takes for blank at its ends.

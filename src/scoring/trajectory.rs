@@ -44,7 +44,7 @@ fn at_least(minimums: &[(String, f64)], calls: &[&ToolCall]) -> Tally {
         let count = calls.iter().filter(|call| call.tool == *tool).count();
         #[expect(clippy::cast_precision_loss, reason = "a handful of calls")]
         let passed = count as f64 >= *least;
-        tally.check(passed, format!("{tool} is called {count} times, at least {least}"));
+        tally.check(passed, format!("{tool}: {count} calls, at least {least} expected"));
     }
     tally
 }
@@ -63,11 +63,11 @@ fn in_order(expected: &[ExpectedCall], calls: &[&ToolCall]) -> Tally {
                 duration(&mut tally, wanted, Some(calls[at]));
             }
             Some(at) => {
-                tally.check(false, format!("call {at} is {tool}, but with other arguments"));
+                tally.check(false, format!("call {at} is {tool}, with other arguments than expected"));
                 duration(&mut tally, wanted, None);
             }
             None => {
-                tally.check(false, format!("expected call {position} is {tool}: not found"));
+                tally.check(false, format!("{tool} is not called, expected as call {position}"));
                 duration(&mut tally, wanted, None);
             }
         }
@@ -78,20 +78,20 @@ fn in_order(expected: &[ExpectedCall], calls: &[&ToolCall]) -> Tally {
 fn exact(expected: &[ExpectedCall], calls: &[&ToolCall]) -> Tally {
     let mut tally = Tally { most: expected.len(), ..Tally::default() };
     if calls.len() != expected.len() {
-        tally.check(false, format!("{} tool calls, exactly {} expected", calls.len(), expected.len()));
+        tally.check(false, format!("{} tool calls, {} expected", calls.len(), expected.len()));
     }
     for (position, wanted) in expected.iter().enumerate() {
         let tool = &wanted.tool;
         let call = calls.get(position).copied();
         let (passed, text) = match call {
             Some(call) if call.tool != *tool => {
-                (false, format!("call {position} is {}, not {tool}", call.tool))
+                (false, format!("call {position} is {}, expected {tool}", call.tool))
             }
             Some(call) if !args_fit(wanted, call) => {
-                (false, format!("call {position} is {tool}, but with other arguments"))
+                (false, format!("call {position} is {tool}, with other arguments than expected"))
             }
             Some(_) => (true, format!("call {position} is {tool}")),
-            None => (false, format!("there is no call {position}: {tool} is expected")),
+            None => (false, format!("no call {position}, expected {tool}")),
         };
         tally.check(passed, text);
         duration(&mut tally, wanted, call.filter(|_| passed));
@@ -109,7 +109,7 @@ fn superset(expected: &[ExpectedCall], calls: &[&ToolCall]) -> Tally {
                 used.insert(at);
                 tally.check(true, format!("call {at} is {}", wanted.tool));
             }
-            None => tally.check(false, format!("{} is not called as expected", wanted.tool)),
+            None => tally.check(false, format!("{} is not called with the expected arguments", wanted.tool)),
         }
     }
     tally
@@ -118,13 +118,13 @@ fn superset(expected: &[ExpectedCall], calls: &[&ToolCall]) -> Tally {
 fn subset(expected: &[ExpectedCall], calls: &[&ToolCall]) -> Tally {
     let mut tally = Tally { most: calls.len(), ..Tally::default() };
     if expected.is_empty() && !calls.is_empty() {
-        tally.check(false, format!("{} tool calls, none is allowed", calls.len()));
+        tally.check(false, format!("{} tool calls, none allowed", calls.len()));
         return tally;
     }
     for (position, call) in calls.iter().enumerate() {
         let passed = expected.iter().any(|wanted| call.tool == wanted.tool && args_fit(wanted, call));
         let what = if passed { "is allowed" } else { "is not allowed" };
-        tally.check(passed, format!("call {position}, {}, {what}", call.tool));
+        tally.check(passed, format!("call {position}, {} {what}", call.tool));
     }
     tally
 }
@@ -139,7 +139,7 @@ fn duration(tally: &mut Tally, wanted: &ExpectedCall, call: Option<&ToolCall>) {
             tally.most += 1;
             #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
             let passed = took as f64 <= most;
-            tally.check(passed, format!("{} takes {took} ms, at most {most} ms", wanted.tool));
+            tally.check(passed, format!("{} took {took} ms, at most {most} ms", wanted.tool));
         }
     }
 }

@@ -170,8 +170,17 @@ pub(super) fn document(status: StatusCode, policy: &str, html: String) -> Respon
 
 /// Answers with a page of the studio.
 pub(super) fn respond(status: StatusCode, page: &impl Template) -> Response {
+    respond_with(status, POLICY, page)
+}
+
+/// Answers with a page of the studio that has another document of it in a frame.
+pub(super) fn respond_framing(status: StatusCode, page: &impl Template) -> Response {
+    respond_with(status, &format!("{POLICY}; frame-src 'self'"), page)
+}
+
+fn respond_with(status: StatusCode, policy: &str, page: &impl Template) -> Response {
     match page.render() {
-        Ok(html) => document(status, POLICY, html),
+        Ok(html) => document(status, policy, html),
         Err(error) => {
             tracing::error!(%error, "a page could not be rendered");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()

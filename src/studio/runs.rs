@@ -1,6 +1,5 @@
 //! The runs: results on disk or on a branch, and the report of one of them.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use askama::Template;
@@ -11,10 +10,11 @@ use tokio::sync::Semaphore;
 
 use super::Desk;
 use super::format::{counted, in_url};
-use super::page::{Frame, PageQuery, Pager, Screen, document, missing, respond};
-use super::runs_index::{Found, RunSummary};
+use super::page::{Frame, PageQuery, Pager, Screen, document, missing, respond, respond_framing};
+use super::runs_index::{Found, RunSummary, RunTarget};
 use super::session::Session;
-use crate::report::{html_policy, render_html};
+use crate::model::Verdict;
+use crate::report::{Results, html_policy, render_html};
 use crate::scoring::{Gate, assess, judge};
 
 /// Reports that are made at once: each reads a whole directory.
@@ -28,6 +28,15 @@ struct Runs<'p> {
     is_named: bool,
     found: Found,
     pager: Pager,
+}
+
+/// A run.
+#[derive(Template)]
+#[template(path = "run.html")]
+struct RunPage<'p> {
+    frame: Frame<'p>,
+    name: String,
+    id: String,
 }
 
 /// Why a run has no report.
@@ -52,30 +61,17 @@ pub(super) async fn list(
     respond(StatusCode::OK, &Runs { frame, is_named, found, pager })
 }
 
-/// The report of a run: a document of its own, which may do nothing to this page.
-pub(super) async fn report(State(desk): State<Desk>, session: Session, Path(id): Path<String>) -> Response {
+/// A run: its report in a frame, below the way back to the list.
+pub(super) async fn show(State(desk): State<Desk>, session: Session, Path(id): Path<String>) -> Response {
     let studio = Arc::clone(&desk.studio);
     let wanted = id.clone();
-    let make = move || {
-        studio.shelf.open(&wanted).map(|read| {
-            read.map(|results| {
-                let mut evaluation = assess(results.suite.clone(), &results.trials);
-                judge(
-                    &mut evaluation,
-                    &results.trials,
-                    &Gate { fail_on: BTreeSet::new(), min_pass_rate: None },
-                );
-                render_html(&evaluation, &results, None)
-            })
-        })
-    };
+    let read = move || studio.shelf.open(&wanted);
     let _turn = MAKING.acquire().await;
-    match tokio::task::spawn_blocking(make).await {
-        // In a sandbox, the report is of no origin: even a script that got into it would have no session.
-        Ok(Some(Ok(html))) => {
-            let policy =
-                format!("{}; frame-ancestors 'none'; sandbox allow-scripts allow-downloads", html_policy());
-            document(StatusCode::OK, &policy, html)
+    match tokio::task::spawn_blocking(read).await {
+        Ok(Some(Ok(results))) => {
+            let name = results.suite.unwrap_or(results.shown);
+            let frame = Frame::new(&session, Screen::Runs, name.clone());
+            respond_framing(StatusCode::OK, &RunPage { frame, name, id })
         }
         Ok(Some(Err(failure))) => {
             let frame = Frame::new(&session, Screen::Runs, "No report");
@@ -86,24 +82,67 @@ pub(super) async fn report(State(desk): State<Desk>, session: Session, Path(id):
     }
 }
 
-/// How a run looks, and its state.
-fn state(told: &RunSummary) -> (&'static str, &'static str) {
-    match (told.passed, told.complete) {
-        (_, Some(false)) => ("warn", "Incomplete"),
-        (Some(true), _) => ("good", "Passed"),
-        (Some(false), _) => ("bad", "Failed"),
-        (None, Some(true)) => ("plain", "Complete"),
-        (None, None) => ("plain", "Not summed up"),
+/// The report of a run: a document of its own, which may do nothing to this page.
+pub(super) async fn report(State(desk): State<Desk>, session: Session, Path(id): Path<String>) -> Response {
+    let studio = Arc::clone(&desk.studio);
+    let wanted = id.clone();
+    let make = move || Some(studio.shelf.open(&wanted)?.map(|results| render(&results)));
+    let _turn = MAKING.acquire().await;
+    match tokio::task::spawn_blocking(make).await {
+        // In a sandbox, the report is of no origin: even a script that got into it would have no session.
+        Ok(Some(Ok(html))) => {
+            let policy = format!(
+                "{}; frame-ancestors 'self'; sandbox allow-scripts allow-downloads allow-popups allow-popups-to-escape-sandbox",
+                html_policy()
+            );
+            document(StatusCode::OK, &policy, html)
+        }
+        _ => missing(&session, Some(Screen::Runs), &format!("There is no report of `{id}`.")),
     }
 }
 
-/// Its figures, on one line.
+/// The report with the verdict that `eval` gave; other results are judged as `report` does by default.
+fn render(results: &Results) -> String {
+    let mut evaluation = assess(results.suite.clone(), &results.trials);
+    let gate = Gate { has_threshold: results.about.threshold.is_some(), ..Gate::default() };
+    judge(&mut evaluation, &results.trials, &gate);
+    if let Some(verdict) = results.about.verdict {
+        evaluation.verdict = verdict;
+        evaluation.problems.clone_from(&results.about.problems);
+    }
+    render_html(&evaluation, results, None)
+}
+
+/// How a run looks, and its state.
+fn state(told: &RunSummary) -> (&'static str, &'static str) {
+    match (told.verdict, told.complete) {
+        (Some(Verdict::Passed), _) => ("good", "Passed"),
+        (Some(Verdict::Failed), _) => ("bad", "Failed"),
+        (Some(Verdict::Error), _) => ("warn", "Error"),
+        (Some(Verdict::Skipped), _) => ("plain", "Skipped"),
+        (None, Some(false)) => ("warn", "Incomplete"),
+        (None, Some(true)) => ("plain", "Not graded"),
+        (None, None) => ("plain", "No summary"),
+    }
+}
+
+/// Its figures, on one line: those of each target where there are several.
 fn figures(told: &RunSummary) -> String {
     let requests = told.requests.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
-    let parts = [
-        told.score.map(|score| format!("score {score:.3}")),
-        requests.map(|count| counted(count, "request", "requests")),
-        (!told.targets.is_empty()).then(|| told.targets.join(", ")),
-    ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    let several = told.targets.len() > 1;
+    let target = |target: &RunTarget| {
+        let scores = [
+            target.passed.map(|(passed, of)| format!("{passed} of {of} passed")),
+            target.score.map(|score| format!("score {score:.2}")),
+        ];
+        let scores: Vec<String> = scores.into_iter().flatten().collect();
+        match (several, scores.is_empty()) {
+            (true, false) => format!("{}: {}", target.name, scores.join(", ")),
+            (_, true) => target.name.clone(),
+            (false, false) => format!("{} · {}", scores.join(" · "), target.name),
+        }
+    };
+    let targets = told.targets.iter().map(target);
+    let requests = requests.map(|count| counted(count, "request", "requests"));
+    targets.chain(requests).collect::<Vec<_>>().join(" · ")
 }

@@ -7,11 +7,12 @@ use std::time::SystemTime;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::engine::report::baseline;
 use crate::git::Repository;
-use crate::model::Failure;
+use crate::model::{Failure, Verdict};
 use crate::report::Results;
 use crate::util::WorkDir;
 
@@ -49,10 +50,18 @@ pub(super) struct Run {
 pub(super) struct RunSummary {
     pub(super) suite: Option<String>,
     pub(super) complete: Option<bool>,
-    pub(super) passed: Option<bool>,
-    pub(super) score: Option<f64>,
+    pub(super) verdict: Option<Verdict>,
     pub(super) requests: Option<u64>,
-    pub(super) targets: Vec<String>,
+    pub(super) targets: Vec<RunTarget>,
+}
+
+/// What the summary says of a target.
+#[derive(Debug, Clone)]
+pub(super) struct RunTarget {
+    pub(super) name: String,
+    /// The tests that passed, and all that were graded.
+    pub(super) passed: Option<(u64, u64)>,
+    pub(super) score: Option<f64>,
 }
 
 #[derive(Debug, Clone)]
@@ -227,12 +236,18 @@ fn told(bytes: &[u8]) -> RunSummary {
     RunSummary {
         suite: summary.get("suite").and_then(Value::as_str).map(ToOwned::to_owned),
         complete: summary.get("complete").and_then(Value::as_bool),
-        passed: summary.get("passed").and_then(Value::as_bool),
-        score: summary.get("score").and_then(Value::as_f64),
+        verdict: summary.get("verdict").and_then(|verdict| Verdict::deserialize(verdict).ok()),
         requests: (!requests.is_empty()).then(|| requests.iter().sum()),
-        targets: targets
-            .iter()
-            .filter_map(|target| Some(target.get("target")?.as_str()?.to_owned()))
-            .collect(),
+        targets: targets.iter().filter_map(told_target).collect(),
     }
+}
+
+fn told_target(target: &Value) -> Option<RunTarget> {
+    let count = |name: &str| target.get("tests")?.get(name)?.as_u64();
+    let graded = || Some(count("total")?.saturating_sub(count("skipped")?));
+    Some(RunTarget {
+        name: target.get("target")?.as_str()?.to_owned(),
+        passed: count("passed").zip(graded()),
+        score: target.get("score").and_then(Value::as_f64),
+    })
 }

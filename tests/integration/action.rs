@@ -128,7 +128,7 @@ fn the_mode_lists_every_command() {
 fn the_outputs_are_the_promised_ones() {
     let action = action();
     let outputs: Vec<_> = action["outputs"].as_object().unwrap().keys().collect();
-    let promised = "batch-id run-id run-url results-branch results-path answered failed cost-usd passed score pull-request job-id fired bundle-path bundle-sha256 synced unsynced benchmarks";
+    let promised = "batch-id run-id run-url results-branch results-path answered verdict tests passed flaky failed errors skipped score cost-usd pull-request job-id fired bundle-path bundle-sha256 synced unsynced benchmarks";
     assert_eq!(outputs, promised.split(' ').collect::<Vec<_>>());
 }
 

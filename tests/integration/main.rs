@@ -23,6 +23,7 @@ mod hostile_suite;
 mod init;
 mod layers;
 mod mistakes;
+mod one_verdict;
 mod power_cut;
 mod quickstart;
 mod remote;

@@ -34,9 +34,9 @@ pub struct EvalArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Grading")]
 pub struct GradingArgs {
-    /// Minimum score per test, 0 to 1
+    /// Minimum score of a trial, 0 to 1 [default: the suite's, else 0.8]
     ///
-    /// The default is the suite's. A test below it means exit code 4.
+    /// A trial below it fails, and a failed trial means exit code 4 unless `--fail-on` says otherwise.
     #[arg(long, value_name = "SCORE", value_parser = parse_score)]
     pub threshold: Option<f64>,
     /// Target that runs LLM graders [default: the target's `grader_target`, else the target itself]

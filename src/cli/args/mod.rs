@@ -40,7 +40,7 @@ pub(super) use sync::SyncArgs;
 pub(super) use targets::{CheckArgs, TargetsCommand};
 pub(super) use trigger::TriggerArgs;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, ColorChoice, Parser, Subcommand};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -106,6 +106,9 @@ pub struct GlobalArgs {
     /// Hide progress and warnings
     #[arg(short, long, global = true)]
     pub quiet: bool,
+    /// When to color the output; `auto` does on a terminal, unless `NO_COLOR` is set
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    pub color: ColorChoice,
 }
 
 /// The commands.

@@ -1,6 +1,5 @@
-//! The options of `report`, and of whatever else tells what results come to.
+//! The options of `report`, which `eval` takes too.
 
-use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
@@ -9,7 +8,6 @@ use clap::{Args, ValueEnum};
 use super::{Format, GithubArgs, examples, positive};
 use crate::engine::report::ReportOptions;
 use crate::model::ProblemKind;
-use crate::scoring::Gate;
 
 /// `report`.
 #[derive(Debug, Args)]
@@ -17,6 +15,9 @@ use crate::scoring::Gate;
 pub struct ReportCommandArgs {
     /// Output directory of `eval`, `dispatch` or `collect`
     pub results: PathBuf,
+    /// Report only this target; may be given more than once
+    #[arg(long, value_name = "NAME", help_heading = "Report", conflicts_with_all = ["bless", "agentv_run"])]
+    pub target: Vec<String>,
     /// What `eval` takes too.
     #[command(flatten)]
     pub report: ReportArgs,
@@ -37,13 +38,19 @@ pub struct ReportArgs {
     /// A results directory, the name of a run in .run-evals/results, or `<ref>` or `<ref>:<folder>` of this git repository.
     #[arg(long, value_name = "BASELINE")]
     pub baseline: Option<String>,
+    /// Compare every target with this one of the baseline, or of these results without a baseline
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    pub baseline_target: Option<String>,
     /// Make these results the baseline, which must be a directory
-    #[arg(long, requires = "baseline", hide_short_help = true)]
+    #[arg(long, requires = "baseline", conflicts_with = "baseline_target", hide_short_help = true)]
     pub bless: bool,
-    /// What makes the command fail; repeatable [default: `incomplete`, and `regression` with a baseline, else `threshold`]
+    /// What makes the command fail; repeatable
+    ///
+    /// The default is `incomplete`; `regression` with a baseline; `threshold` without one, or if `--threshold`, the suite or
+    /// `--min-pass-rate` sets one.
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',', hide_short_help = true)]
     pub fail_on: Vec<FailOn>,
-    /// Share of trials that must pass, 0 to 1 [default: 1]
+    /// Share of trials that must pass on each target, 0 to 1 [default: 1]
     #[arg(long, value_name = "SHARE", value_parser = parse_share, hide_short_help = true)]
     pub min_pass_rate: Option<f64>,
     /// False-alarm rate of the regression test
@@ -76,26 +83,23 @@ pub struct ReportArgs {
 }
 
 impl ReportArgs {
-    /// Whether anything is asked for.
-    pub(in crate::cli) fn is_asked(&self) -> bool {
-        let Self { baseline, bless, fail_on, min_pass_rate, alpha: _, html, junit, markdown, json, .. } =
-            self;
-        let Self { agentv_run, pr_comment, repo: _, pr: _, .. } = self;
-        let files = [html, junit, markdown, json, agentv_run];
-        baseline.is_some()
-            || *bless
-            || !fail_on.is_empty()
-            || min_pass_rate.is_some()
-            || *pr_comment
-            || files.iter().any(|file| file.is_some())
+    /// Whether a report is written or published somewhere.
+    pub(in crate::cli) fn is_published(&self) -> bool {
+        let files = [&self.html, &self.junit, &self.markdown, &self.json, &self.agentv_run];
+        self.pr_comment || files.iter().any(|file| file.is_some())
     }
 
     /// What the report is asked for.
-    pub(in crate::cli) fn options(&self) -> ReportOptions {
+    pub(in crate::cli) fn options(&self, targets: &[String]) -> ReportOptions {
+        let kinds = self.fail_on.iter().filter_map(|what| what.kind());
+        let never = self.fail_on.contains(&FailOn::Never);
         ReportOptions {
+            targets: targets.to_vec(),
             baseline: self.baseline.clone(),
+            baseline_target: self.baseline_target.clone(),
             bless: self.bless,
-            gate: self.gate(),
+            fail_on: (!self.fail_on.is_empty()).then(|| kinds.filter(|_| !never).collect()),
+            min_pass_rate: self.min_pass_rate,
             alpha: self.alpha,
             html: self.html.clone(),
             junit: self.junit.clone(),
@@ -107,50 +111,18 @@ impl ReportArgs {
             pr: self.pr.map(NonZeroU64::get),
         }
     }
-
-    /// What makes the command fail. To bless is to accept what is worse.
-    fn gate(&self) -> Gate {
-        let mut fail_on: BTreeSet<ProblemKind> = self.fail_on.iter().filter_map(|what| what.kind()).collect();
-        if self.fail_on.contains(&FailOn::Never) {
-            fail_on.clear();
-        }
-        if self.fail_on.is_empty() {
-            fail_on.insert(ProblemKind::Incomplete);
-            if self.baseline.is_some() {
-                fail_on.insert(ProblemKind::Regression);
-            }
-            if self.baseline.is_none() || self.min_pass_rate.is_some() {
-                fail_on.insert(ProblemKind::Threshold);
-            }
-        }
-        if self.bless {
-            fail_on.remove(&ProblemKind::Regression);
-        }
-        Gate { fail_on, min_pass_rate: self.min_pass_rate }
-    }
-
-    /// The same for `eval`, which fails on low scores only where the suite or the command line asks for a threshold.
-    pub(in crate::cli) fn of_eval(&self, has_threshold: bool) -> Self {
-        let mut args = self.clone();
-        if args.fail_on.is_empty() {
-            args.fail_on.push(FailOn::Incomplete);
-            args.fail_on.extend(args.baseline.is_some().then_some(FailOn::Regression));
-            args.fail_on.extend((has_threshold || args.min_pass_rate.is_some()).then_some(FailOn::Threshold));
-        }
-        args
-    }
 }
 
 /// What can make a command fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FailOn {
-    /// Worse than the baseline, beyond chance (exit code 4).
+    /// Significantly worse than the baseline (exit code 4).
     Regression,
-    /// A smaller share passes than `--min-pass-rate` (exit code 4).
+    /// A trial scores below its threshold, or fewer pass than `--min-pass-rate` asks for (exit code 4).
     Threshold,
-    /// Requests without an answer or a grade (exit code 5).
+    /// Requests without a response or a score (exit code 5).
     Incomplete,
-    /// Nothing.
+    /// Nothing: the verdict is only reported.
     Never,
 }
 

@@ -50,7 +50,7 @@ pub(super) async fn dispatch(args: RolloutDispatchArgs, display: &Display) -> an
     let done = {
         let view = || {
             let (done, total) = progress.rows.get();
-            Progress { done, total, state: progress.state.borrow().clone() }
+            Progress { name: "rollouts".to_owned(), done, total, state: progress.state.borrow().clone() }
         };
         observe(display, view, Box::pin(work)).await?
     };

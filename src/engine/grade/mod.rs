@@ -9,9 +9,7 @@ mod asked;
 mod command;
 mod notes;
 mod pass;
-mod tally;
 
 pub use self::asked::{Asked, Prompts};
 pub use self::command::Commands;
 pub use self::pass::{Answers, Pass, Rows, grade};
-pub use self::tally::Tally;

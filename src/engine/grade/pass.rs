@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::asked::{Prompt, request_id};
 use super::command::Job;
 use super::notes::{Earlier, Note, Notes};
-use super::{Asked, Commands, Prompts, Tally};
+use super::{Asked, Commands, Prompts};
 use crate::model::{Exit, Failure, Response, ScoreRow, Suite, TestCase};
 use crate::scoring::{self, Given, Need, Scorer};
 
@@ -46,7 +46,7 @@ pub type Answers = BTreeMap<Option<String>, PathBuf>;
 #[derive(Debug)]
 pub enum Pass {
     /// Every row has its score.
-    Done(Tally),
+    Done,
     /// Models are to be asked first; then comes the next pass, with these notes.
     Asks(Vec<Asked>, File),
 }
@@ -76,7 +76,6 @@ pub async fn grade(
     let mut scorer = Scorer::default();
     let mut prompts = Prompts::new(&rows.dir);
     let mut new_notes = Notes::create()?;
-    let mut tally = Tally::default();
     let mut out = BufWriter::with_capacity(1 << 16, out);
     loop {
         let mut window = reader.window(&tests)?;
@@ -90,7 +89,6 @@ pub async fn grade(
         for row in window {
             match row.score {
                 Some(score) if prompts.is_empty() => {
-                    tally.add(&score);
                     serde_json::to_writer(&mut out, &score)?;
                     out.write_all(b"\n").context("cannot write the scores")?;
                 }
@@ -104,7 +102,7 @@ pub async fn grade(
     }
     out.flush().context("cannot write the scores")?;
     if prompts.is_empty() {
-        return Ok(Pass::Done(tally));
+        return Ok(Pass::Done);
     }
     Ok(Pass::Asks(prompts.finish()?, new_notes.finish()?))
 }

@@ -101,7 +101,7 @@ impl RemoteBatch {
                 let progress = Mutex::new(Progress::default());
                 let watch =
                     self.dispatcher.watch(&self.record, run_id, rhythm, &progress, interrupts.clone());
-                match observe(observer, || view(&progress), Box::pin(watch)).await? {
+                match observe(observer, || view(&self.target.name, &progress), Box::pin(watch)).await? {
                     Watched::Interrupted => {
                         return Err(self.leave(run_id, observer, interrupts.clone()).await);
                     }
@@ -244,6 +244,7 @@ fn in_one_line(lines: &[String]) -> String {
     format!("{ended}{told}{}", hint.unwrap_or_default())
 }
 
-fn view(progress: &Mutex<Progress>) -> Progress {
-    progress.lock().unwrap_or_else(PoisonError::into_inner).clone()
+fn view(name: &str, progress: &Mutex<Progress>) -> Progress {
+    let progress = progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    Progress { name: name.to_owned(), ..progress }
 }

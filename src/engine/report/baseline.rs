@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use super::DEFAULT_RESULTS;
 use crate::git::Repository;
 use crate::model::{BatchId, Exit, Failure, printable};
-use crate::report::{RESULT_FILES, Results};
+use crate::report::{REPORT_FILE, RESULT_FILES, Results};
 use crate::util::WorkDir;
 use crate::util::durable;
 
@@ -162,7 +162,7 @@ fn check_place(place: &Path, results: &Path, shown: &str) -> anyhow::Result<()> 
     }
     for entry in fs::read_dir(place).with_context(|| format!("cannot read `{shown}`"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        if !RESULT_FILES.contains(&name.as_str()) {
+        if !RESULT_FILES.contains(&name.as_str()) && name != REPORT_FILE {
             let message = format!("`{shown}` has `{}`, which is no part of a baseline", printable(&name));
             let hint = "`--bless` replaces the whole directory: give the baseline one of its own";
             return Err(Failure::new(Exit::Usage, message).hint(hint).into());

@@ -7,7 +7,7 @@ mod output;
 mod replay;
 mod report_outputs;
 
-pub use output::{Output, write_file};
+pub use output::{Output, write_file, write_summary};
 pub use replay::ReplayFile;
 pub use report_outputs::{Report, ReportOptions};
 

@@ -10,7 +10,7 @@ use super::replay::ReplayFile;
 use crate::console;
 use crate::engine::Observer;
 use crate::model::Failure;
-use crate::report::Summary;
+use crate::report::{REPORT_FILE, Summary};
 use crate::util::durable;
 use crate::util::own_dir;
 
@@ -156,6 +156,13 @@ impl Output {
         Ok(())
     }
 
+    /// Takes back all scores.
+    pub fn drop_scores(&mut self) {
+        if let To::Directory { scores, .. } = &mut self.to {
+            *scores = Scores::default();
+        }
+    }
+
     /// Puts the files in place, and notes their paths in the summary.
     pub fn finish(self, summary: &mut Summary, observer: &dyn Observer) -> anyhow::Result<()> {
         if let Some(replay) = self.replay {
@@ -169,7 +176,7 @@ impl Output {
         summary.responses = Some(path.display().to_string());
         put_in_place(responses, &path)?;
         let scores_path = dir.path.join("scores.jsonl");
-        match scores.file.filter(|_| summary.passed.is_some()) {
+        match scores.file {
             Some(file) => {
                 put_in_place(file, &scores_path)?;
                 summary.scores = Some(scores_path.display().to_string());
@@ -177,10 +184,8 @@ impl Output {
             // Those of an earlier run would be taken for scores of these responses.
             None => durable::remove_file(&scores_path).context("cannot remove old scores")?,
         }
-        let json = format!("{}\n", serde_json::to_string_pretty(summary)?);
-        let mut file = temporary_file(&dir.path)?;
-        file.write_all(json.as_bytes()).context("cannot write the summary")?;
-        put_in_place(file, &dir.path.join("summary.json"))
+        durable::remove_file(&dir.path.join(REPORT_FILE)).context("cannot remove an old report")?;
+        write_summary(&dir.path, summary)
     }
 }
 
@@ -213,6 +218,12 @@ impl Write for To {
             Self::Directory { responses, .. } => responses.flush(),
         }
     }
+}
+
+/// Writes `summary.json`.
+pub fn write_summary(dir: &Path, summary: &Summary) -> anyhow::Result<()> {
+    let json = format!("{}\n", serde_json::to_string_pretty(summary)?);
+    write_file(&dir.join("summary.json"), json.as_bytes())
 }
 
 /// Writes a file that appears only when it is whole, in a directory that is made if need be.

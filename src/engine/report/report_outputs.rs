@@ -1,26 +1,35 @@
 //! The report of a results directory: read back, compared, judged, written in every form that was asked for.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::baseline::{self, Baseline};
-use super::{agentv_run, write_file};
+use super::{agentv_run, write_file, write_summary};
 use crate::console::actions;
 use crate::engine::Observer;
 use crate::github::{Client, CommentPut};
-use crate::model::{Evaluation, Exit, Failure, ScoreStatus, Trial, printable};
-use crate::report::{LONGEST_SUMMARY, Results, render_comment, render_html, render_junit, render_verdict};
-use crate::scoring::{Gate, assess, compare, judge};
+use crate::model::{Evaluation, Exit, Failure, ProblemKind, ScoreStatus, Trial, printable};
+use crate::report::{
+    LONGEST_SUMMARY, REPORT_FILE, Results, Summary, render_comment, render_html, render_junit, render_verdict,
+};
+use crate::scoring::{Against, Gate, assess, compare, judge};
 use crate::util::process_env::ProcessEnv;
 
 /// What is reported of results, where, and what counts as a failure.
 #[derive(Debug, Clone)]
 pub struct ReportOptions {
+    /// The targets that are reported; all without any.
+    pub targets: Vec<String>,
     /// What to compare with, by the user's name for it.
     pub baseline: Option<String>,
+    /// The target of the baseline, or of these results, that every target is compared with.
+    pub baseline_target: Option<String>,
     /// Whether the results become the baseline.
     pub bless: bool,
-    /// What makes the command fail.
-    pub gate: Gate,
+    /// What fails the command; the default without it.
+    pub fail_on: Option<BTreeSet<ProblemKind>>,
+    /// The share of trials that must pass.
+    pub min_pass_rate: Option<f64>,
     /// The false-alarm rate of the regression test.
     pub alpha: f64,
     /// Where the HTML page goes.
@@ -63,23 +72,47 @@ impl Report {
         env: &ProcessEnv,
         observer: &dyn Observer,
     ) -> anyhow::Result<Self> {
-        let results = Results::read(dir, &dir.display().to_string())?;
+        let shown = dir.display().to_string();
+        let mut results = Results::read(dir, &shown)?;
+        if !options.targets.is_empty() {
+            results.keep_targets(&options.targets)?;
+        }
         // Before anything is written: a missing baseline is a mistake of the command line.
         let baseline = options.find_baseline()?;
-        let earlier = baseline.as_ref().map(Baseline::read).transpose()?.flatten();
+        let mut earlier = baseline.as_ref().map(Baseline::read).transpose()?.flatten();
+        let is_own = baseline.is_none() && options.baseline_target.is_some();
+        if is_own {
+            earlier = Some(Results::read(dir, &shown)?);
+        }
+        if let (Some(earlier), Some(target)) = (&mut earlier, &options.baseline_target) {
+            earlier.keep_targets(std::slice::from_ref(target))?;
+        }
         let pull_request = options.find_pull_request(env, observer)?;
         let mut evaluation = assess(results.suite.clone(), &results.trials);
-        if let (Some(earlier), Some(named)) = (&earlier, &options.baseline) {
-            compare(&mut evaluation, &results.trials, &earlier.trials, named, options.alpha);
-            if evaluation.comparison.as_ref().is_some_and(|comparison| comparison.pairs == 0) {
-                let message = format!(
-                    "nothing was compared: `{}` and the baseline `{named}` have no graded test in common",
-                    dir.display()
-                );
-                observer.warning(&printable(&message));
-            }
+        if let (true, Some(target), [only]) = (is_own, &options.baseline_target, &evaluation.targets[..])
+            && only.target == *target
+        {
+            let message =
+                format!("`{}` has no target to compare with `{}`", printable(&shown), printable(target));
+            return Err(Failure::config(message).hint("compare with another run: `--baseline RUN`").into());
         }
-        let exit = judge(&mut evaluation, &results.trials, &options.gate);
+        if let Some(earlier) = &earlier {
+            let against = Against {
+                baseline: options.baseline.as_deref().unwrap_or(&shown),
+                target: options.baseline_target.as_deref(),
+                is_own,
+                alpha: options.alpha,
+            };
+            compare(&mut evaluation, &results.trials, &earlier.trials, against);
+        }
+        let gate = Gate {
+            fail_on: options.fail_on.clone(),
+            has_baseline: options.baseline.is_some() || is_own,
+            has_threshold: results.about.threshold.is_some(),
+            min_pass_rate: options.min_pass_rate,
+            accepts_regression: options.bless,
+        };
+        let exit = judge(&mut evaluation, &results.trials, &gate);
         if !results.is_graded {
             observer.warning(&format!("`{}` has no `scores.jsonl`: nothing was graded", dir.display()));
         }
@@ -91,6 +124,17 @@ impl Report {
         Ok(format!("{}\n", serde_json::to_string_pretty(&self.evaluation)?))
     }
 
+    /// Adds the verdict and the figures to a summary, and writes it and the page to the results directory.
+    pub fn record(&self, summary: &mut Summary) -> anyhow::Result<()> {
+        summary.add_evaluation(&self.evaluation);
+        write_summary(&self.dir, summary)?;
+        write_file(&self.dir.join(REPORT_FILE), self.html().as_bytes())
+    }
+
+    fn html(&self) -> String {
+        render_html(&self.evaluation, &self.results, self.earlier.as_ref())
+    }
+
     /// Writes the files. `needs_scores`: a run directory for AgentV without scores is an error.
     pub fn write_files(
         &self,
@@ -100,7 +144,7 @@ impl Report {
     ) -> anyhow::Result<()> {
         let (evaluation, results) = (&self.evaluation, &self.results);
         if let Some(path) = &options.html {
-            write_file(path, render_html(evaluation, results, self.earlier.as_ref()).as_bytes())?;
+            write_file(path, self.html().as_bytes())?;
         }
         if let Some(path) = &options.junit {
             write_file(path, render_junit(evaluation, results).as_bytes())?;
@@ -148,10 +192,8 @@ impl Report {
         let trials = &self.results.trials;
         let open = trials.iter().filter(|trial| trial.is_open).count();
         if open > 0 {
-            let message = format!(
-                "the baseline stays as it is: {open} of {} requests may still get an answer or a grade",
-                trials.len()
-            );
+            let message =
+                format!("the baseline stays as it is: {open} of {} requests can be retried", trials.len());
             return Ok(Some(message));
         }
         let is_graded = |trial: &Trial| trial.row.status != ScoreStatus::Skipped;
@@ -190,7 +232,9 @@ impl ReportOptions {
         }
         self.find_pull_request(env, observer)?;
         let Some(baseline) = self.find_baseline()? else { return Ok(()) };
-        baseline.read()?;
+        if let (Some(mut earlier), Some(target)) = (baseline.read()?, &self.baseline_target) {
+            earlier.keep_targets(std::slice::from_ref(target))?;
+        }
         let cwd = std::env::current_dir()?;
         if let (Baseline::Directory { path, .. }, Some(output)) = (&baseline, output)
             && let (Ok(baseline), Ok(output)) = (path.canonicalize(), cwd.join(output).canonicalize())

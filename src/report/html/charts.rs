@@ -4,8 +4,7 @@ use super::one_line;
 use crate::model::{Evaluation, ScoreStatus, Trial};
 use crate::report::chart::{DotPlot, Layout, Px, Scale, Tick, number};
 use crate::report::results::Results;
-use crate::report::text::percent;
-use crate::util::figures::{dollars, milliseconds, thousands};
+use crate::util::figures::{dollars, milliseconds, percent, thousands};
 use crate::util::truncate::truncate;
 
 const BINS: usize = 20;
@@ -26,7 +25,8 @@ pub(super) struct Charts {
     pub(super) plot: DotPlot,
     /// What the plot shows, in words.
     pub(super) label: String,
-    pub(super) histograms: [Histogram; 3],
+    /// Of the one target.
+    pub(super) histograms: Vec<Histogram>,
     pub(super) is_compared: bool,
 }
 
@@ -73,8 +73,14 @@ impl Charts {
         let targets = evaluation.targets.iter().take(MOST_TARGETS);
         let now =
             targets.filter_map(|target| Some((target.target.as_str(), target.figures.pass_rate?, "now")));
-        let before = evaluation.comparison.as_ref().and_then(|comparison| comparison.before.pass_rate);
-        let all: Vec<_> = now.chain(before.map(|rate| ("baseline", rate, "before"))).collect();
+        let several = evaluation.targets.len() > 1;
+        let compared = evaluation.comparison.iter().flat_map(|comparison| &comparison.targets);
+        let before = compared.filter_map(|target| {
+            let name = if several { format!("{}, baseline", target.target) } else { "baseline".to_owned() };
+            Some((name, target.before.pass_rate?, "before"))
+        });
+        let now = now.map(|(name, rate, look)| (name.to_owned(), rate, look));
+        let all: Vec<_> = now.chain(before.take(MOST_TARGETS)).collect();
         let told: Vec<String> =
             all.iter().map(|(name, rate, _)| format!("{name} {}", percent(rate.value))).collect();
         Self {
@@ -88,13 +94,18 @@ impl Charts {
                     look,
                 })
                 .collect(),
-            histograms: [
-                Histogram::new("Score of a request", &scores, Some(1.0), SCORE_BINS, |value| {
-                    format!("{value:.1}")
-                }),
-                Histogram::new("Time of an answer", &times, None, BINS, |value| milliseconds(whole(value))),
-                Histogram::new("Cost of a request", &costs, None, BINS, dollars),
-            ],
+            // What rival targets have in common is no figure of any of them.
+            histograms: if several {
+                Vec::new()
+            } else {
+                vec![
+                    Histogram::new("Score of a request", &scores, Some(1.0), SCORE_BINS, |value| {
+                        format!("{value:.1}")
+                    }),
+                    Histogram::new("Response time", &times, None, BINS, |value| milliseconds(whole(value))),
+                    Histogram::new("Cost of a request", &costs, None, BINS, dollars),
+                ]
+            },
             is_compared: baseline.is_some(),
         }
     }

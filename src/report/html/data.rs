@@ -1,12 +1,12 @@
 //! What the table of tests is made from: JSON with short names, as much of it as there is room for.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 
 use super::diff::{Piece, pieces};
-use crate::model::{Evaluation, GraderScore, GraderVerdict, ScoreStatus, TestResult, TestState, Trial};
-use crate::report::reason::reason;
+use crate::model::{Evaluation, GraderScore, GraderVerdict, ScoreStatus, TestResult, Trial};
+use crate::report::reason::{reason, to_look_at};
 use crate::report::results::Results;
 use crate::report::text::{clip, visible};
 
@@ -39,7 +39,6 @@ struct Test<'d> {
     id: String,
     t: usize,
     state: &'d str,
-    label: &'d str,
     n: u64,
     p: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,11 +55,14 @@ struct Test<'d> {
     at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt: Option<String>,
-    tries: Vec<Try<'d>>,
+    /// Why it did not pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    trials: Vec<TrialData<'d>>,
 }
 
 #[derive(Serialize)]
-struct Try<'d> {
+struct TrialData<'d> {
     status: &'d str,
     score: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,12 +139,19 @@ pub(super) fn render(
     baseline: Option<&Results>,
     room: &Room,
 ) -> String {
-    let mut tries: HashMap<(&str, &str), Vec<usize>> = HashMap::new();
+    let looks: HashMap<(&str, &str), String> = to_look_at(evaluation, results)
+        .into_iter()
+        .filter_map(|look| {
+            let reason = look.reasons.into_iter().next()?;
+            Some(((look.test.target.as_str(), look.test.test_id.as_str()), reason))
+        })
+        .collect();
+    let mut trials: HashMap<(&str, &str), Vec<usize>> = HashMap::new();
     for (place, trial) in results.trials.iter().enumerate() {
-        tries.entry((&trial.row.target, &trial.row.test_id)).or_default().push(place);
+        trials.entry((&trial.row.target, &trial.row.test_id)).or_default().push(place);
     }
-    let one_target = evaluation.targets.len() == 1 && baseline.is_some_and(has_one_target);
-    let before = baseline.map(|baseline| answers(baseline, one_target)).unwrap_or_default();
+    let before = Before::new(evaluation, baseline);
+    let mut prompted: HashSet<&str> = HashSet::new();
     let targets: Vec<&str> = evaluation.targets.iter().map(|target| target.target.as_str()).collect();
 
     let mut shown: Vec<&TestResult> = evaluation.tests.iter().collect();
@@ -153,8 +162,7 @@ pub(super) fn render(
     let test = |test: &TestResult| Test {
         id: Room::name(&test.test_id),
         t: targets.iter().position(|target| *target == test.target).unwrap_or_default(),
-        state: state(test.state),
-        label: test.state.label(test.trials),
+        state: test.state.as_str(),
         n: test.trials,
         p: test.passed,
         score: test.score.map(|score| score.value),
@@ -166,9 +174,13 @@ pub(super) fn render(
             .places
             .get(&test.test_id)
             .map(|place| Room::name(&format!("{}:{}", place.file, place.line))),
-        prompt: results.prompts.get(&test.test_id).map(|prompt| room.fit(prompt)),
-        tries: tries.get(&(test.target.as_str(), test.test_id.as_str())).map_or_else(Vec::new, |places| {
-            places.iter().map(|place| one_try(results, *place, &before, one_target, room)).collect()
+        // The script shows it for all targets of the test.
+        prompt: (results.prompts.get_key_value(&test.test_id))
+            .filter(|(id, _)| prompted.insert(id))
+            .map(|(_, prompt)| room.fit(prompt)),
+        why: looks.get(&(test.target.as_str(), test.test_id.as_str())).map(|reason| room.fit(reason)),
+        trials: trials.get(&(test.target.as_str(), test.test_id.as_str())).map_or_else(Vec::new, |places| {
+            places.iter().map(|place| one_trial(results, *place, &before, room)).collect()
         }),
     };
     let data = Data {
@@ -179,24 +191,17 @@ pub(super) fn render(
     serde_json::to_string(&data).unwrap_or_default()
 }
 
-fn one_try<'d>(
-    results: &Results,
-    place: usize,
-    before: &HashMap<(&str, &str), &str>,
-    one_target: bool,
-    room: &Room,
-) -> Try<'d> {
+fn one_trial<'d>(results: &Results, place: usize, before: &Before<'_>, room: &Room) -> TrialData<'d> {
     let trial = &results.trials[place];
     let answer = results.answers[place].as_deref();
-    let target = if one_target { "" } else { trial.row.target.as_str() };
-    let earlier = before.get(&(target, trial.row.id.as_str())).copied();
+    let earlier = before.answer(&trial.row.target, &trial.row.id);
     let diff = match (earlier, answer) {
         (Some(earlier), Some(answer)) if earlier != answer => {
             Some(pieces(&room.fit(earlier), &room.fit(answer)))
         }
         _ => None,
     };
-    Try {
+    TrialData {
         status: status(trial),
         score: trial.row.score,
         ms: trial.duration_ms,
@@ -237,27 +242,32 @@ fn one_grader<'d>(grader: &GraderScore, room: &Room) -> Grader<'d> {
     }
 }
 
-/// The answers of the baseline, by target and request.
-fn answers(baseline: &Results, one_target: bool) -> HashMap<(&str, &str), &str> {
-    let rows = baseline.trials.iter().zip(&baseline.answers);
-    rows.filter_map(|(trial, answer)| {
-        let target = if one_target { "" } else { trial.row.target.as_str() };
-        Some(((target, trial.row.id.as_str()), answer.as_deref()?))
-    })
-    .collect()
+/// The responses of the baseline, by target and request.
+#[derive(Default)]
+struct Before<'b> {
+    answers: HashMap<(&'b str, &'b str), &'b str>,
+    /// The counterpart of each target.
+    counterparts: HashMap<&'b str, &'b str>,
 }
 
-fn has_one_target(results: &Results) -> bool {
-    results.trials.iter().all(|trial| trial.row.target == results.trials[0].row.target)
-}
+impl<'b> Before<'b> {
+    fn new(evaluation: &'b Evaluation, baseline: Option<&'b Results>) -> Self {
+        let (Some(baseline), Some(comparison)) = (baseline, &evaluation.comparison) else {
+            return Self::default();
+        };
+        let rows = baseline.trials.iter().zip(&baseline.answers);
+        let answer = |(trial, answer): (&'b Trial, &'b Option<String>)| {
+            Some(((trial.row.target.as_str(), trial.row.id.as_str()), answer.as_deref()?))
+        };
+        let pairs = comparison.targets.iter();
+        Self {
+            answers: rows.filter_map(answer).collect(),
+            counterparts: pairs.map(|pair| (pair.target.as_str(), pair.baseline_target.as_str())).collect(),
+        }
+    }
 
-fn state(state: TestState) -> &'static str {
-    match state {
-        TestState::Error => "error",
-        TestState::Failed => "failed",
-        TestState::Flaky => "flaky",
-        TestState::Passed => "passed",
-        TestState::Skipped => "skipped",
+    fn answer(&self, target: &str, id: &str) -> Option<&'b str> {
+        self.answers.get(&(*self.counterparts.get(target)?, id)).copied()
     }
 }
 

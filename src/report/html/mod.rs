@@ -1,4 +1,4 @@
-//! The report as one HTML page: it asks nobody for anything, runs no script but its own, and fits into 3 MB.
+//! The report as one self-contained HTML file of at most 3 MB, which runs no script but its own.
 //!
 //! The page is `templates/report.html` with `palette.css`, `style.css` and `script.js` in it; `charts` has the charts, `data` the JSON that the
 //! script makes the table of tests from, `diff` what changed in an answer. The script writes what is in the data as text, never as markup. The
@@ -15,13 +15,14 @@ use sha2::{Digest as _, Sha256};
 
 use self::charts::{BASE, Charts, HEIGHT, MARGIN, WIDTH};
 use self::data::Room;
+use super::cells::{self, baseline as baseline_name, matched};
 use super::results::Results;
-use super::terminal::{matched, rate, told};
-use super::text::{clip, percent};
-use crate::model::{Comparison, Evaluation, Figures, TargetFigures};
-use crate::util::figures::{dash, dollars, milliseconds, thousands};
+use super::text::clip;
+use crate::model::{Comparison, Evaluation, Figures, TargetFigures, Verdict};
+use crate::util::figures::{dash, dollars, milliseconds, percent, thousands};
+use crate::util::truncate::truncate;
 
-/// The colours of all pages, light and dark.
+/// The colors of all pages, light and dark.
 pub const PALETTE: &str = include_str!("palette.css");
 
 const STYLE: &str = concat!(include_str!("palette.css"), include_str!("style.css"));
@@ -41,11 +42,24 @@ struct Page<'r> {
     /// How the verdict looks: a class.
     look: &'static str,
     evaluation: &'r Evaluation,
+    /// How the problems look: a class.
+    problems_look: &'static str,
     is_graded: bool,
+    about: Vec<Fact>,
+    /// The figures of the one target.
     tiles: Vec<Tile>,
-    targets: Vec<Target>,
+    /// The names of several targets, and their figures, a row for each figure.
+    targets: Vec<String>,
+    figures: Vec<FigureRow>,
     charts: Charts,
     data: String,
+}
+
+/// Where the results come from: a part of the line below the title.
+struct Fact {
+    text: String,
+    /// An address, of a workflow run.
+    href: Option<String>,
 }
 
 /// A figure of the overview.
@@ -55,26 +69,36 @@ struct Tile {
     note: String,
 }
 
-/// A line of the table of targets.
-struct Target {
+/// A figure of every target.
+struct FigureRow {
     name: String,
-    cells: [String; 6],
+    cells: Vec<String>,
 }
 
-/// The report as a page; with the baseline's results, changed answers are shown as a difference.
+/// The report as a page; with the baseline's results, changed responses are shown as a difference.
 pub fn render_html(evaluation: &Evaluation, results: &Results, baseline: Option<&Results>) -> String {
     let mut room = Room::first(evaluation, results);
+    let several = evaluation.targets.len() > 1;
     let mut page = Page {
         title: one_line(evaluation.suite.as_deref().unwrap_or(&results.shown)),
-        look: match evaluation.word() {
-            "passed" => "good",
-            "failed" => "bad",
-            _ => "warn",
+        look: match evaluation.verdict {
+            Verdict::Passed => "good",
+            Verdict::Failed => "bad",
+            Verdict::Error => "odd",
+            Verdict::Skipped => "warn",
         },
         evaluation,
+        problems_look: if evaluation.problems.iter().any(|problem| problem.fails) { "bad" } else { "warn" },
         is_graded: results.is_graded,
-        tiles: tiles(&evaluation.figures),
-        targets: evaluation.targets.iter().map(target).collect(),
+        about: about(results, several),
+        tiles: if several { Vec::new() } else { tiles(&evaluation.figures) },
+        targets: evaluation
+            .targets
+            .iter()
+            .map(|target| one_line(&target.target))
+            .filter(|_| several)
+            .collect(),
+        figures: if several { figure_rows(evaluation) } else { Vec::new() },
         charts: Charts::new(evaluation, results, baseline),
         data: String::new(),
     };
@@ -85,6 +109,56 @@ pub fn render_html(evaluation: &Evaluation, results: &Results, baseline: Option<
             return html;
         }
     }
+}
+
+/// The date, the commit, the suite, the models and the workflow run, as far as they are known.
+fn about(results: &Results, several: bool) -> Vec<Fact> {
+    const MOST_MODELS: usize = 12;
+    let about = &results.about;
+    let text = |text: String| Fact { text: one_line(&text), href: None };
+    let mut facts = Vec::new();
+    let date = |at: &String| at.replace('T', " ").trim_end_matches('Z').to_owned() + " UTC";
+    facts.extend(about.finished_at.as_ref().map(|at| text(date(at))));
+    facts.extend(
+        about.commit.as_ref().map(|commit| text(format!("commit {}", truncate(commit, 10).replace('…', "")))),
+    );
+    let mut files: Vec<&str> = results.places.values().map(|place| place.file.as_str()).collect();
+    files.sort_unstable();
+    facts.extend(files.first().map(|file| text((*file).to_owned())));
+    facts.extend(results.models.iter().take(MOST_MODELS).map(|(target, model)| {
+        text(if several && !model.contains(target) { format!("{target}: {model}") } else { model.clone() })
+    }));
+    facts.extend(about.workflow_run.as_ref().map(|url| Fact {
+        text: "workflow run".to_owned(),
+        href: Some(url.clone()).filter(|url| url.starts_with("https://") || url.starts_with("http://")),
+    }));
+    facts
+}
+
+/// The figures of several targets, never averaged over them.
+fn figure_rows(evaluation: &Evaluation) -> Vec<FigureRow> {
+    let figures: Vec<&Figures> = evaluation.targets.iter().map(|target| &target.figures).collect();
+    let mut rows: Vec<FigureRow> = cells::columns(&figures)
+        .into_iter()
+        .map(|column| FigureRow {
+            name: column.name.to_owned(),
+            cells: figures.iter().map(|figures| (column.cell)(figures)).collect(),
+        })
+        .collect();
+    if let Some(comparison) = &evaluation.comparison {
+        let change = |target: &TargetFigures| {
+            let of_target = comparison.targets.iter().find(|compared| compared.target == target.target);
+            let one = |row: cells::Compared| format!("{} {}, {}", row.what, row.difference, row.chance);
+            let shown =
+                of_target.map(|target| cells::compared(target).into_iter().map(one).collect::<Vec<_>>());
+            shown.map_or_else(dash, |shown| shown.join("; "))
+        };
+        rows.push(FigureRow {
+            name: format!("against {}", one_line(&baseline_name(comparison))),
+            cells: evaluation.targets.iter().map(change).collect(),
+        });
+    }
+    rows
 }
 
 /// What the page may do: nothing but run its own script and wear its own style.
@@ -117,14 +191,13 @@ fn tiles(figures: &Figures) -> Vec<Tile> {
         ),
         (
             "score",
-            score.map_or_else(dash, |score| format!("{:.3}", score.value)),
-            score.map(|score| interval(score.interval, 1.0, 3)).unwrap_or_default(),
+            cells::score(figures),
+            score.map(|score| interval(score.interval, 1.0, 2)).unwrap_or_default(),
         ),
         (
-            "tests",
-            thousands(tests.total),
+            "passed",
+            cells::passed(tests),
             listed(&[
-                more(tests.passed, "passed"),
                 more(tests.flaky, "flaky"),
                 more(tests.failed, "failed"),
                 more(tests.errors, "errors"),
@@ -141,32 +214,17 @@ fn tiles(figures: &Figures) -> Vec<Tile> {
             ),
         ),
         (
-            "time of an answer",
+            "response time",
             figures.p50_ms.map_or_else(dash, milliseconds),
             figures.p95_ms.map(|p95| format!("95 % within {}", milliseconds(p95))).unwrap_or_default(),
         ),
         ("cost", figures.cost_usd.map_or_else(dash, dollars), String::new()),
     ];
     if let Some(last) = figures.pass_at.last() {
-        let label = format!("{} at least once in {} tries (pass@{})", percent(last.any), last.k, last.k);
+        let label = format!("{} at least once in {} trials (pass@{})", percent(last.any), last.k, last.k);
         tiles.push(("passes every time", percent(last.all), format!("pass^{}; {label}", last.k)));
     }
     tiles.into_iter().map(|(name, value, note)| Tile { name, value, note }).collect()
-}
-
-fn target(target: &TargetFigures) -> Target {
-    let figures = &target.figures;
-    Target {
-        name: one_line(&target.target),
-        cells: [
-            thousands(figures.tests.total),
-            figures.pass_rate.as_ref().map_or_else(dash, rate),
-            figures.score.map_or_else(dash, |score| format!("{:.3}", score.value)),
-            figures.p50_ms.map_or_else(dash, milliseconds),
-            figures.p95_ms.map_or_else(dash, milliseconds),
-            figures.cost_usd.map_or_else(dash, dollars),
-        ],
-    }
 }
 
 /// How many removed tests are not listed.

@@ -34,16 +34,19 @@ fn eval(workspace: &Workspace, more: &[&str]) -> Output {
 fn exit_code_and_verdict_agree() {
     let workspace = workspace(HALF);
     for (more, code, word) in [
-        (&[][..], 0, "graded"),
+        (&[][..], 4, "failed"),
         (&["--threshold", "0.8"], 4, "failed"),
         (&["--threshold", "0.8", "--min-pass-rate", "0.5"], 0, "passed"),
         (&["--min-pass-rate", "0.6"], 4, "failed"),
-        (&["--threshold", "0.8", "--fail-on", "never"], 0, "graded"),
-        (&["--threshold", "0.8", "--fail-on", "incomplete"], 0, "graded"),
+        (&["--threshold", "0.8", "--fail-on", "never"], 0, "failed"),
+        (&["--fail-on", "incomplete"], 0, "failed"),
+        (&["--threshold", "0"], 0, "passed"),
     ] {
         eval(&workspace, more).expect(code);
         let verdict: Value = serde_json::from_str(&workspace.read("r.json")).unwrap();
-        assert_eq!(verdict["verdict"]["passed"], code == 0, "{more:?}");
+        assert_eq!(verdict["verdict"], word, "{more:?}");
+        let summary: Value = serde_json::from_str(&workspace.read("out/summary.json")).unwrap();
+        assert_eq!(summary["verdict"], word, "{more:?}");
         let heading = workspace.read("r.md").lines().next().unwrap().to_owned();
         assert!(heading.ends_with(&format!("<code>half</code>: {word}")), "{more:?}: {heading}");
     }
@@ -53,13 +56,12 @@ fn exit_code_and_verdict_agree() {
 fn a_gate_without_scores_does_not_pass() {
     let workspace = workspace(UNKNOWN);
     let ignoring = "--ignore-unknown-graders";
-    eval(&workspace, &[ignoring]).expect(0);
-    assert_eq!(serde_json::from_str::<Value>(&workspace.read("out/summary.json")).unwrap()["passed"], false);
-    assert!(
-        workspace.read("r.md").contains("<code>unknown</code>: not graded"),
-        "{}",
-        workspace.read("r.md")
-    );
+    let told = eval(&workspace, &[ignoring]).expect(5).stdout;
+    assert!(told.ends_with("skipped: nothing was graded\n"), "{told}");
+    let summary: Value = serde_json::from_str(&workspace.read("out/summary.json")).unwrap();
+    assert_eq!(summary["verdict"], "skipped");
+    assert!(workspace.read("r.md").contains("<code>unknown</code>: skipped"), "{}", workspace.read("r.md"));
+    eval(&workspace, &[ignoring, "--fail-on", "never"]).expect(0);
     for more in [&[ignoring, "--threshold", "0.5"][..], &[ignoring, "--min-pass-rate", "0"]] {
         eval(&workspace, more).expect(5);
     }
@@ -71,7 +73,7 @@ fn a_gate_without_scores_does_not_pass() {
 #[test]
 fn contradictory_options_are_rejected_before_any_call() {
     let workspace = workspace(HALF);
-    eval(&workspace, &[]).expect(0);
+    eval(&workspace, &[]).expect(4);
     let before = workspace.read("out/scores.jsonl");
     let refused = |more: &[&str]| eval(&workspace, more).expect(2).stderr;
     insta::assert_snapshot!(refused(&["--baseline", "out"]), @r"

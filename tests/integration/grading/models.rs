@@ -33,7 +33,7 @@ fn the_grader_target_comes_from_the_target_or_the_command_line() {
     };
     assert_eq!(scores(&workspace), expect(1.0, 0.5));
     let summary: serde_json::Value = serde_json::from_str(&workspace.read("out/summary.json")).unwrap();
-    let graders = &summary["targets"][0]["scores"]["graders"];
+    let graders = &summary["targets"][0]["graders"];
     assert_eq!((graders["batches"][0].as_str(), graders["requests"].as_u64()), (Some("b1-g"), Some(2)));
     workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q", "--grader-target", "other"]).expect(0);
     assert_eq!(scores(&workspace), expect(0.25, 0.25));

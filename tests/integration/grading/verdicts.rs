@@ -6,9 +6,18 @@ const HALF: &str = "tests:\n  - { id: good, input: yes, assertions: [{ type: con
                     - { id: bad, input: no, assertions: [{ type: contains, value: yes }] }\n";
 
 #[test]
-fn only_an_explicit_threshold_fails_the_command() {
+fn failing_tests_fail_the_command_and_the_reason_is_printed() {
     let plain = workspace(HALF);
-    plain.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(0);
+    let output = plain.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(4);
+    insta::with_settings!({filters => vec![(r"\d+(\.\d+)? m?s +", "[time]  ")]}, {
+        insta::assert_snapshot!(output.stdout, @r#"
+        ✓ good
+        ✗ bad   does not contain "yes": "no"  s.eval.yaml:3
+        1 of 2 passed · score 0.50 · [time]  report: out/report.html
+        failed: 1 of 2 tests failed
+        "#);
+    });
+    plain.run(&["eval", "s.eval.yaml", "--output", "out", "-q", "--fail-on", "never"]).expect(0);
     plain.run(&["eval", "s.eval.yaml", "--output", "out", "-q", "--threshold", "0.5"]).expect(4);
     plain.run(&["eval", "s.eval.yaml", "--output", "out", "-q", "--threshold", "0"]).expect(0);
     workspace(&format!("execution: {{ threshold: 0.5 }}\n{HALF}"))
@@ -28,19 +37,20 @@ fn the_table_the_summary_and_the_outputs_show_the_score() {
     command.env("GITHUB_ACTIONS", "true").env("GITHUB_OUTPUT", &outputs);
     let done = command.output().unwrap();
     assert_eq!(done.status.code(), Some(4));
-    let table = String::from_utf8(done.stdout).unwrap();
-    let cells: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
-    assert_eq!(cells[..5], ["default", "0.50", "1", "of", "2"]);
+    let text = String::from_utf8(done.stdout).unwrap();
+    assert!(text.contains("1 of 2 passed · score 0.50"), "{text}");
     let summary: serde_json::Value = serde_json::from_str(&workspace.read("out/summary.json")).unwrap();
-    assert_eq!(summary["passed"], false);
-    assert_eq!(summary["score"], 0.5);
+    assert_eq!(summary["verdict"], "failed");
     assert_eq!(summary["threshold"], 0.9);
     assert_eq!(summary["scores"], "out/scores.jsonl");
-    let target = &summary["targets"][0]["scores"];
-    assert_eq!([&target["passed"], &target["failed"], &target["errors"], &target["skipped"]], [1, 1, 0, 0]);
-    assert_eq!(target["mean"], 0.5);
+    let target = &summary["targets"][0];
+    for counts in [&target["tests"], &target["trials"], &summary["tests"]] {
+        let names = ["total", "passed", "failed", "errors", "skipped"];
+        assert_eq!(names.map(|name| counts[name].as_u64().unwrap()), [2, 1, 1, 0, 0]);
+    }
+    assert_eq!(target["score"], 0.5);
     let outputs = workspace.read("output");
-    assert!(outputs.contains("\nfalse\n") && outputs.contains("\n0.500000\n"), "{outputs}");
+    assert!(outputs.contains("\nfailed\n") && outputs.contains("\n0.500000\n"), "{outputs}");
 }
 
 #[test]
@@ -66,10 +76,11 @@ fn a_missing_answer_takes_precedence_over_a_low_score() {
 #[test]
 fn without_grading_there_are_no_scores() {
     let workspace = workspace(HALF);
-    workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(0);
-    assert!(workspace.path("out/scores.jsonl").exists());
+    workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(4);
+    assert!(workspace.path("out/scores.jsonl").exists() && workspace.path("out/report.html").exists());
     let output = workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q", "--no-grade"]).expect(0);
     assert!(!workspace.path("out/scores.jsonl").exists(), "scores of other answers");
+    assert!(!workspace.path("out/report.html").exists(), "the report of other answers");
     assert!(output.stdout.starts_with("target   answered"), "{}", output.stdout);
     workspace.run(&["dispatch", "s.eval.yaml", "--output", "out2", "-q"]).expect(0);
     assert!(!workspace.path("out2/scores.jsonl").exists());
@@ -90,7 +101,7 @@ fn an_unknown_grader_is_never_a_pass() {
     hint: it looks at what an agent does, which only `agentv eval` runs; `--ignore-unknown-graders` leaves it out
     ");
     assert!(!workspace.path("out").exists() && !workspace.path(".run-evals").exists());
-    workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q", "--ignore-unknown-graders"]).expect(0);
+    workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q", "--ignore-unknown-graders"]).expect(5);
     assert_eq!(scores(&workspace), [("a".into(), "skipped".into(), 0.0)]);
     // Commands that do not grade ignore unknown graders.
     workspace.run(&["dispatch", "s.eval.yaml", "-q"]).expect(0);

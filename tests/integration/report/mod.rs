@@ -6,6 +6,7 @@ mod comments;
 mod golden;
 mod hostile;
 mod junit;
+mod large;
 mod requests;
 mod steps;
 

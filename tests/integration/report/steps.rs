@@ -20,20 +20,20 @@ fn annotations_point_to_the_lines_of_the_tests() {
     let workspace = step(&planets());
     let output = workspace.run(&["report", "now"]).expect(5);
     insta::assert_snapshot!(output.stderr, @r"
-    ::error file=suite.eval.yaml,line=27,title=error%3A mars::mars error, 0 of 2 tries passed: server (HTTP 503): overloaded
-    ::error file=suite.eval.yaml,line=19,title=broken%3A earth::earth broken, 0 of 2 tries passed: mentions: contains `earth`
-    ::warning file=suite.eval.yaml,line=11,title=flaky%3A venus::venus flaky, 1 of 2 tries passed: mentions: contains `venus`
+    ::error file=suite.eval.yaml,line=27,title=error%3A mars::mars error: no response (server, HTTP 503): overloaded
+    ::error file=suite.eval.yaml,line=19,title=failed%3A earth::earth failed: mentions: does not contain `earth`: "The moon."
+    ::warning file=suite.eval.yaml,line=11,title=flaky%3A venus::venus flaky: 1 of 2 trials passed; mentions: does not contain `venus`: "No idea."
     ");
     let summary = workspace.read("GITHUB_STEP_SUMMARY");
-    assert!(summary.starts_with("### ❌ <code>planets</code>: failed\n"), "{summary}");
+    assert!(summary.starts_with("### ❌ <code>planets</code>: error\n"), "{summary}");
     let outputs = workspace.read("GITHUB_OUTPUT");
     let value = |name: &str| {
         let begin = outputs.lines().position(|line| line.starts_with(&format!("{name}<<"))).unwrap();
         outputs.lines().nth(begin + 1).unwrap().to_owned()
     };
     assert_eq!(
-        (value("passed"), value("score"), value("results-path")),
-        ("false".into(), "0.520000".into(), "now".into())
+        (value("verdict"), value("passed"), value("score"), value("results-path")),
+        ("error".into(), "2".into(), "0.520000".into(), "now".into())
     );
 }
 
@@ -52,11 +52,9 @@ fn a_truncated_summary_says_what_is_left_out() {
     workspace.run(&["report", "now"]).expect(4);
     let summary = workspace.read("GITHUB_STEP_SUMMARY");
     assert!((600 << 10..1 << 20).contains(&summary.len()), "{}", summary.len());
-    let last = summary.lines().last().unwrap();
-    assert!(
-        last.contains("more tests that did not pass are left out here: this text may have 700 KiB"),
-        "{last}"
-    );
+    let last =
+        "more tests that did not pass are left out here: this text has at most 700 KiB.\n\n</details>\n";
+    assert!(summary.ends_with(last), "{}", &summary[summary.len() - 300..]);
 }
 
 #[test]

@@ -81,11 +81,15 @@ fn the_report_of_a_run_is_sandboxed() {
     let visitor = studio.visitor();
     let list = visitor.get("/studio/runs").expect(200).body;
     let path = super::visitor::between(&list, "class=\"name\" href=\"", "\"");
-    let report = visitor.get(path).expect(200);
+    let page = visitor.get(path).expect(200);
+    assert_eq!(page.header("content-security-policy"), Some(format!("{POLICY}; frame-src 'self'").as_str()));
+    let framed = super::visitor::between(&page.body, "<iframe class=\"report\" src=\"", "\"");
+    assert!(page.body.contains("sandbox=\"allow-scripts allow-downloads"), "{}", page.body);
+    let report = visitor.get(framed).expect(200);
     let policy = report.header("content-security-policy").unwrap();
     assert!(
         policy.starts_with("default-src 'none'; script-src 'sha256-")
-            && policy.ends_with("; frame-ancestors 'none'; sandbox allow-scripts allow-downloads"),
+            && policy.ends_with("; frame-ancestors 'self'; sandbox allow-scripts allow-downloads allow-popups allow-popups-to-escape-sandbox"),
         "{policy}"
     );
     assert!(report.body.contains("<title>planets</title>") && report.body.contains("mars"));
@@ -99,6 +103,8 @@ fn the_report_of_a_run_is_sandboxed() {
         visitor.get(path).expect(404);
     }
     studio.stranger().get(path).expect(303);
+    studio.stranger().get(framed).expect(303);
+    visitor.get("/studio/runs/0~../report").expect(404);
 }
 
 #[test]

@@ -67,7 +67,10 @@ fn names_and_reasons_are_escaped() {
     let page = visitor.get("/studio/runs").body;
     inert(&page, 1, "runs");
     let path = super::visitor::between(&page, "class=\"name\" href=\"", "\"");
-    let report = visitor.get(path).expect(200).body;
+    let page = visitor.get(path).expect(200).body;
+    inert(&page, 1, "a run");
+    let report =
+        visitor.get(super::visitor::between(&page, "class=\"report\" src=\"", "\"")).expect(200).body;
     assert!(!report.contains("<img src=x") && !report.contains("<script>alert"), "{report}");
     inert(&visitor.get("/studio/%3Cscript%3Ealert(1)%3C/script%3E").expect(404).body, 0, "missing");
     inert(&visitor.get("/studio/jobs/%3Cscript%3E").expect(404).body, 0, "no job");

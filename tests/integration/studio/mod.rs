@@ -4,7 +4,7 @@ mod forms;
 mod headers;
 mod hostile;
 mod leaderboard;
-mod scene;
+pub(crate) mod scene;
 mod screens;
 mod sessions;
 mod visitor;

@@ -126,7 +126,9 @@ fn runs_come_from_directories_and_branches() {
     );
     assert!(page.contains("there is no <code>results:nowhere</code>"), "{page}");
     for (path, title) in [("0~nightly", "on disk"), ("1~blessed", "on a branch")] {
-        let report = visitor.get(&format!("/studio/runs/{path}")).expect(200).body;
+        let page = visitor.get(&format!("/studio/runs/{path}")).expect(200).body;
+        assert!(page.contains(&format!("<title>{title} · run-evals studio</title>")), "{path}");
+        let report = visitor.get(&format!("/studio/runs/{path}/report")).expect(200).body;
         assert!(report.contains(&format!("<title>{title}</title>")), "{path}");
     }
     scene.workspace.write("runs/nightly/scores.jsonl", "{\"id\": \"torn");

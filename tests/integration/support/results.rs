@@ -71,7 +71,7 @@ impl Results {
                 score["scores"] = json!([{
                     "name": "mentions", "type": "contains", "score": value, "weight": 1.0,
                     "verdict": if passed { "pass" } else { "fail" },
-                    "assertions": [{"text": format!("contains `{test_id}`"), "passed": passed}],
+                    "assertions": [{"text": format!("{} `{test_id}`", if passed { "contains" } else { "does not contain" }), "passed": passed}],
                 }]);
             }
             Came::Skipped(answer) => {

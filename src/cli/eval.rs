@@ -18,7 +18,7 @@ pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Ex
     let suite = args.suite.map_or_else(only_suite, Ok)?;
     let suite = bundle::open(suite, display)?;
     let input = Input::Suite(suite.path.clone(), args.grading.options());
-    let plan = Plan::read(args.work.options(input), display.observer())?;
+    let mut plan = Plan::read(args.work.options(input), display.observer())?;
     let batches = plan.batches()?;
     if args.work.output.output.is_none() {
         own_dir::check(Path::new(DEFAULT_RESULTS))?;
@@ -27,7 +27,7 @@ pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Ex
     let chosen = args.work.output.output.map(|dir| Output::open(Some(dir))).transpose()?;
     let replay = plan.replay_file(args.replay_out, &suite.path)?;
     let mut execution = plan.execution(exchange);
-    let batches = execution.store(&plan, batches)?;
+    let batches = execution.begin(&mut plan, batches, args.work.batch.new).await?;
     let default_dir = || PathBuf::from(DEFAULT_RESULTS).join(batches[0].run_id.as_str());
     let mut output = match chosen {
         Some(output) => output,
@@ -73,7 +73,7 @@ pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::R
         (None, Some(suite)) => Input::Suite(suite.path.clone(), None),
         (None, None) => return Err(Failure::new(Exit::Usage, "expected a suite or `--requests FILE`").into()),
     };
-    let plan = Plan::read(args.work.options(input), display.observer())?;
+    let mut plan = Plan::read(args.work.options(input), display.observer())?;
     if args.no_wait {
         plan.can_leave()?;
     }
@@ -83,7 +83,7 @@ pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::R
     let suite_path = suite.as_ref().map_or(Path::new(""), |suite| suite.path.as_path());
     let output = output.and_replay(plan.replay_file(args.replay_out, suite_path)?);
     let mut execution = plan.execution(exchange);
-    let batches = execution.store(&plan, batches)?;
+    let batches = execution.begin(&mut plan, batches, args.work.batch.new).await?;
     let submitted = execution.submit(batches).await?;
     if args.no_wait {
         return summary::print_workflow_runs(&submitted, format);

@@ -86,7 +86,7 @@ pub fn plan_suite(
             }
         }
     }
-    let provenance = Provenance { suite: Some(suite.name.clone()), source_sha256: suite.source_sha256 };
+    let provenance = Provenance { suite: Some(suite.name.clone()) };
     draft.finish(purpose, name, provenance)
 }
 
@@ -106,7 +106,6 @@ pub fn plan_requests(
     let file = File::open(path).map_err(unreadable)?;
     let mut draft = Draft::new()?;
     let mut lines_of_ids = HashMap::new();
-    let mut source = Sha256::new();
     let mut reader = BufReader::with_capacity(1 << 16, file);
     let (mut line, mut number) = (Vec::new(), 0_u64);
     loop {
@@ -115,7 +114,6 @@ pub fn plan_requests(
             break;
         }
         number += 1;
-        source.update(&line);
         let text = if number == 1 { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line) } else { &line };
         let text = text.trim_ascii_end();
         if text.is_empty() {
@@ -149,7 +147,7 @@ pub fn plan_requests(
             .into());
     }
     let suite = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    draft.finish(purpose, name, Provenance { suite, source_sha256: Some(Digest::finish(source)) })
+    draft.finish(purpose, name, Provenance { suite })
 }
 
 /// A batch while its requests are written.

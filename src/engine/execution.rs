@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 
+use super::begin::OwnRun;
 use super::remote::RemoteBatch;
 use super::{Observer, RemoteOptions, observer};
 use crate::console::signals;
@@ -36,6 +37,8 @@ pub struct Execution {
     pub(super) complete_remote: Vec<RemoteBatch>,
     /// Why workflow runs have left requests without a response, in a line each.
     pub(super) reasons: Vec<String>,
+    /// The run that an interrupted command would be continued by.
+    pub(super) own_run: Option<OwnRun>,
 }
 
 /// How batches reach runner repositories.
@@ -87,6 +90,7 @@ impl Execution {
             complete: Vec::new(),
             complete_remote: Vec::new(),
             reasons: Vec::new(),
+            own_run: None,
         }
     }
 

@@ -7,6 +7,7 @@ use super::grading::{self, ToGrade};
 use super::plan::Plan;
 use super::report::Output;
 use super::submit::SubmittedBatch;
+use crate::model::BatchId;
 use crate::report::Summary;
 
 /// What an execution has left in its output.
@@ -60,6 +61,10 @@ impl Execution {
             }
         }
         output.finish(&mut summary, &*self.observer)?;
+        if !*stop.requested.borrow() {
+            let ids: Vec<BatchId> = summary.targets.iter().map(|target| target.batch_id.clone()).collect();
+            self.note_reported(&ids)?;
+        }
         Ok(Finished { summary, error })
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! `options` says what is wanted, `plan` reads and checks it and makes one batch per target (`batch`, `shards`). An `execution` stores
 //! the batches in the exchange and starts workflow runs (`submit`), runs or watches them (`wait`), turns rows into responses
-//! (`collect`, `rows`), grades them (`grading`, `llm_grading`, `grade`) and writes the results (`finish`, `report`). `resume` continues
-//! a batch of an earlier command. `remote` is everything about a runner repository; `observer` hears how it goes.
+//! (`collect`, `rows`), grades them (`grading`, `llm_grading`, `grade`) and writes the results (`finish`, `report`). `begin` continues a run that was interrupted
+//! (`started`, `own_exchange`, `target_identity`), `resume` a batch that is named. `remote` is everything about a runner repository; `observer` hears how it goes.
 
 mod batch;
+mod begin;
 mod collect;
 mod execution;
 mod finish;
@@ -15,13 +16,16 @@ pub mod inputs;
 mod llm_grading;
 mod observer;
 mod options;
+mod own_exchange;
 mod plan;
 mod remote;
 pub mod report;
 mod resume;
 mod rows;
 mod shards;
+mod started;
 mod submit;
+mod target_identity;
 #[cfg(test)]
 mod tests;
 mod wait;

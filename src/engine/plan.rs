@@ -13,7 +13,7 @@ use super::report::ReplayFile;
 use super::shards::Sharding;
 use super::{ExecutionOptions, Input, Observer, inputs};
 use crate::exchange::LocalExchange;
-use crate::model::{Exit, Failure, Suite, SuiteTarget, Target, TestCase};
+use crate::model::{BatchId, Exit, Failure, Suite, SuiteTarget, Target, TestCase};
 use crate::protocol::RunnerOptions;
 use crate::runner::{self, RunOptions};
 use crate::suite::{GraderOptions, SuiteOptions, load_suite};
@@ -252,6 +252,16 @@ impl Plan {
         self.batches_as(0)
     }
 
+    /// One batch per target, named after an earlier run.
+    pub(super) fn batches_of(&self, run_id: &BatchId) -> anyhow::Result<Vec<(PlannedBatch, Target)>> {
+        self.batches_named(BatchName { given: Some(run_id.clone()), ..self.batch_name.clone() })
+    }
+
+    /// Names the batches after an earlier run.
+    pub(super) fn name_batches(&mut self, run_id: BatchId) {
+        self.batch_name.given = Some(run_id);
+    }
+
     /// Whether only a batch that does not exist yet may have the id: it is not the user's.
     pub(super) fn has_new_id(&self) -> bool {
         self.batch_name.given.is_none()
@@ -259,7 +269,10 @@ impl Plan {
 
     /// One batch per target, when so many default ids are taken.
     pub(super) fn batches_as(&self, taken: u32) -> anyhow::Result<Vec<(PlannedBatch, Target)>> {
-        let mut name = BatchName { taken, ..self.batch_name.clone() };
+        self.batches_named(BatchName { taken, ..self.batch_name.clone() })
+    }
+
+    fn batches_named(&self, mut name: BatchName) -> anyhow::Result<Vec<(PlannedBatch, Target)>> {
         let mut batches: Vec<(PlannedBatch, Target)> = Vec::new();
         for planned @ PlannedTarget { target, sharding, .. } in &self.targets {
             let purpose = Purpose { target: served_by(target), label: target.name(), sharding: *sharding };

@@ -126,9 +126,13 @@ impl EarlierBatch {
                 format!("run-evals run --batch-id {} --exchange {}", self.id, quoted(&self.exchange));
             observer.note(&format!("some requests have no answer yet; call them with `{command}`"));
         }
+        let is_resumable = collection.resumable;
         let mut summary = Summary::new(None, vec![collection.summary]);
         output.finish(&mut summary, &*observer)?;
         let execution = Execution::new(exchange, RunOptions::default(), observer);
+        if !is_resumable {
+            execution.note_reported(&[self.id])?;
+        }
         Ok((execution, Finished { summary, error: None }))
     }
 

@@ -50,7 +50,11 @@ impl Execution {
             if let Some(stop) = collection.summary.stopped {
                 self.observer.note(&format!("stopped early: {}", stop.describe()));
             }
-            let note = format!("to call what is missing: add `--batch-id {run_id}` to the same command");
+            let note = if self.own_run.is_some() && *stop.requested.borrow() {
+                "to call what is missing: run the same command again within 24 hours".to_owned()
+            } else {
+                format!("to call what is missing: add `--batch-id {run_id}` to the same command")
+            };
             self.observer.note(&note);
         } else {
             self.complete.push(CompleteBatch { id, hold, is_published: report.is_published });

@@ -80,6 +80,9 @@ pub struct BatchArgs {
     /// The batch's name; the same name and input resume it [default: time and digest]
     #[arg(long, value_name = "ID")]
     pub batch_id: Option<BatchId>,
+    /// Start a new run, even if an equal one was interrupted in the last 24 hours
+    #[arg(long, conflicts_with = "batch_id")]
+    pub new: bool,
     /// The local exchange, a git repository
     #[arg(long, value_name = "PATH", default_value = LocalExchange::DEFAULT_PATH)]
     pub exchange: PathBuf,

@@ -2,57 +2,125 @@
 
 use std::path::{Path, PathBuf};
 
-use super::args::{DispatchArgs, EvalArgs};
+use super::args::{DispatchArgs, EvalArgs, Format, GithubArgs, ReportArgs};
 use super::display::Display;
 use super::report::{self, Publication};
-use super::suites::only_suite;
-use super::{bundle, summary};
+use super::suites::find_suites;
+use super::{bundle, several_suites, summary};
 use crate::console::actions;
-use crate::engine::report::{DEFAULT_RESULTS, Output};
-use crate::engine::{Input, Plan, inputs, write_requests};
+use crate::engine::report::{DEFAULT_RESULTS, Output, runs};
+use crate::engine::{Execution, Finished, Input, Plan, TestChoice, inputs, write_requests};
+use crate::exchange::LocalExchange;
 use crate::model::{Exit, Failure};
 use crate::util::own_dir;
+use crate::util::process_env::ProcessEnv;
 
 pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Exit> {
-    report::check(&args.report, args.grading.no_grade, args.work.output.output.as_deref(), display)?;
-    let suite = args.suite.map_or_else(only_suite, Ok)?;
-    let suite = bundle::open(suite, display)?;
-    let input = Input::Suite(suite.path.clone(), args.grading.options());
-    let mut plan = Plan::read(args.work.options(input), display.observer())?;
+    let output = args.work.output.output.as_deref();
+    report::check(&args.report, args.no_grade, output, display)?;
+    let mut suites = find_suites(&args.suite)?;
+    match suites.pop() {
+        Some(only) if suites.is_empty() => eval_one(args, Suite::open(only, display)?, display).await,
+        Some(last) => {
+            suites.push(last);
+            several_suites::eval_all(args, suites, display).await
+        }
+        None => Ok(Exit::Ok),
+    }
+}
+
+/// A suite that was named, and its file, which may be in a bundle.
+pub(super) struct Suite {
+    pub(super) shown: PathBuf,
+    opened: bundle::Opened,
+}
+
+impl Suite {
+    pub(super) fn open(shown: PathBuf, display: &Display) -> anyhow::Result<Self> {
+        let opened = bundle::open(shown.clone(), display)?;
+        Ok(Self { shown, opened })
+    }
+}
+
+/// What `eval` does with a suite.
+pub(super) fn plan(
+    args: &EvalArgs,
+    suite: &Suite,
+    tests: TestChoice,
+    display: &Display,
+) -> anyhow::Result<Plan> {
+    let grading = (!args.no_grade).then(|| args.grading.clone().options());
+    let mut options = args.work.options(Input::Suite(suite.opened.path.clone(), grading));
+    options.tests = tests;
+    let mut plan = Plan::read(options, display.observer())?;
+    plan.remember_suite(suite.shown.clone());
+    Ok(plan)
+}
+
+/// Runs one suite.
+pub(super) async fn eval_one(args: EvalArgs, suite: Suite, display: &Display) -> anyhow::Result<Exit> {
+    let mut plan = plan(&args, &suite, args.choice(), display)?;
     let batches = plan.batches()?;
     if args.work.output.output.is_none() {
         own_dir::check(Path::new(DEFAULT_RESULTS))?;
     }
     let exchange = inputs::exchange(&args.work.batch.exchange)?;
     let chosen = args.work.output.output.map(|dir| Output::open(Some(dir))).transpose()?;
-    let replay = plan.replay_file(args.replay_out, &suite.path)?;
+    let replay = plan.replay_file(args.replay_out, &suite.opened.path)?;
     let mut execution = plan.execution(exchange);
     let batches = execution.begin(&mut plan, batches, args.work.batch.new).await?;
-    let default_dir = || PathBuf::from(DEFAULT_RESULTS).join(batches[0].run_id.as_str());
+    let run_id = batches[0].run_id.clone();
     let mut output = match chosen {
         Some(output) => output,
-        None => Output::open(Some(default_dir()))?,
+        None => Output::open(Some(PathBuf::from(DEFAULT_RESULTS).join(run_id.as_str())))?,
     };
     output.keep("requests.jsonl", |out| write_requests(&batches, out))?;
     output.keep("tests.jsonl", |out| plan.write_places(out))?;
     let dir = output.dir().map(Path::to_path_buf);
     let submitted = execution.submit(batches).await?;
     let finished = execution.finish(submitted, output.and_replay(replay), Some(&plan)).await?;
-    let exit = summary::conclude(execution, finished, args.work.output.format).await?;
-    let is_reported =
-        |dir: &Path| args.report.is_asked() || actions::is_step() && dir.join("scores.jsonl").exists();
-    let Some(dir) = dir.filter(|dir| is_reported(dir)) else { return Ok(exit) };
-    let publication = Publication {
-        dir: &dir,
-        args: &args.report.of_eval(plan.has_threshold()),
+    if let Some(dir) = dir.as_deref().filter(|_| args.work.batch.exchange.ends_with(LocalExchange::DEFAULT_PATH)) {
+        runs::remember(&run_id, dir)?;
+    }
+    let conclusion = Conclusion {
+        dir,
+        format: args.work.output.format,
+        report: &args.report,
+        has_threshold: plan.has_threshold(),
         github: &args.work.github,
-        format: None,
         env: plan.process_env(),
         display,
     };
+    conclude(execution, finished, conclusion).await
+}
+
+/// How an evaluation ends.
+pub(super) struct Conclusion<'c> {
+    /// The results directory.
+    pub(super) dir: Option<PathBuf>,
+    pub(super) format: Format,
+    pub(super) report: &'c ReportArgs,
+    pub(super) has_threshold: bool,
+    pub(super) github: &'c GithubArgs,
+    pub(super) env: &'c ProcessEnv,
+    pub(super) display: &'c Display,
+}
+
+/// Prints the results and reports them as the options say.
+pub(super) async fn conclude(
+    execution: Execution,
+    finished: Finished,
+    Conclusion { dir, format, report, has_threshold, github, env, display }: Conclusion<'_>,
+) -> anyhow::Result<Exit> {
+    let exit = summary::conclude(execution, finished, format).await?;
+    let is_reported =
+        |dir: &Path| report.is_asked() || actions::is_step() && dir.join("scores.jsonl").exists();
+    let Some(dir) = dir.filter(|dir| is_reported(dir)) else { return Ok(exit) };
+    let args = &report.of_eval(has_threshold);
+    let publication = Publication { dir: &dir, args, github, format: None, env, display };
     // One gate for the exit code and for every report. A step that asks for nothing only gets the summary.
     let published = publication.publish().await?.0;
-    Ok(if exit == Exit::Incomplete && args.report.fail_on.is_empty() { exit } else { published })
+    Ok(if exit == Exit::Incomplete && report.fail_on.is_empty() { exit } else { published })
 }
 
 pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::Result<Exit> {

@@ -8,12 +8,14 @@ mod display;
 mod eval;
 mod evaluate;
 mod github;
+mod grade;
 mod init;
 mod report;
 mod rollout;
 mod run;
 mod run_remote;
 mod serve;
+mod several_suites;
 mod suites;
 mod summary;
 mod sweep;
@@ -65,6 +67,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Collect(args) => collect::collect(args, &display).await,
         Command::Run(args) => run::run(args, &display).await,
         Command::Report(args) => report::report(args, &display).await,
+        Command::Grade(args) => Box::pin(grade::grade(*args, &display)).await,
         Command::Bundle(args) => bundle::bundle(args, &display).await,
         Command::Sync(args) => sync::sync(&args, &display),
         Command::Evaluate(args) => Box::pin(evaluate::evaluate(*args, &display)).await,

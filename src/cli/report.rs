@@ -7,7 +7,7 @@ use super::display::Display;
 use super::github;
 use crate::console::{self, Annotation, actions};
 use crate::engine::inputs;
-use crate::engine::report::Report;
+use crate::engine::report::{Report, runs};
 use crate::model::{Exit, Failure};
 use crate::report::{LONGEST_SUMMARY, LineNote, line_notes, render_evaluation, render_verdict};
 use crate::util::process_env::ProcessEnv;
@@ -15,8 +15,9 @@ use crate::util::process_env::ProcessEnv;
 pub(super) async fn report(args: ReportCommandArgs, display: &Display) -> anyhow::Result<Exit> {
     let cwd = std::env::current_dir()?;
     let env = inputs::environment(&cwd, &cwd)?;
+    let dir = runs::find(&args.results)?;
     let publication = Publication {
-        dir: &args.results,
+        dir: &dir,
         args: &args.report,
         github: &args.github,
         format: Some(args.format),

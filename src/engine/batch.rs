@@ -71,14 +71,7 @@ pub fn plan_suite(
     let mut draft = Draft::new()?;
     for test in tests {
         for replicate in 1..=replicates.max(1) {
-            draft.add(&Request {
-                id: request_id(&test.id, replicate),
-                messages: test.messages.clone(),
-                params: crate::model::Params::default(),
-                tools: test.tools.clone(),
-                files: test.files.clone(),
-                metadata: Metadata { test_id: test.id.clone(), replicate, ..Metadata::default() },
-            })?;
+            draft.add(&request_of(test, replicate))?;
             for file in &test.files {
                 if let Some(path) = suite.attachments.get(&file.sha256) {
                     draft.files.insert(file.sha256, path.clone());
@@ -88,6 +81,18 @@ pub fn plan_suite(
     }
     let provenance = Provenance { suite: Some(suite.name.clone()) };
     draft.finish(purpose, name, provenance)
+}
+
+/// The request of a trial.
+pub(super) fn request_of(test: &TestCase, replicate: u32) -> Request {
+    Request {
+        id: request_id(&test.id, replicate),
+        messages: test.messages.clone(),
+        params: crate::model::Params::default(),
+        tools: test.tools.clone(),
+        files: test.files.clone(),
+        metadata: Metadata { test_id: test.id.clone(), replicate, ..Metadata::default() },
+    }
 }
 
 /// The batch of a file with one request a line, for one target. Attachments lie in `files`, by digest, if there is such a

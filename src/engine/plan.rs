@@ -9,7 +9,7 @@ use super::batch::{self, BatchName, PlannedBatch, Purpose};
 use super::execution::{Execution, GithubSettings};
 use super::grading::Grading;
 use super::llm_grading::{self, Graders};
-use super::report::ReplayFile;
+use super::report::{ReplayFile, RunRecord};
 use super::shards::Sharding;
 use super::{ExecutionOptions, Input, Observer, inputs};
 use crate::exchange::LocalExchange;
@@ -26,6 +26,11 @@ const DEFAULT_TARGET: &str = "default";
 pub struct Plan {
     name: Option<String>,
     work: Work,
+    /// The suite, as the command named it.
+    suite_file: Option<PathBuf>,
+    filter: Option<String>,
+    /// The tests of the suite, also those that the filter leaves out.
+    all_tests: Vec<String>,
     targets: Vec<PlannedTarget>,
     batch_name: BatchName,
     pub(super) grading: Option<Arc<Grading>>,
@@ -54,7 +59,7 @@ enum Work {
 impl Plan {
     /// Reads and checks everything; no call is made and nothing is written.
     pub fn read(options: ExecutionOptions, observer: Arc<dyn Observer>) -> anyhow::Result<Self> {
-        let ExecutionOptions { input, targets_file, targets: asked, batch_id, limits, github, remote } =
+        let ExecutionOptions { input, targets_file, targets: asked, tests, batch_id, limits, github, remote } =
             options;
         let cwd = match &input {
             Input::Calls { home, .. } => home.clone(),
@@ -69,6 +74,7 @@ impl Plan {
         let targets_file = inputs::targets_file(targets_file.as_deref(), near, &cwd, &*observer)?;
         env.mark_secret(targets_file.secret_names());
         let mut grading_options = None;
+        let (mut suite_file, mut all_tests) = (None, Vec::new());
         let (name, work) = match input {
             Input::Suite(path, options) => {
                 let graders = options.as_ref().map(|options| GraderOptions {
@@ -76,8 +82,12 @@ impl Plan {
                     allow_commands: options.allow_commands,
                 });
                 grading_options = options;
-                let (suite, warnings) = load_suite(&path, &SuiteOptions { env: &env, cwd: &cwd, graders })?;
+                let (mut suite, warnings) =
+                    load_suite(&path, &SuiteOptions { env: &env, cwd: &cwd, graders })?;
                 observer.warnings(&warnings);
+                all_tests = suite.tests.iter().map(|test| test.id.clone()).collect();
+                tests.apply(&mut suite)?;
+                suite_file = Some(path);
                 let chosen = !asked.is_empty();
                 (Some(suite.name.clone()), Work::Suite { suite: Arc::new(suite), chosen })
             }
@@ -161,6 +171,9 @@ impl Plan {
         Ok(Self {
             name,
             work,
+            suite_file,
+            filter: tests.filter,
+            all_tests,
             batch_name: BatchName { given: batch_id, one_of_several: targets.len() > 1, taken: 0 },
             targets,
             grading,
@@ -335,12 +348,36 @@ impl Plan {
     /// Writes where each test of the suite is defined, one per line.
     pub fn write_places(&self, out: &mut dyn std::io::Write) -> anyhow::Result<()> {
         let Work::Suite { suite, .. } = &self.work else { return Ok(()) };
-        for place in suite.tests.iter().filter_map(|test| test.place.as_ref()) {
-            serde_json::to_writer(&mut *out, place)?;
-            out.write_all(b"\n")?;
-        }
-        Ok(())
+        write_places(suite, out)
     }
+
+    /// Remembers the suite by another name than that of its file, which may be unpacked only for this run.
+    pub fn remember_suite(&mut self, path: PathBuf) {
+        self.suite_file = Some(path);
+    }
+
+    /// The tests of the suite, also those that the filter leaves out.
+    pub fn all_tests(&self) -> &[String] {
+        &self.all_tests
+    }
+
+    /// Whether the filter leaves no test.
+    pub fn is_empty(&self) -> bool {
+        matches!(&self.work, Work::Suite { suite, .. } if suite.tests.is_empty())
+    }
+
+    /// What `run.json` says of a run.
+    pub(super) fn record(&self, record: RunRecord) -> RunRecord {
+        RunRecord { suite: self.suite_file.clone(), filter: self.filter.clone(), ..record }
+    }
+}
+
+pub(super) fn write_places(suite: &Suite, out: &mut dyn std::io::Write) -> anyhow::Result<()> {
+    for place in suite.tests.iter().filter_map(|test| test.place.as_ref()) {
+        serde_json::to_writer(&mut *out, place)?;
+        out.write_all(b"\n")?;
+    }
+    Ok(())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a handful of targets")]

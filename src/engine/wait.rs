@@ -15,6 +15,8 @@ pub struct CollectedBatch {
     pub collection: Collection,
     /// Why a run here ended early, if it did.
     pub stopped: Option<Stop>,
+    /// Whether its workflow run was left running.
+    pub is_running: bool,
 }
 
 impl Execution {
@@ -31,10 +33,11 @@ impl Execution {
                 batch.wait(&*self.observer, interrupts).await?;
                 let collection = batch.collect(out, &*self.observer)?;
                 self.reasons.extend(batch.reason().map(ToOwned::to_owned));
+                let is_running = batch.is_running();
                 if !collection.resumable && collection.missing == 0 {
                     self.complete_remote.push(*batch);
                 }
-                return Ok(CollectedBatch { collection, stopped: None });
+                return Ok(CollectedBatch { collection, stopped: None, is_running });
             }
             (SubmittedBatch::Remote(..), None) => anyhow::bail!("nothing listens for a batch on GitHub"),
         };
@@ -64,7 +67,7 @@ impl Execution {
         left.budget_usd = left.budget_usd.map(|budget| (budget - spent).max(0.0));
         left.max_requests = left.max_requests.map(|most| most.saturating_sub(report.called));
         left.deadline = self.limits.deadline.map(|all| all.saturating_sub(stop.since.elapsed()));
-        Ok(CollectedBatch { collection, stopped: report.stopped })
+        Ok(CollectedBatch { collection, stopped: report.stopped, is_running: false })
     }
 
     /// Submits one stored batch, waits for it, and writes its responses.

@@ -6,6 +6,7 @@ mod collect;
 mod dispatch;
 mod eval;
 mod evaluate;
+mod grade;
 mod init;
 mod report;
 mod rollout;
@@ -23,8 +24,9 @@ pub(super) use adapter::AdapterArgs;
 pub(super) use bundle::{BundleArgs, BundleCommand};
 pub(super) use collect::CollectArgs;
 pub(super) use dispatch::DispatchArgs;
-pub(super) use eval::EvalArgs;
+pub(super) use eval::{EvalArgs, GradingArgs};
 pub(super) use evaluate::{EvaluateArgs, PublishArgs};
+pub(super) use grade::GradeArgs;
 pub(super) use init::{CompletionsArgs, InitArgs};
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
 pub(super) use rollout::{RolloutCommand, RolloutDispatchArgs, RolloutRunArgs};
@@ -71,6 +73,7 @@ impl Cli {
             | Command::Collect(_)
             | Command::Run(_)
             | Command::Report(_)
+            | Command::Grade(_)
             | Command::Bundle(_)
             | Command::Sync(_)
             | Command::Rollout(_)
@@ -117,6 +120,8 @@ pub enum Command {
     Run(RunArgs),
     /// Tell what the results of an evaluation come to, and compare them with a baseline
     Report(ReportCommandArgs),
+    /// Score the responses of an earlier run again, without calling the model
+    Grade(Box<GradeArgs>),
     /// Compile a suite and all it refers to into a directory that runs anywhere
     Bundle(BundleArgs),
     /// Evaluate a skill of a skill library: call, score, and put the entries on its leaderboard

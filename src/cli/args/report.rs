@@ -14,7 +14,7 @@ use crate::scoring::Gate;
 /// `report`.
 #[derive(Debug, Args)]
 pub struct ReportCommandArgs {
-    /// The output directory of `eval`, `dispatch` or `collect`
+    /// The output directory of `eval`, `dispatch` or `collect`, the id of a run, or `latest`
     pub results: PathBuf,
     /// What `eval` takes too.
     #[command(flatten)]

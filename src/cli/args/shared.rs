@@ -6,14 +6,16 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::config::parse_duration;
-use crate::engine::{EarlierBatch, ExecutionOptions, HandoverChoice, Input, RemoteOptions, RunLimits};
+use crate::engine::{
+    EarlierBatch, ExecutionOptions, HandoverChoice, Input, RemoteOptions, RunLimits, TestChoice,
+};
 use crate::exchange::LocalExchange;
 use crate::github::Access;
 use crate::model::BatchId;
 use crate::protocol::MOST_REQUESTS;
 
 /// What `eval` and `dispatch` take alike.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct WorkArgs {
     /// Which targets.
     #[command(flatten)]
@@ -42,6 +44,7 @@ impl WorkArgs {
             input,
             targets_file: self.targets.targets.clone(),
             targets: self.targets.target.clone(),
+            tests: TestChoice::default(),
             batch_id: self.batch.batch_id.clone(),
             limits: self.limits.options(),
             github: self.github.access(),
@@ -62,19 +65,19 @@ impl WorkArgs {
 }
 
 /// Which targets.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Targets")]
 pub struct TargetArgs {
     /// The targets file [default: the nearest targets.yaml or .agentv/targets.yaml]
     #[arg(long, value_name = "FILE")]
     pub targets: Option<PathBuf>,
     /// The target to call; may be given more than once [default: the suite's, else `default`]
-    #[arg(long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME")]
     pub target: Vec<String>,
 }
 
 /// Which batch, and where it lies.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Batch")]
 pub struct BatchArgs {
     /// The batch's name; the same name and input resume it [default: time and digest]
@@ -182,11 +185,11 @@ impl RemoteArgs {
 }
 
 /// Where results go, and in which form.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
     /// The directory for responses.jsonl, summary.json and, of `eval`, scores.jsonl
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Print the result as text or as JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]

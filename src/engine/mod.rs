@@ -8,6 +8,7 @@
 
 mod batch;
 mod begin;
+mod clean;
 mod collect;
 mod execution;
 mod finish;
@@ -34,6 +35,7 @@ mod tests;
 mod wait;
 
 pub use batch::{BatchName, Purpose, plan_requests};
+pub use clean::Clean;
 pub use collect::{Collection, collect, collect_shard};
 pub use execution::Execution;
 pub use finish::Finished;

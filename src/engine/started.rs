@@ -50,6 +50,13 @@ pub(super) struct StartedBatch {
     is_reported: bool,
 }
 
+impl StartedRun {
+    /// Whether the run waits for the result of this batch.
+    pub(super) fn waits_for(&self, id: &BatchId) -> bool {
+        self.batches.iter().any(|batch| batch.id == *id && !batch.is_reported)
+    }
+}
+
 /// Held by the command that works on a run.
 pub(super) struct RunLock {
     file: File,

@@ -11,6 +11,7 @@ mod init;
 mod report;
 mod rollout;
 mod run;
+mod runs;
 mod serve;
 mod service;
 mod shared;
@@ -31,6 +32,7 @@ pub(super) use init::{CompletionsArgs, InitArgs};
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
 pub(super) use rollout::{RolloutCommand, RolloutDispatchArgs, RolloutRunArgs};
 pub(super) use run::RunArgs;
+pub(super) use runs::{CancelArgs, CleanArgs, OpenArgs, RunsArgs};
 pub(super) use serve::ServeArgs;
 pub(super) use service::ServiceArgs;
 pub(super) use shared::{Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs};
@@ -74,6 +76,10 @@ impl Cli {
             | Command::Run(_)
             | Command::Report(_)
             | Command::Grade(_)
+            | Command::Runs(_)
+            | Command::Open(_)
+            | Command::Clean(_)
+            | Command::Cancel(_)
             | Command::Bundle(_)
             | Command::Sync(_)
             | Command::Rollout(_)
@@ -122,6 +128,14 @@ pub enum Command {
     Report(ReportCommandArgs),
     /// Score the responses of an earlier run again, without calling the model
     Grade(Box<GradeArgs>),
+    /// List earlier runs
+    Runs(RunsArgs),
+    /// Open the HTML report of a run
+    Open(OpenArgs),
+    /// Delete old results, batches and branches; lists them unless told to
+    Clean(CleanArgs),
+    /// Cancel the workflow run of a batch
+    Cancel(CancelArgs),
     /// Compile a suite and all it refers to into a directory that runs anywhere
     Bundle(BundleArgs),
     /// Evaluate a skill of a skill library: call, score, and put the entries on its leaderboard

@@ -4,6 +4,7 @@
 
 pub mod agentv_run;
 pub mod baseline;
+pub mod browser;
 mod output;
 mod replay;
 mod report_outputs;
@@ -12,7 +13,7 @@ pub mod runs;
 
 pub use output::{Output, write_file};
 pub use replay::ReplayFile;
-pub use report_outputs::{Report, ReportOptions};
+pub use report_outputs::{Report, ReportOptions, html_report};
 pub use run_record::{RUN_FILE, RunBatch, RunRecord};
 
 /// Where `eval` writes its results by default, one directory per run.

@@ -1,5 +1,6 @@
 //! The report of a results directory: read back, compared, judged, written in every form that was asked for.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::baseline::{self, Baseline};
@@ -229,6 +230,32 @@ impl ReportOptions {
                 .hint("name it: `--repo <owner>/<name> --pr <number>`")),
         }
     }
+}
+
+/// The HTML report of a results directory, written if it is missing or older than the results.
+pub fn html_report(dir: &Path, env: &ProcessEnv, observer: &dyn Observer) -> anyhow::Result<PathBuf> {
+    let path = dir.join("report.html");
+    let changed = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
+    let results = ["scores.jsonl", "responses.jsonl"].iter().filter_map(|name| changed(&dir.join(name))).max();
+    if changed(&path).is_some_and(|written| results.is_some_and(|results| written >= results)) {
+        return Ok(path);
+    }
+    let options = ReportOptions {
+        baseline: None,
+        bless: false,
+        gate: Gate { fail_on: BTreeSet::new(), min_pass_rate: None },
+        alpha: 0.05,
+        html: Some(path.clone()),
+        junit: None,
+        markdown: None,
+        json: None,
+        agentv_run: None,
+        pr_comment: false,
+        repo: None,
+        pr: None,
+    };
+    Report::read(dir, &options, env, observer)?.write_files(&options, false, observer)?;
+    Ok(path)
 }
 
 /// The pull request of the event that started the workflow, or of a comment on one.

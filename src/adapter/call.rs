@@ -15,9 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use super::{JoinedBatch, Outcome, Prompt, Rendezvous, RunDir, Ticket};
 use crate::config::Roots;
 use crate::console::{self, signals};
-use crate::engine::{
-    ExecutionOptions, Input, Observer, Plan, RemoteOptions, RunLimits, TestChoice, inputs,
-};
+use crate::engine::{ExecutionOptions, Input, Observer, Plan, RemoteOptions, RunLimits, TestChoice, inputs};
 use crate::error::one_line;
 use crate::github::Access;
 use crate::model::{BatchId, ErrorInfo, ErrorKind, Exit, Failure, Response, Target};

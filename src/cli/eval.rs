@@ -79,7 +79,9 @@ pub(super) async fn eval_one(args: EvalArgs, suite: Suite, display: &Display) ->
     let dir = output.dir().map(Path::to_path_buf);
     let submitted = execution.submit(batches).await?;
     let finished = execution.finish(submitted, output.and_replay(replay), Some(&plan)).await?;
-    if let Some(dir) = dir.as_deref().filter(|_| args.work.batch.exchange.ends_with(LocalExchange::DEFAULT_PATH)) {
+    if let Some(dir) =
+        dir.as_deref().filter(|_| args.work.batch.exchange.ends_with(LocalExchange::DEFAULT_PATH))
+    {
         runs::remember(&run_id, dir)?;
     }
     let conclusion = Conclusion {

@@ -10,7 +10,11 @@ use crate::engine::{TestChoice, no_match};
 use crate::error;
 use crate::model::{Exit, Failure, printable};
 
-pub(super) async fn eval_all(args: EvalArgs, suites: Vec<PathBuf>, display: &Display) -> anyhow::Result<Exit> {
+pub(super) async fn eval_all(
+    args: EvalArgs,
+    suites: Vec<PathBuf>,
+    display: &Display,
+) -> anyhow::Result<Exit> {
     check(&args)?;
     let choice = TestChoice { may_be_empty: true, ..args.choice() };
     // All suites are read before the first call.
@@ -30,7 +34,8 @@ pub(super) async fn eval_all(args: EvalArgs, suites: Vec<PathBuf>, display: &Dis
     let count = chosen.len();
     let mut worst = Exit::Ok;
     for (number, suite) in (1..).zip(chosen) {
-        display.note(&format!("suite {number} of {count}: {}", printable(&suite.shown.display().to_string())));
+        display
+            .note(&format!("suite {number} of {count}: {}", printable(&suite.shown.display().to_string())));
         let mut args = args.clone();
         args.work.output.output = args.work.output.output.map(|dir| dir.join(folder(&suite.shown)));
         let exit = match Box::pin(eval::eval_one(args, suite, display)).await {
@@ -52,12 +57,24 @@ fn check(args: &EvalArgs) -> Result<(), Failure> {
     let one_run = [
         ("--batch-id", args.work.batch.batch_id.is_some(), "name one suite"),
         ("--replay-out", args.replay_out.is_some(), "name one suite"),
-        ("--baseline", report.baseline.is_some(), "compare each run: `run-evals report RUN --baseline BASELINE`"),
+        (
+            "--baseline",
+            report.baseline.is_some(),
+            "compare each run: `run-evals report RUN --baseline BASELINE`",
+        ),
         ("--html", report.html.is_some(), "write it for each run: `run-evals report RUN --html FILE`"),
         ("--junit", report.junit.is_some(), "write it for each run: `run-evals report RUN --junit FILE`"),
-        ("--markdown", report.markdown.is_some(), "write it for each run: `run-evals report RUN --markdown FILE`"),
+        (
+            "--markdown",
+            report.markdown.is_some(),
+            "write it for each run: `run-evals report RUN --markdown FILE`",
+        ),
         ("--json", report.json.is_some(), "write it for each run: `run-evals report RUN --json FILE`"),
-        ("--agentv-run", report.agentv_run.is_some(), "write it for each run: `run-evals report RUN --agentv-run DIR`"),
+        (
+            "--agentv-run",
+            report.agentv_run.is_some(),
+            "write it for each run: `run-evals report RUN --agentv-run DIR`",
+        ),
         ("--budget-usd", limits.budget_usd.is_some(), "set `execution.budget_usd` in each suite"),
         ("--max-requests", limits.max_requests.is_some(), "choose tests with `--filter`, or name one suite"),
         ("--deadline", limits.deadline.is_some(), "name one suite"),

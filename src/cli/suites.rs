@@ -16,7 +16,8 @@ pub(super) fn find_suites(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     }
     let mut found: Vec<PathBuf> = Vec::new();
     for path in named {
-        let new = if path.is_dir() && bundle_of(path).is_none() { suites_below(path)? } else { vec![path.clone()] };
+        let new =
+            if path.is_dir() && bundle_of(path).is_none() { suites_below(path)? } else { vec![path.clone()] };
         for suite in new {
             if !found.contains(&suite) {
                 found.push(suite);

@@ -41,13 +41,20 @@ pub struct Clean {
 /// What can be deleted, and what is kept although it is old.
 pub struct Cleanup {
     results: Vec<PathBuf>,
-    batches: Vec<(BatchId, Option<Record>)>,
+    batches: Vec<OldBatch>,
     started: Vec<StartedRun>,
     /// Why something old is kept, in a line each.
     pub kept: Vec<String>,
     exchange: Option<LocalExchange>,
     github: GithubSettings,
     observer: Arc<dyn Observer>,
+}
+
+struct OldBatch {
+    id: BatchId,
+    /// What was dispatched of it, if its branches are deleted too.
+    record: Option<Record>,
+    is_unfinished: bool,
 }
 
 impl Clean {
@@ -119,22 +126,25 @@ impl Cleanup {
             }
             let is_unfinished = run.is_some() || view.collected(&id)?.is_none();
             if is_unfinished && !unfinished {
-                self.kept.push(format!("batch `{id}`: it is not collected completely (`--unfinished` deletes it)"));
+                self.kept.push(format!(
+                    "batch `{id}`: it is not collected completely (`--unfinished` deletes it)"
+                ));
                 continue;
             }
             let record = record.filter(|record| {
-                let has_branch = matches!(record.results, RemoteResults::Branch(_)) || record.handover.is_some();
+                let has_branch =
+                    matches!(record.results, RemoteResults::Branch(_)) || record.handover.is_some();
                 kept_branches += usize::from(has_branch && !is_own);
                 is_own
             });
-            self.batches.push((id, record));
+            self.batches.push(OldBatch { id, record, is_unfinished });
         }
         if kept_branches > 0 {
             self.kept.push(format!(
                 "the branches of {kept_branches} batches in runner repositories: this user did not create the exchange"
             ));
         }
-        let ids: BTreeSet<&BatchId> = self.batches.iter().map(|(id, _)| id).collect();
+        let ids: BTreeSet<&BatchId> = self.batches.iter().map(|batch| &batch.id).collect();
         let is_deleted = |run: &StartedRun| run.batches.iter().all(|batch| ids.contains(&batch.id));
         self.started = started.into_iter().map(|(run, _)| run).filter(is_deleted).collect();
         Ok(())
@@ -142,11 +152,14 @@ impl Cleanup {
 
     /// What is deleted, in a line each.
     pub fn lines(&self) -> Vec<String> {
-        let results = self.results.iter().map(|dir| format!("results {}", printable(&dir.display().to_string())));
-        let batches = self.batches.iter().flat_map(|(id, record)| {
+        let results =
+            self.results.iter().map(|dir| format!("results {}", printable(&dir.display().to_string())));
+        let batches = self.batches.iter().flat_map(|OldBatch { id, record, is_unfinished }| {
             let branches = record.iter().flat_map(|record| {
                 let repo = printable(&record.repo);
-                branches(record).into_iter().map(move |branch| format!("branch {} of {repo}", printable(&branch)))
+                branches(record, *is_unfinished)
+                    .into_iter()
+                    .map(move |branch| format!("branch {} of {repo}", printable(&branch)))
             });
             std::iter::once(format!("batch {id}")).chain(branches)
         });
@@ -165,7 +178,7 @@ impl Cleanup {
         for run in &self.started {
             run.remove(exchange)?;
         }
-        for (id, record) in &self.batches {
+        for OldBatch { id, record, .. } in &self.batches {
             if let Some(record) = record {
                 if let Err(error) = self.delete_branches(exchange, record).await {
                     self.observer.warning(&format!("batch `{id}` stays: {error:#}"));
@@ -183,7 +196,7 @@ impl Cleanup {
     }
 
     async fn delete_branches(&self, exchange: &LocalExchange, record: &Record) -> anyhow::Result<()> {
-        if branches(record).is_empty() {
+        if branches(record, true).is_empty() {
             return Ok(());
         }
         super::resume::check_api(record, &self.github.access)?;
@@ -204,9 +217,10 @@ fn of_record(exchange: &LocalExchange, record: Option<&Record>) -> anyhow::Resul
     })
 }
 
-/// The branches of a batch in its runner repository.
-fn branches(record: &Record) -> Vec<String> {
-    let handover = record.is_on_a_branch().then(|| crate::protocol::names::handover_branch(&record.batch_id));
+/// The branches of a batch in its runner repository. That of a batch which was collected completely is gone already.
+fn branches(record: &Record, is_unfinished: bool) -> Vec<String> {
+    let is_there = is_unfinished && record.is_on_a_branch();
+    let handover = is_there.then(|| crate::protocol::names::handover_branch(&record.batch_id));
     let results = match &record.results {
         RemoteResults::Branch(prefix) => Some(format!("{prefix}/{}", record.batch_id)),
         RemoteResults::Artifact => None,

@@ -189,7 +189,9 @@ impl Execution {
                     }
                     _ => {
                         known.add(rows)?;
-                        used.add(&earlier.summary);
+                        if !used.batches.contains(&id) {
+                            used.add(&earlier.summary);
+                        }
                     }
                 }
                 remaining = known.without(&remaining, &to.with_extension(format!("asked-{number}")))?;

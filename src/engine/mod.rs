@@ -46,6 +46,6 @@ pub use regrade::Regrading;
 pub use remote::{HandoverChoice, preflight};
 pub use resume::EarlierBatch;
 pub use shards::Sharding;
-pub use test_choice::{TestChoice, no_match};
 pub use submit::{SubmittedBatch, write_requests};
+pub use test_choice::{TestChoice, no_match};
 pub use wait::{CollectedBatch, observe_run};

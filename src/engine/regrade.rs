@@ -162,7 +162,8 @@ impl Regrading {
                 "all" => return Ok(AskAgain::All),
                 "unreadable" => {
                     let results = Results::read(&self.results, &self.results.display().to_string())?;
-                    let unread = |row: &crate::model::ScoreRow| matches!(row.error, Some(ScoreError::Grader { .. }));
+                    let unread =
+                        |row: &crate::model::ScoreRow| matches!(row.error, Some(ScoreError::Grader { .. }));
                     tests.extend(
                         results
                             .trials
@@ -174,10 +175,14 @@ impl Regrading {
                 id if suite.tests.iter().any(|test| test.id == id) => drop(tests.insert(id.to_owned())),
                 id => {
                     let near = did_you_mean(id, suite.tests.iter().map(|test| test.id.as_str()));
-                    let near = near.map(|id| format!("did you mean `{}`? ", printable(id))).unwrap_or_default();
-                    return Err(Failure::new(Exit::Usage, format!("`--ask-again {}`: the suite has no such test", printable(id)))
-                        .hint(format!("{near}`--ask-again` takes the id of a test, `unreadable` or `all`"))
-                        .into());
+                    let near =
+                        near.map(|id| format!("did you mean `{}`? ", printable(id))).unwrap_or_default();
+                    return Err(Failure::new(
+                        Exit::Usage,
+                        format!("`--ask-again {}`: the suite has no such test", printable(id)),
+                    )
+                    .hint(format!("{near}`--ask-again` takes the id of a test, `unreadable` or `all`"))
+                    .into());
                 }
             }
         }
@@ -249,7 +254,10 @@ impl Regrading {
             .map(|test| test.id.clone())
             .collect();
         if !new.is_empty() {
-            observer.warning(&format!("{} has no response in this run; `run-evals eval` calls the model", listed(&new)));
+            observer.warning(&format!(
+                "{} has no response in this run; `run-evals eval` calls the model",
+                listed(&new)
+            ));
         }
         Ok((record, to_grade))
     }
@@ -278,7 +286,8 @@ impl Regrading {
             })?;
         }
         output.keep("tests.jsonl", |out| super::plan::write_places(suite, out))?;
-        output.keep(RUN_FILE, |out| RunRecord { suite: Some(self.shown.clone()), ..record.clone() }.write(out))
+        output
+            .keep(RUN_FILE, |out| RunRecord { suite: Some(self.shown.clone()), ..record.clone() }.write(out))
     }
 }
 
@@ -289,6 +298,7 @@ fn test_of(id: &str) -> &str {
 
 fn listed(tests: &BTreeSet<String>) -> String {
     let names: Vec<String> = tests.iter().take(LISTED).map(|id| format!("`{}`", printable(id))).collect();
-    let more = if tests.len() > LISTED { format!(" and {} more", tests.len() - LISTED) } else { String::new() };
+    let more =
+        if tests.len() > LISTED { format!(" and {} more", tests.len() - LISTED) } else { String::new() };
     format!("{}{more}", names.join(", "))
 }

@@ -95,11 +95,7 @@ impl StartedRun {
     /// Whether these are its batches, byte for byte.
     pub(super) fn has_archives(&self, planned: &[(PlannedBatch, Target)]) -> bool {
         self.batches.len() == planned.len()
-            && self
-                .batches
-                .iter()
-                .zip(planned)
-                .all(|(batch, (planned, _))| batch.sha256 == planned.sha256)
+            && self.batches.iter().zip(planned).all(|(batch, (planned, _))| batch.sha256 == planned.sha256)
     }
 
     pub(super) fn write(&self, exchange: &LocalExchange) -> anyhow::Result<()> {

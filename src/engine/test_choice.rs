@@ -47,15 +47,17 @@ pub fn no_match(filter: &str, ids: &[String]) -> Failure {
     let word = filter.replace(['*', '?'], "");
     let contains = |id: &&String| !word.is_empty() && id.to_lowercase().contains(&word.to_lowercase());
     let mut near: Vec<&str> = ids.iter().filter(contains).map(String::as_str).collect();
-    near.extend(did_you_mean(&word, ids.iter().map(String::as_str)));
-    near.dedup();
+    if near.is_empty() {
+        near.extend(did_you_mean(&word, ids.iter().map(String::as_str)));
+    }
     let (lead, names) = if near.is_empty() {
         ("the tests are", ids.iter().map(String::as_str).collect())
     } else {
         ("did you mean", near)
     };
     let shown: Vec<String> = names.iter().take(LISTED).map(|id| format!("`{}`", printable(id))).collect();
-    let more = if names.len() > LISTED { format!(" and {} more", names.len() - LISTED) } else { String::new() };
+    let more =
+        if names.len() > LISTED { format!(" and {} more", names.len() - LISTED) } else { String::new() };
     let end = if lead == "did you mean" { "?" } else { "" };
     Failure::new(Exit::Usage, format!("no test matches `--filter {}`", printable(filter)))
         .hint(format!("{lead} {}{more}{end}", shown.join(", ")))

@@ -16,7 +16,9 @@ fn workspace(llm: &MockLlm) -> Workspace {
 
 fn statuses(workspace: &Workspace, dir: &str) -> Vec<String> {
     let rows = workspace.rows(&format!("{dir}/scores.jsonl"));
-    rows.iter().map(|row| format!("{} {}", row["id"].as_str().unwrap(), row["status"].as_str().unwrap())).collect()
+    rows.iter()
+        .map(|row| format!("{} {}", row["id"].as_str().unwrap(), row["status"].as_str().unwrap()))
+        .collect()
 }
 
 #[test]
@@ -30,7 +32,8 @@ fn a_changed_assertion_makes_no_model_call() {
     let responses = workspace.read(&format!("{dir}/responses.jsonl"));
     assert_eq!(llm.counter("requests"), 2);
 
-    workspace.write("suite.eval.yaml", format!("# a line more\n{}", SUITE.replace("value: three", "value: two")));
+    workspace
+        .write("suite.eval.yaml", format!("# a line more\n{}", SUITE.replace("value: three", "value: two")));
     for results in [&["grade"][..], &["grade", "latest"], &["grade", "b1"], &["grade", dir]] {
         workspace.run(&[results, &["--fail-on", "never"]].concat()).expect(0);
         assert_eq!(statuses(&workspace, dir), ["a passed", "b passed"]);
@@ -39,7 +42,8 @@ fn a_changed_assertion_makes_no_model_call() {
     assert_eq!(workspace.read(&format!("{dir}/responses.jsonl")), responses);
     let places = workspace.rows(&format!("{dir}/tests.jsonl"));
     assert_eq!(places[0]["line"], 3, "where the tests are now: {places:?}");
-    let summary: serde_json::Value = serde_json::from_str(&workspace.read(&format!("{dir}/summary.json"))).unwrap();
+    let summary: serde_json::Value =
+        serde_json::from_str(&workspace.read(&format!("{dir}/summary.json"))).unwrap();
     assert_eq!(summary["targets"][0]["batch_id"], "b1");
     assert_eq!(summary["targets"][0]["answered"], 2);
 
@@ -55,7 +59,10 @@ fn the_key_of_the_model_under_test_is_not_needed() {
     workspace.run(&["eval", "--fail-on", "never"]).expect(0);
     std::fs::remove_file(workspace.path("targets.yaml")).unwrap();
     workspace.run(&["grade", "--fail-on", "never"]).expect(0);
-    workspace.write("suite.eval.yaml", SUITE.replace("type: contains, value: three", "type: llm-grader, prompt: Good?"));
+    workspace.write(
+        "suite.eval.yaml",
+        SUITE.replace("type: contains, value: three", "type: llm-grader, prompt: Good?"),
+    );
     workspace.write(
         "targets.yaml",
         "targets:\n  - { name: default, provider: openai, model: m, api_key: '${{ NO_SUCH_KEY }}', grader_target: judge }\n  \
@@ -66,9 +73,12 @@ fn the_key_of_the_model_under_test_is_not_needed() {
     assert_eq!(llm.counter("requests"), 2);
 }
 
-/// A suite that two LLM graders judge, on a server that counts their calls.
-fn judged(judge: &MockLlm) -> Workspace {
+/// A suite that two LLM graders judge, on a server that counts their calls. The model `bad` gives the second test no readable grade.
+fn judged() -> (Workspace, MockLlm) {
     let workspace = Workspace::new();
+    let bad = r#"{"model": "bad", "contains": "Second?", "content": "no grade"}"#;
+    workspace.write("answers.jsonl", format!("{bad}\n{}\n", r#"{"content": "{\"score\": 1}"}"#));
+    let judge = MockLlm::start(&["--answers", workspace.path("answers.jsonl").to_str().unwrap()]);
     let at = judge.base_url();
     let model = |name: &str, model: &str| {
         format!("  - {{ name: {name}, provider: openai-compatible, base_url: '{at}', model: {model} }}\n")
@@ -80,15 +90,15 @@ fn judged(judge: &MockLlm) -> Workspace {
         "tests:\n  - { id: a, input: one, assertions: [{ type: llm-grader, prompt: 'First?' }] }\n  \
          - { id: b, input: two, assertions: [{ type: llm-grader, prompt: 'Second?' }] }\n",
     );
-    workspace
+    (workspace, judge)
 }
 
 #[test]
 fn only_changed_graders_are_called() {
-    let judge = MockLlm::start(&[]);
-    let workspace = judged(&judge);
+    let (workspace, judge) = judged();
     let calls = || judge.counter("requests");
-    let grade = |more: &[&str]| -> Output { workspace.run(&[&["grade", "-q", "--fail-on", "never"], more].concat()) };
+    let grade =
+        |more: &[&str]| -> Output { workspace.run(&[&["grade", "-q", "--fail-on", "never"], more].concat()) };
     workspace.run(&["eval", "-q", "--fail-on", "never"]);
     assert_eq!(calls(), 2);
     grade(&[]);
@@ -112,16 +122,19 @@ fn only_changed_graders_are_called() {
     assert_eq!(calls(), 6);
     grade(&[]);
     assert_eq!(calls(), 6, "the second grade counts from now on");
-    // What the mock says is no grade.
     grade(&["--ask-again", "unreadable"]);
-    assert_eq!(calls(), 8);
+    assert_eq!(calls(), 6, "all grades could be read");
     grade(&["--ask-again", "all"]);
-    assert_eq!(calls(), 10);
+    assert_eq!(calls(), 8);
 
     let targets = workspace.read("targets.yaml");
-    workspace.write("targets.yaml", targets.replace("model: m }", "model: newer }"));
+    workspace.write("targets.yaml", targets.replace("model: m }", "model: bad }"));
+    grade(&[]).expect(0);
+    assert_eq!(calls(), 11, "another model under the same name, which is asked twice about `b`");
     grade(&[]);
-    assert_eq!(calls(), 12, "another model under the same name");
+    assert_eq!(calls(), 11, "an unreadable grade is a grade");
+    grade(&["--ask-again", "unreadable"]);
+    assert_eq!(calls(), 13);
 
     let unknown = grade(&["--ask-again", "c"]).expect(2);
     assert!(unknown.stderr.contains("`--ask-again c`: the suite has no such test"), "{}", unknown.stderr);
@@ -143,8 +156,6 @@ fn changes_of_the_suite_are_reported() {
     workspace.write("suite.eval.yaml", SUITE.replace("id: b", "id: bee"));
     let output = workspace.run(&["grade", "--fail-on", "never"]).expect(3);
     insta::assert_snapshot!(output.stderr, @r"
-    warning: `bee` has no response in this run; `run-evals eval` calls the model
-
     error: the run has responses of `b`, which `suite.eval.yaml` does not have
 
     hint: name the suite with `--suite`; `--output DIR` writes the scores of the other tests to another directory
@@ -180,6 +191,10 @@ fn mistakes_name_the_way_out() {
     workspace.run(&["eval", "--fail-on", "never"]).expect(0);
     std::fs::rename(workspace.path("suite.eval.yaml"), workspace.path("moved.eval.yaml")).unwrap();
     let output = workspace.run(&["grade"]).expect(3);
-    assert!(output.stderr.contains("cannot find the suite `suite.eval.yaml` of the run"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("cannot find the suite `suite.eval.yaml` of the run"),
+        "{}",
+        output.stderr
+    );
     workspace.run(&["grade", "--suite", "moved.eval.yaml", "--fail-on", "never"]).expect(0);
 }

@@ -3,13 +3,18 @@
 use crate::support::Workspace;
 
 fn suite(ids: &[&str]) -> String {
-    let test = |id: &&str| format!("  - {{ id: {id}, input: {id}, assertions: [{{ type: contains, value: {id} }}] }}\n");
+    let test = |id: &&str| {
+        format!("  - {{ id: {id}, input: {id}, assertions: [{{ type: contains, value: {id} }}] }}\n")
+    };
     format!("tests:\n{}", ids.iter().map(test).collect::<String>())
 }
 
 fn workspace() -> Workspace {
     let workspace = Workspace::new();
-    workspace.write("targets.yaml", "targets:\n  - { name: default, provider: mock }\n  - { name: two, provider: mock }\n");
+    workspace.write(
+        "targets.yaml",
+        "targets:\n  - { name: default, provider: mock }\n  - { name: two, provider: mock }\n",
+    );
     workspace.write("a.eval.yaml", suite(&["refund-1", "refund-2", "greeting"]));
     workspace.write("more/b.eval.yaml", suite(&["refund-3", "billing"]));
     workspace.write("more/deep/EVAL.yaml", suite(&["deep"]));
@@ -56,7 +61,9 @@ fn the_worst_suite_decides_the_exit_code() {
 #[test]
 fn a_filter_chooses_tests_by_id() {
     let workspace = workspace();
-    workspace.run(&["eval", "a.eval.yaml", "--filter", "refund-*", "--trials", "2", "-t", "two", "-o", "out"]).expect(0);
+    workspace
+        .run(&["eval", "a.eval.yaml", "--filter", "refund-*", "--trials", "2", "-t", "two", "-o", "out"])
+        .expect(0);
     assert_eq!(ids(&workspace, "out"), ["refund-1", "refund-1#2", "refund-2", "refund-2#2"]);
     assert_eq!(workspace.rows("out/responses.jsonl")[0]["target"], "two");
     let output = workspace.run(&["eval", ".", "--filter", "*ill*", "-o", "all"]).expect(0);

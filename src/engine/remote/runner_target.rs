@@ -51,7 +51,8 @@ mod tests {
 
     #[test]
     fn only_what_a_target_is_counts() {
-        let file = "targets:\n  - { name: gpt, provider: openai, model: m, api_key: '${{ OPENAI_API_KEY }}' }\n";
+        let file =
+            "targets:\n  - { name: gpt, provider: openai, model: m, api_key: '${{ OPENAI_API_KEY }}' }\n";
         let same = of(file);
         assert_eq!(of(&file.replace("model: m", "model: m, max_concurrency: 3")), same);
         assert_eq!(of(&format!("{file}  - {{ name: other, provider: mock }}\n")), same);

@@ -14,8 +14,10 @@ pub fn open(file: &Path, env: &ProcessEnv) -> Result<(), String> {
         let first = browser.split(':').find(|entry| !entry.is_empty()).unwrap_or(browser);
         let mut words = first.split_ascii_whitespace();
         let name = words.next().unwrap_or_default();
-        let program = if Path::new(name).is_absolute() { Some(name.into()) } else { programs::find(name, &path) };
-        let mut command = Command::new(program.ok_or_else(|| format!("`{name}` of `BROWSER` was not found"))?);
+        let program =
+            if Path::new(name).is_absolute() { Some(name.into()) } else { programs::find(name, &path) };
+        let mut command =
+            Command::new(program.ok_or_else(|| format!("`{name}` of `BROWSER` was not found"))?);
         let shown = file.display().to_string();
         let mut has_place = false;
         for word in words {

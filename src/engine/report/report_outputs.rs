@@ -236,7 +236,8 @@ impl ReportOptions {
 pub fn html_report(dir: &Path, env: &ProcessEnv, observer: &dyn Observer) -> anyhow::Result<PathBuf> {
     let path = dir.join("report.html");
     let changed = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
-    let results = ["scores.jsonl", "responses.jsonl"].iter().filter_map(|name| changed(&dir.join(name))).max();
+    let results =
+        ["scores.jsonl", "responses.jsonl"].iter().filter_map(|name| changed(&dir.join(name))).max();
     if changed(&path).is_some_and(|written| results.is_some_and(|results| written >= results)) {
         return Ok(path);
     }

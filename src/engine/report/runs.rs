@@ -82,7 +82,9 @@ pub fn find(named: &Path) -> anyhow::Result<PathBuf> {
     let near = did_you_mean(&shown, runs.iter().map(|run| run.run.as_str()));
     let near = near.map(|near| format!("did you mean `{}`? ", printable(near))).unwrap_or_default();
     let message = format!("no results: `{shown}` is neither a directory nor a run");
-    Err(Failure::config(message).hint(format!("{near}`run-evals runs` lists the runs; `latest` is the newest")).into())
+    Err(Failure::config(message)
+        .hint(format!("{near}`run-evals runs` lists the runs; `latest` is the newest"))
+        .into())
 }
 
 /// Remembers where a run has its results that are not in the default place.
@@ -117,7 +119,8 @@ fn shortened(dir: PathBuf) -> PathBuf {
 
 fn run(name: String, results: PathBuf) -> Run {
     let record = RunRecord::find(&results);
-    let modified = || Timestamp::try_from(results.join("responses.jsonl").metadata().ok()?.modified().ok()?).ok();
+    let modified =
+        || Timestamp::try_from(results.join("responses.jsonl").metadata().ok()?.modified().ok()?).ok();
     let summary = regular_file::read(&results.join("summary.json"), regular_file::CONTENT).ok();
     let summary: Value = summary.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
     let targets = summary["targets"].as_array().map(Vec::as_slice).unwrap_or_default();

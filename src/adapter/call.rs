@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use super::{JoinedBatch, Outcome, Prompt, Rendezvous, RunDir, Ticket};
 use crate::config::Roots;
 use crate::console::{self, signals};
-use crate::engine::{ExecutionOptions, Input, Observer, Plan, RemoteOptions, RunLimits, inputs};
+use crate::engine::{ExecutionOptions, Input, Observer, Plan, RemoteOptions, RunLimits, TestChoice, inputs};
 use crate::error::one_line;
 use crate::github::Access;
 use crate::model::{BatchId, ErrorInfo, ErrorKind, Exit, Failure, Response, Target};
@@ -195,6 +195,7 @@ impl Call<'_> {
             input: Input::Calls { requests, files, home: self.home.clone() },
             targets_file: Some(self.file.clone()),
             targets: vec![target.clone()],
+            tests: TestChoice::default(),
             batch_id: Some(batch.id().clone()),
             limits: RunLimits::default(),
             github: github.clone(),

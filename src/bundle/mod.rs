@@ -44,7 +44,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 
 pub use self::manifest::{Manifest, Provenance};
-pub use self::open::{UnpackedArchive, open, verify_digest};
+pub use self::open::{Opened, UnpackedArchive, open, verify_digest};
 pub use self::pack::pack;
 pub use self::render::{Written, render_left_behind};
 pub use self::upload_artifact::upload_artifact;

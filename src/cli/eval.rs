@@ -4,25 +4,66 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::args::{DispatchArgs, EvalArgs, Format};
+use super::args::{DispatchArgs, EvalArgs, Format, GithubArgs, ReportArgs};
 use super::display::Display;
 use super::report::{self, Publication};
-use super::suites::only_suite;
-use super::{bundle, summary};
+use super::suites::find_suites;
+use super::{bundle, several_suites, summary};
 use crate::console::{actions, stdout};
-use crate::engine::report::{DEFAULT_RESULTS, Output};
-use crate::engine::{Input, Plan, inputs, write_requests};
+use crate::engine::report::{DEFAULT_RESULTS, Output, runs};
+use crate::engine::{Execution, Finished, Input, Plan, TestChoice, inputs, write_requests};
+use crate::exchange::LocalExchange;
 use crate::model::{Exit, Failure, ProblemKind};
 use crate::report::{Footer, REPORT_FILE};
 use crate::util::own_dir;
+use crate::util::process_env::ProcessEnv;
 
 pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Exit> {
+    let output = args.work.output.output.as_deref();
+    report::check(&args.report, args.no_grade, output, display)?;
+    let mut suites = find_suites(&args.suite)?;
+    match suites.pop() {
+        Some(only) if suites.is_empty() => eval_one(args, Suite::open(only, display)?, display).await,
+        Some(last) => {
+            suites.push(last);
+            several_suites::eval_all(args, suites, display).await
+        }
+        None => Ok(Exit::Ok),
+    }
+}
+
+/// A suite that was named, and its file, which may be in a bundle.
+pub(super) struct Suite {
+    pub(super) shown: PathBuf,
+    opened: crate::bundle::Opened,
+}
+
+impl Suite {
+    pub(super) fn open(shown: PathBuf, display: &Display) -> anyhow::Result<Self> {
+        let opened = bundle::open(shown.clone(), display)?;
+        Ok(Self { shown, opened })
+    }
+}
+
+/// What `eval` does with a suite.
+pub(super) fn plan(
+    args: &EvalArgs,
+    suite: &Suite,
+    tests: TestChoice,
+    display: &Display,
+) -> anyhow::Result<Plan> {
+    let grading = (!args.no_grade).then(|| args.grading.clone().options());
+    let mut options = args.work.options(Input::Suite(suite.opened.path.clone(), grading));
+    options.tests = tests;
+    let mut plan = Plan::read(options, display.observer())?;
+    plan.remember_suite(suite.shown.clone());
+    Ok(plan)
+}
+
+/// Runs one suite.
+pub(super) async fn eval_one(args: EvalArgs, suite: Suite, display: &Display) -> anyhow::Result<Exit> {
     let started = Instant::now();
-    report::check(&args.report, args.grading.no_grade, args.work.output.output.as_deref(), display)?;
-    let suite = args.suite.map_or_else(only_suite, Ok)?;
-    let suite = bundle::open(suite, display)?;
-    let input = Input::Suite(suite.path.clone(), args.grading.options());
-    let plan = Plan::read(args.work.options(input), display.observer())?;
+    let mut plan = plan(&args, &suite, args.choice(), display)?;
     if let (Some(target), None) = (&args.report.baseline_target, &args.report.baseline) {
         plan.check_target(target)?;
     }
@@ -33,28 +74,63 @@ pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Ex
     }
     let exchange = inputs::exchange(&args.work.batch.exchange)?;
     let chosen = args.work.output.output.map(|dir| Output::open(Some(dir))).transpose()?;
-    let replay = plan.replay_file(args.replay_out, &suite.path)?;
+    let replay = plan.replay_file(args.replay_out, &suite.opened.path)?;
     let mut execution = plan.execution(exchange);
-    let batches = execution.store(&plan, batches)?;
-    let default_dir = || PathBuf::from(DEFAULT_RESULTS).join(batches[0].run_id.as_str());
+    let batches = execution.begin(&mut plan, batches, args.work.batch.new).await?;
+    let run_id = batches[0].run_id.clone();
     let mut output = match chosen {
         Some(output) => output,
-        None => Output::open(Some(default_dir()))?,
+        None => Output::open(Some(PathBuf::from(DEFAULT_RESULTS).join(run_id.as_str())))?,
     };
     output.keep("requests.jsonl", |out| write_requests(&batches, out))?;
     output.keep("tests.jsonl", |out| plan.write_places(out))?;
     let dir = output.dir().map(Path::to_path_buf).unwrap_or_default();
     let submitted = execution.submit(batches).await?;
-    let mut finished = execution.finish(submitted, output.and_replay(replay), Some(&plan)).await?;
+    let finished = execution.finish(submitted, output.and_replay(replay), Some(&plan)).await?;
+    if args.work.batch.exchange.ends_with(LocalExchange::DEFAULT_PATH) {
+        runs::remember(&run_id, &dir)?;
+    }
+    let conclusion = Conclusion {
+        footer: footer(&dir, started, default_dir_used),
+        dir,
+        format: args.work.output.format,
+        report: &args.report,
+        is_graded: plan.is_graded(),
+        github: &args.work.github,
+        env: plan.process_env(),
+        display,
+    };
+    conclude(execution, finished, conclusion).await
+}
+
+/// How an evaluation ends.
+pub(super) struct Conclusion<'c> {
+    /// The results directory.
+    pub(super) dir: PathBuf,
+    pub(super) footer: Footer,
+    pub(super) format: Format,
+    pub(super) report: &'c ReportArgs,
+    /// Whether the responses were to be graded.
+    pub(super) is_graded: bool,
+    pub(super) github: &'c GithubArgs,
+    pub(super) env: &'c ProcessEnv,
+    pub(super) display: &'c Display,
+}
+
+/// Prints the results and reports them as the options say.
+pub(super) async fn conclude(
+    execution: Execution,
+    mut finished: Finished,
+    Conclusion { dir, footer, format, report, is_graded, github, env, display }: Conclusion<'_>,
+) -> anyhow::Result<Exit> {
     let is_scored = finished.summary.scores.is_some();
-    let format = args.work.output.format;
     let mut publication = Publication {
         dir: &dir,
-        options: args.report.options(&[]),
-        github: &args.work.github,
+        options: report.options(&[]),
+        github,
         format: is_scored.then_some(format),
-        footer: footer(&dir, started, default_dir_used),
-        env: plan.process_env(),
+        footer,
+        env,
         display,
     };
     if is_scored {
@@ -66,16 +142,16 @@ pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Ex
         return Ok(exit);
     }
     let exit = summary::conclude(execution, finished, format, display).await?;
-    if args.report.is_published() {
+    if report.is_published() {
         // Without scores there is nothing to judge but whether all is there.
         publication.options.fail_on.get_or_insert_with(|| BTreeSet::from([ProblemKind::Incomplete]));
         return publication.publish(None).await;
     }
-    Ok(if plan.is_graded() { Exit::Incomplete } else { exit })
+    Ok(if is_graded { Exit::Incomplete } else { exit })
 }
 
 /// How long it took, and how to open the report. A step has no browser, and `open` looks in the default directory.
-fn footer(dir: &Path, started: Instant, is_default: bool) -> Footer {
+pub(super) fn footer(dir: &Path, started: Instant, is_default: bool) -> Footer {
     let command = if is_default && !actions::is_step() {
         "run-evals open".to_owned()
     } else {
@@ -103,7 +179,7 @@ pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::R
         (None, Some(suite)) => Input::Suite(suite.path.clone(), None),
         (None, None) => return Err(Failure::new(Exit::Usage, "expected a suite or `--requests FILE`").into()),
     };
-    let plan = Plan::read(args.work.options(input), display.observer())?;
+    let mut plan = Plan::read(args.work.options(input), display.observer())?;
     if args.no_wait {
         plan.can_leave()?;
     }
@@ -113,7 +189,7 @@ pub(super) async fn dispatch(args: DispatchArgs, display: &Display) -> anyhow::R
     let suite_path = suite.as_ref().map_or(Path::new(""), |suite| suite.path.as_path());
     let output = output.and_replay(plan.replay_file(args.replay_out, suite_path)?);
     let mut execution = plan.execution(exchange);
-    let batches = execution.store(&plan, batches)?;
+    let batches = execution.begin(&mut plan, batches, args.work.batch.new).await?;
     let submitted = execution.submit(batches).await?;
     if args.no_wait {
         return summary::print_workflow_runs(&submitted, format);

@@ -3,18 +3,22 @@
 mod adapter;
 mod args;
 mod bundle;
+mod clean;
 mod collect;
 mod display;
 mod eval;
 mod evaluate;
 mod github;
+mod grade;
 mod init;
 mod outputs;
 mod report;
 mod rollout;
 mod run;
 mod run_remote;
+mod runs;
 mod serve;
+mod several_suites;
 mod suites;
 mod summary;
 mod sweep;
@@ -68,6 +72,11 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Collect(args) => collect::collect(args, &display).await,
         Command::Run(args) => run::run(args, &display).await,
         Command::Report(args) => report::report(args, &display).await,
+        Command::Grade(args) => Box::pin(grade::grade(*args, &display)).await,
+        Command::Runs(args) => runs::runs(&args, &display),
+        Command::Open(args) => runs::open(&args, &display),
+        Command::Clean(args) => clean::clean(args, &display).await,
+        Command::Cancel(args) => clean::cancel(args, &display).await,
         Command::Bundle(args) => bundle::bundle(args, &display).await,
         Command::Sync(args) => sync::sync(&args, &display),
         Command::Evaluate(args) => Box::pin(evaluate::evaluate(*args, &display)).await,

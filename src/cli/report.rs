@@ -7,7 +7,7 @@ use super::display::Display;
 use super::{github, outputs};
 use crate::console::{self, Annotation, actions};
 use crate::engine::inputs;
-use crate::engine::report::{Report, ReportOptions};
+use crate::engine::report::{Report, ReportOptions, runs};
 use crate::model::{Exit, Failure};
 use crate::report::{
     Footer, LONGEST_SUMMARY, LineNote, Summary, line_notes, render_evaluation, render_verdict,
@@ -17,8 +17,9 @@ use crate::util::process_env::ProcessEnv;
 pub(super) async fn report(args: ReportCommandArgs, display: &Display) -> anyhow::Result<Exit> {
     let cwd = std::env::current_dir()?;
     let env = inputs::environment(&cwd, &cwd)?;
+    let dir = runs::find(&args.results)?;
     let publication = Publication {
-        dir: &args.results,
+        dir: &dir,
         options: args.report.options(&args.target),
         github: &args.github,
         format: Some(args.format),

@@ -1,15 +1,56 @@
-//! Which suite `eval` runs when the command names none.
+//! Which suites `eval` runs: those that the command names, or the only one of the current directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::bundle::bundle_of;
 use crate::model::{Exit, Failure, printable};
 
 /// How many suites a message lists.
 const MOST_LISTED: usize = 10;
 
+/// The suites that a command names: files and bundles as they are, and every suite in a directory, sorted.
+pub(super) fn find_suites(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    if named.is_empty() {
+        return Ok(vec![only_suite()?]);
+    }
+    let mut found: Vec<PathBuf> = Vec::new();
+    for path in named {
+        let new =
+            if path.is_dir() && bundle_of(path).is_none() { suites_below(path)? } else { vec![path.clone()] };
+        for suite in new {
+            if !found.contains(&suite) {
+                found.push(suite);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Every suite in a directory and its folders, but not in hidden ones.
+fn suites_below(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let shown = printable(&dir.to_string_lossy());
+    let name = |entry: &walkdir::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    let is_searched = |entry: &walkdir::DirEntry| {
+        entry.depth() == 0 || !name(entry).starts_with('.') && name(entry) != "node_modules"
+    };
+    let mut found = Vec::new();
+    for entry in walkdir::WalkDir::new(dir).sort_by_file_name().into_iter().filter_entry(is_searched) {
+        let entry = entry.map_err(|error| Failure::config(format!("cannot read `{shown}`: {error}")))?;
+        if entry.file_type().is_file() && is_suite(&name(&entry)) {
+            let path = entry.into_path();
+            found.push(path.strip_prefix(".").map(Path::to_path_buf).unwrap_or(path));
+        }
+    }
+    if found.is_empty() {
+        let message = format!("no suite in `{shown}`: it has no `*.eval.yaml` and no `EVAL.yaml`");
+        return Err(Failure::new(Exit::Usage, message).hint("name a suite, or a directory that has one"));
+    }
+    Ok(found)
+}
+
 /// The suite of the current directory, if it has exactly one.
-pub(super) fn only_suite() -> Result<PathBuf, Failure> {
+fn only_suite() -> Result<PathBuf, Failure> {
     let mut found = suites(Path::new("."));
     match found.len() {
         1 => Ok(found.remove(0)),
@@ -32,7 +73,7 @@ pub(super) fn only_suite() -> Result<PathBuf, Failure> {
                 Exit::Usage,
                 format!("this directory has {count} suites:\n{}{more}", names.join("\n")),
             )
-            .hint("name one, as in `run-evals eval SUITE`"))
+            .hint("name one, as in `run-evals eval SUITE`, or all: `run-evals eval .`"))
         }
     }
 }

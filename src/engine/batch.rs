@@ -71,14 +71,7 @@ pub fn plan_suite(
     let mut draft = Draft::new()?;
     for test in tests {
         for replicate in 1..=replicates.max(1) {
-            draft.add(&Request {
-                id: request_id(&test.id, replicate),
-                messages: test.messages.clone(),
-                params: crate::model::Params::default(),
-                tools: test.tools.clone(),
-                files: test.files.clone(),
-                metadata: Metadata { test_id: test.id.clone(), replicate, ..Metadata::default() },
-            })?;
+            draft.add(&request_of(test, replicate))?;
             for file in &test.files {
                 if let Some(path) = suite.attachments.get(&file.sha256) {
                     draft.files.insert(file.sha256, path.clone());
@@ -86,8 +79,20 @@ pub fn plan_suite(
             }
         }
     }
-    let provenance = Provenance { suite: Some(suite.name.clone()), source_sha256: suite.source_sha256 };
+    let provenance = Provenance { suite: Some(suite.name.clone()) };
     draft.finish(purpose, name, provenance)
+}
+
+/// The request of a trial.
+pub(super) fn request_of(test: &TestCase, replicate: u32) -> Request {
+    Request {
+        id: request_id(&test.id, replicate),
+        messages: test.messages.clone(),
+        params: crate::model::Params::default(),
+        tools: test.tools.clone(),
+        files: test.files.clone(),
+        metadata: Metadata { test_id: test.id.clone(), replicate, ..Metadata::default() },
+    }
 }
 
 /// The batch of a file with one request per line, for one target. Attachments lie in `files`, by digest, if there is such a
@@ -106,7 +111,6 @@ pub fn plan_requests(
     let file = File::open(path).map_err(unreadable)?;
     let mut draft = Draft::new()?;
     let mut lines_of_ids = HashMap::new();
-    let mut source = Sha256::new();
     let mut reader = BufReader::with_capacity(1 << 16, file);
     let (mut line, mut number) = (Vec::new(), 0_u64);
     loop {
@@ -115,7 +119,6 @@ pub fn plan_requests(
             break;
         }
         number += 1;
-        source.update(&line);
         let text = if number == 1 { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line) } else { &line };
         let text = text.trim_ascii_end();
         if text.is_empty() {
@@ -149,7 +152,7 @@ pub fn plan_requests(
             .into());
     }
     let suite = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    draft.finish(purpose, name, Provenance { suite, source_sha256: Some(Digest::finish(source)) })
+    draft.finish(purpose, name, Provenance { suite })
 }
 
 /// A batch while its requests are written.

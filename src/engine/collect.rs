@@ -6,13 +6,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
+use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::report::RunBatch;
 use super::rows::{Batch, BatchIdentity, Rows};
 use crate::exchange::{Collected, LocalExchange, Strangers, must_match, row_mark};
 use crate::model::{BatchId, Digest, ErrorInfo, ErrorKind, Request, Response, TokenUsage};
@@ -134,7 +135,7 @@ fn collect_some(
              known only where the batch `{batch_id}` is"
         ));
     }
-    let summary = TargetSummary {
+    let batch = RunBatch {
         target: dispatched_as.as_ref().or(tally.target.as_ref()).unwrap_or(target).clone(),
         runner_target: tally.target.clone().filter(|_| dispatched_as.is_some()),
         batch_id: batch_id.clone(),
@@ -142,17 +143,29 @@ fn collect_some(
         results_repo: exchange.path().display().to_string(),
         results_branch: exchange.results_branch(batch_id),
         run_url: results.as_ref().and_then(|manifest| manifest.run_url.clone()),
+        stopped,
         requests,
-        totals: tally.totals,
-        models: tally.models(),
-        p50_ms: percentile(&mut tally.durations, 50),
-        p95_ms: percentile(&mut tally.durations, 95),
-        stopped: stopped.filter(|_| tally.totals.not_run > 0),
-        failures: tally.failure_groups(),
-        scores: None,
-        graders: None,
+        responses: requests - missing,
     };
+    let summary = tally.summary(batch);
     Ok(Collection { summary, resumable, missing, warnings })
+}
+
+/// What the responses of a batch in this part of a file came to.
+pub(super) fn summarize(
+    responses: &Path,
+    range: std::ops::Range<u64>,
+    batch: &RunBatch,
+) -> anyhow::Result<TargetSummary> {
+    let cannot = || format!("cannot read `{}`", responses.display());
+    let mut file = File::open(responses).with_context(cannot)?;
+    file.seek(SeekFrom::Start(range.start)).with_context(cannot)?;
+    let mut tally = Tally::default();
+    for line in BufReader::with_capacity(1 << 16, file).take(range.end - range.start).split(b'\n') {
+        tally.add(&line.with_context(cannot)?)?;
+    }
+    tally.totals.not_run += batch.requests.saturating_sub(batch.responses);
+    Ok(tally.summary(batch.clone()))
 }
 
 /// A row with the dispatcher's name of the target; the runner's own goes beside it. All other bytes stay as they are.
@@ -248,6 +261,27 @@ impl Tally {
             self.target = Some(row.target);
         }
         Ok(())
+    }
+
+    fn summary(mut self, batch: RunBatch) -> TargetSummary {
+        TargetSummary {
+            target: batch.target,
+            runner_target: batch.runner_target,
+            batch_id: batch.batch_id,
+            batch_sha256: batch.batch_sha256,
+            results_repo: batch.results_repo,
+            results_branch: batch.results_branch,
+            run_url: batch.run_url,
+            requests: batch.requests,
+            totals: self.totals,
+            models: self.models(),
+            p50_ms: percentile(&mut self.durations, 50),
+            p95_ms: percentile(&mut self.durations, 95),
+            stopped: batch.stopped.filter(|_| self.totals.not_run > 0),
+            failures: self.failure_groups(),
+            scores: None,
+            graders: None,
+        }
     }
 
     fn models(&mut self) -> BTreeMap<String, ModelSummary> {

@@ -5,6 +5,8 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 
+use super::begin::OwnRun;
+use super::options::AskAgain;
 use super::remote::RemoteBatch;
 use super::{Observer, RemoteOptions, observer};
 use crate::console::signals;
@@ -36,6 +38,12 @@ pub struct Execution {
     pub(super) complete_remote: Vec<RemoteBatch>,
     /// Why workflow runs have left requests without a response, in a line each.
     pub(super) reasons: Vec<String>,
+    /// The run that an interrupted command would be continued by.
+    pub(super) own_run: Option<OwnRun>,
+    /// When it began.
+    pub(super) began: jiff::Timestamp,
+    /// Which grades of models are asked for again.
+    pub(super) ask_again: AskAgain,
 }
 
 /// How batches reach runner repositories.
@@ -87,6 +95,9 @@ impl Execution {
             complete: Vec::new(),
             complete_remote: Vec::new(),
             reasons: Vec::new(),
+            own_run: None,
+            began: jiff::Timestamp::now(),
+            ask_again: AskAgain::default(),
         }
     }
 

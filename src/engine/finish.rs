@@ -6,13 +6,15 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::execution::Execution;
-use super::grading::{self, ToGrade};
+use super::grading::{self, Grading, ToGrade};
 use super::plan::Plan;
-use super::report::Output;
+use super::report::{Output, RUN_FILE, RunBatch, RunRecord};
 use super::submit::SubmittedBatch;
+use super::wait::CollectedBatch;
 use crate::console::actions;
 use crate::git::Repository;
-use crate::report::Summary;
+use crate::model::BatchId;
+use crate::report::{Summary, TargetSummary};
 
 /// What an execution has left in its output.
 pub struct Finished {
@@ -34,13 +36,21 @@ impl Execution {
         let is_remote = batches.iter().any(SubmittedBatch::is_remote);
         let stop = self.listen(is_remote || grading.is_some_and(|grading| grading.graders.any_remote()))?;
         let (mut summaries, mut to_grade) = (Vec::new(), Vec::new());
+        let (mut ended, mut rows): (Vec<BatchId>, Vec<u64>) = (Vec::new(), Vec::new());
         let mut waiting = VecDeque::from(batches);
         while let Some(batch) = waiting.pop_front() {
             let (target, run_id) = (batch.target_name().to_owned(), batch.run_id().clone());
             let start = grading::length(output.responses_path().as_deref());
             output.of_target(&target);
             let summary = match self.wait(batch, &mut output).await {
-                Ok(collected) => collected.collection.summary,
+                Ok(collected) => {
+                    let CollectedBatch { collection, is_running, .. } = collected;
+                    if !is_running {
+                        ended.push(collection.summary.batch_id.clone());
+                    }
+                    rows.push(collection.summary.requests - collection.missing);
+                    collection.summary
+                }
                 Err(error) => {
                     self.note_how_to_collect(waiting.make_contiguous());
                     return Err(error);
@@ -55,19 +65,12 @@ impl Execution {
         if grading.is_some() && *stop.requested.borrow() {
             self.observer.note("the answers are not graded, because the run was interrupted");
         } else if let Some(grading) = grading {
-            match self.grade(grading, &to_grade, &mut output).await {
-                Ok(used) => {
-                    summary.threshold = grading.threshold;
-                    for (target, used) in summary.targets.iter_mut().zip(used) {
-                        target.graders = used;
-                    }
-                }
-                Err(failed) => {
-                    // The responses are kept all the same.
-                    output.drop_scores();
-                    error = Some(failed);
-                }
-            }
+            error = self.grade_into(grading, &to_grade, &mut output, &mut summary).await?;
+        }
+        if let (Some(plan), Some(first)) = (plan, to_grade.first()) {
+            let batches = summary.targets.iter().zip(rows).map(run_batch).collect();
+            let record = plan.record(RunRecord::new(first.run_id.clone(), self.began, batches));
+            output.keep(RUN_FILE, |out| record.write(out))?;
         }
         summary.finished_at = Some(Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
         if let Some(plan) = plan {
@@ -75,7 +78,50 @@ impl Execution {
             summary.workflow_run = actions::run_url(plan.process_env());
         }
         output.finish(&mut summary, &*self.observer)?;
+        if !*stop.requested.borrow() {
+            self.note_reported(&ended)?;
+        }
         Ok(Finished { summary, error })
+    }
+
+    /// Grades responses and adds their scores to the summary; an error of the grading leaves the responses without scores.
+    pub(super) async fn grade_into(
+        &mut self,
+        grading: &Grading,
+        batches: &[ToGrade],
+        output: &mut Output,
+        summary: &mut Summary,
+    ) -> anyhow::Result<Option<anyhow::Error>> {
+        match self.grade(grading, batches, output).await {
+            Ok(used) => {
+                summary.threshold = grading.threshold;
+                for (target, used) in summary.targets.iter_mut().zip(used) {
+                    target.graders = used;
+                }
+                Ok(None)
+            }
+            Err(failed) => {
+                // The responses are kept all the same.
+                output.drop_scores();
+                Ok(Some(failed))
+            }
+        }
+    }
+}
+
+/// A batch, as `run.json` has it.
+fn run_batch((summary, responses): (&TargetSummary, u64)) -> RunBatch {
+    RunBatch {
+        target: summary.target.clone(),
+        runner_target: summary.runner_target.clone(),
+        batch_id: summary.batch_id.clone(),
+        batch_sha256: summary.batch_sha256,
+        results_repo: summary.results_repo.clone(),
+        results_branch: summary.results_branch.clone(),
+        run_url: summary.run_url.clone(),
+        stopped: summary.stopped,
+        requests: summary.requests,
+        responses,
     }
 }
 

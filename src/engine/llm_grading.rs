@@ -14,15 +14,21 @@ use super::collect::collect;
 use super::execution::Execution;
 use super::grade::Asked;
 use super::grading::{Grading, ToGrade};
+use super::options::AskAgain;
 use super::plan::served_by;
 use super::remote::Record;
 use super::rows::BatchIdentity;
 use super::shards::Sharding;
+use super::target_identity::identity;
 use crate::config::{Env, TargetsFile};
 use crate::exchange::LocalExchange;
-use crate::model::{BatchId, Digest, Exit, Failure, GraderKind, Response, Suite, Target};
+use crate::model::{BatchId, Digest, Exit, Failure, GraderKind, Request, Response, Suite, Target};
 use crate::report::{GraderUse, TargetSummary};
 use crate::runner;
+use crate::util::durable;
+
+/// The folder of an exchange that says which target answered each batch of grades.
+const GRADERS: &str = "graders";
 
 /// The targets that grade: for each target of the answers, and for each name that a grader may have of its own.
 #[derive(Default)]
@@ -62,6 +68,25 @@ impl Graders {
             }
         }
         Ok(graders)
+    }
+
+    /// Whether the suite has LLM graders.
+    pub(super) fn are_needed(suite: &Suite) -> bool {
+        !names(suite).is_empty()
+    }
+
+    /// The target whose responses are graded. Its key is needed only if it grades its own responses.
+    pub(super) fn target_under_test(
+        suite: &Suite,
+        name: &str,
+        of_command: Option<&str>,
+        file: &TargetsFile,
+        env: &Env,
+    ) -> Result<Target, Failure> {
+        let leaves_it_open = names(suite).contains(&None);
+        let grades_itself = leaves_it_open && of_command.is_none() && file.grader_of(name, env)?.is_none();
+        let without_keys = (!grades_itself).then(|| file.resolve_without_keys(name, env)).flatten();
+        without_keys.map_or_else(|| file.resolve(name, env), Ok)
     }
 
     /// Whether a model grades at all.
@@ -131,8 +156,8 @@ struct KnownGrades {
 }
 
 impl Execution {
-    /// Runs the requests of LLM graders, and writes the responses in the same order. What an earlier run of the same batch has
-    /// answered is not called again.
+    /// Runs the requests of LLM graders, and writes the responses in the same order. What the same target has answered before, for
+    /// these responses, is not called again unless that is asked for.
     pub(super) async fn ask_graders(
         &mut self,
         grading: &Grading,
@@ -147,30 +172,42 @@ impl Execution {
         let mut known = KnownGrades::new()?;
         let mut remaining = asked.requests.clone();
         let mut number = 1;
-        loop {
-            let name = BatchName {
-                given: Some(batch_name(&batch.batch_id, number)?),
-                one_of_several: false,
-                taken: 0,
-            };
-            let planned = batch::plan_requests(&remaining, None, purpose, &name)?;
-            let id = planned.manifest.batch_id.clone();
-            let there = digest_of(&self.exchange, &id)?;
-            if there.is_none_or(|there| there == planned.sha256) {
-                let note = format!("`{}` grades: {} requests", target.name(), planned.manifest.requests);
-                self.observer.note(&note);
-                let summary = self.run_grades(planned, target, &batch.run_id, &mut known).await?;
-                used.add(&summary);
-                break;
-            }
-            let (mut rows, known_there) = (tempfile::tempfile()?, known_of(&self.exchange, &id)?);
-            let _ = collect(&self.exchange, &id, known_there.as_ref(), &mut rows)?;
-            known.add(rows)?;
-            remaining = known.without(&remaining, &to.with_extension(format!("asked-{number}")))?;
-            if std::fs::metadata(&remaining)?.len() == 0 {
-                break;
+        let free = loop {
+            let id = batch_name(&batch.batch_id, number)?;
+            let Some(there) = digest_of(&self.exchange, &id)? else { break id };
+            if is_by(&self.exchange, &id, target)? {
+                let (mut rows, known_there) = (tempfile::tempfile()?, known_of(&self.exchange, &id)?);
+                let earlier = collect(&self.exchange, &id, known_there.as_ref(), &mut rows)?;
+                let planned = match is_empty(&remaining)? {
+                    true => None,
+                    false => Some(plan(&remaining, purpose, &id)?),
+                };
+                match planned.filter(|planned| planned.sha256 == there) {
+                    // It was interrupted, or its failures may pass.
+                    Some(planned) if earlier.resumable || earlier.missing > 0 => {
+                        used.add(&self.run_grades(planned, target, &batch.run_id, &mut known).await?);
+                    }
+                    _ => {
+                        known.add(rows)?;
+                        if !used.batches.contains(&id) {
+                            used.add(&earlier.summary);
+                        }
+                    }
+                }
+                remaining = known.without(&remaining, &to.with_extension(format!("asked-{number}")))?;
             }
             number += 1;
+        };
+        let again = known.forget(&asked.requests, &self.ask_again)?;
+        if again > 0 {
+            remaining = known.without(&asked.requests, &to.with_extension("asked-again"))?;
+        }
+        if !is_empty(&remaining)? {
+            note_grader(&self.exchange, &free, target)?;
+            let planned = plan(&remaining, purpose, &free)?;
+            let note = format!("`{}` grades: {} requests", target.name(), planned.manifest.requests);
+            self.observer.note(&note);
+            used.add(&self.run_grades(planned, target, &batch.run_id, &mut known).await?);
         }
         known.write(&asked.requests, to)
     }
@@ -190,6 +227,38 @@ impl Execution {
         known.add(rows)?;
         Ok(collected.collection.summary)
     }
+}
+
+/// The batch of these requests.
+fn plan(requests: &Path, purpose: Purpose<'_>, id: &BatchId) -> anyhow::Result<PlannedBatch> {
+    let name = BatchName { given: Some(id.clone()), one_of_several: false, taken: 0 };
+    batch::plan_requests(requests, None, purpose, &name)
+}
+
+fn is_empty(requests: &Path) -> anyhow::Result<bool> {
+    Ok(std::fs::metadata(requests)?.len() == 0)
+}
+
+/// Notes which target answers a batch of grades, before it is stored: another model is asked again.
+fn note_grader(exchange: &LocalExchange, id: &BatchId, target: &Target) -> anyhow::Result<()> {
+    let path = grader_file(exchange, id);
+    let cannot = || format!("cannot write `{}`", path.display());
+    durable::create_dir_all(&exchange.path().join(GRADERS)).with_context(cannot)?;
+    durable::write(&path, identity(target).to_string().as_bytes()).with_context(cannot)
+}
+
+/// Whether a batch of grades was answered by this target, as it is now.
+fn is_by(exchange: &LocalExchange, id: &BatchId, target: &Target) -> anyhow::Result<bool> {
+    let path = grader_file(exchange, id);
+    match std::fs::read_to_string(&path) {
+        Ok(there) => Ok(there == identity(target).to_string()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+    }
+}
+
+fn grader_file(exchange: &LocalExchange, id: &BatchId) -> PathBuf {
+    exchange.path().join(GRADERS).join(id.as_str())
 }
 
 /// The digest of a batch that is known under this name.
@@ -240,6 +309,23 @@ impl KnownGrades {
         let mut row = vec![0; *length];
         self.file.read_exact_at(&mut row, *offset).context("cannot read the grades")?;
         Ok(Some(row))
+    }
+
+    /// Forgets the rows of requests that are asked again; returns how many.
+    fn forget(&mut self, requests: &Path, again: &AskAgain) -> anyhow::Result<u64> {
+        let mut forgotten = 0;
+        if matches!(again, AskAgain::Nothing) {
+            return Ok(forgotten);
+        }
+        for line in BufReader::new(File::open(requests)?).split(b'\n') {
+            let line = line?;
+            let request = Request::from_line(&line).map_err(|error| error.in_batch(1))?;
+            if again.is_about(&request.metadata.test_id) {
+                self.places.remove(&Digest::of(&line).half());
+                forgotten += 1;
+            }
+        }
+        Ok(forgotten)
     }
 
     /// The requests of a file that have no answer yet, as another file.

@@ -2,10 +2,13 @@
 //!
 //! `options` says what is wanted, `plan` reads and checks it and makes one batch per target (`batch`, `shards`). An `execution` stores
 //! the batches in the exchange and starts workflow runs (`submit`), runs or watches them (`wait`), turns rows into responses
-//! (`collect`, `rows`), grades them (`grading`, `llm_grading`, `grade`) and writes the results (`finish`, `report`). `resume` continues
-//! a batch of an earlier command. `remote` is everything about a runner repository; `observer` hears how it goes.
+//! (`collect`, `rows`), grades them (`grading`, `llm_grading`, `grade`) and writes the results (`finish`, `report`). `begin` continues a run that was interrupted
+//! (`started`, `own_exchange`, `target_identity`), `resume` a batch that is named; `regrade` grades
+//! earlier responses again. `remote` is everything about a runner repository; `observer` hears how it goes.
 
 mod batch;
+mod begin;
+mod clean;
 mod collect;
 mod execution;
 mod finish;
@@ -15,26 +18,34 @@ pub mod inputs;
 mod llm_grading;
 mod observer;
 mod options;
+mod own_exchange;
 mod plan;
+mod regrade;
 mod remote;
 pub mod report;
 mod resume;
 mod rows;
 mod shards;
+mod started;
 mod submit;
+mod target_identity;
+mod test_choice;
 #[cfg(test)]
 mod tests;
 mod wait;
 
 pub use batch::{BatchName, Purpose, plan_requests};
+pub use clean::Clean;
 pub use collect::{Collection, collect, collect_shard};
 pub use execution::Execution;
 pub use finish::Finished;
 pub use observer::{Observer, Progress, observe};
 pub use options::{ExecutionOptions, GradingOptions, Input, RemoteOptions, RunLimits};
 pub use plan::Plan;
+pub use regrade::Regrading;
 pub use remote::{HandoverChoice, preflight};
 pub use resume::EarlierBatch;
 pub use shards::Sharding;
 pub use submit::{SubmittedBatch, write_requests};
+pub use test_choice::{TestChoice, no_match};
 pub use wait::{CollectedBatch, observe_run};

@@ -1,9 +1,11 @@
 //! What an execution is asked to do, in plain values: whoever starts it translates its own options.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::TestChoice;
 use super::remote::HandoverChoice;
 use crate::github::Access;
 use crate::model::{BatchId, RunnerTarget};
@@ -18,6 +20,8 @@ pub struct ExecutionOptions {
     pub targets_file: Option<PathBuf>,
     /// The targets to call; those of the suite without any.
     pub targets: Vec<String>,
+    /// Which tests of a suite, and how often.
+    pub tests: TestChoice,
     /// The id of the batch; time and digest without one.
     pub batch_id: Option<BatchId>,
     /// How far.
@@ -61,6 +65,26 @@ pub struct GradingOptions {
     pub grader_env: Vec<String>,
     /// The longest that one command may take.
     pub grader_timeout: Duration,
+}
+
+/// Which grades LLM graders are asked for again, although there are some.
+#[derive(Debug, Clone, Default)]
+pub(super) enum AskAgain {
+    #[default]
+    Nothing,
+    /// Those of these tests.
+    Tests(BTreeSet<String>),
+    All,
+}
+
+impl AskAgain {
+    pub(super) fn is_about(&self, test_id: &str) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Tests(tests) => tests.contains(test_id),
+            Self::All => true,
+        }
+    }
 }
 
 /// How far an execution may go.

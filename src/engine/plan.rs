@@ -9,11 +9,11 @@ use super::batch::{self, BatchName, PlannedBatch, Purpose};
 use super::execution::{Execution, GithubSettings};
 use super::grading::Grading;
 use super::llm_grading::{self, Graders};
-use super::report::ReplayFile;
+use super::report::{ReplayFile, RunRecord};
 use super::shards::Sharding;
 use super::{ExecutionOptions, Input, Observer, inputs};
 use crate::exchange::LocalExchange;
-use crate::model::{Exit, Failure, Suite, SuiteTarget, Target, TestCase};
+use crate::model::{BatchId, Exit, Failure, Suite, SuiteTarget, Target, TestCase};
 use crate::protocol::RunnerOptions;
 use crate::runner::{self, RunOptions};
 use crate::suite::{GraderOptions, SuiteOptions, load_suite};
@@ -26,6 +26,11 @@ const DEFAULT_TARGET: &str = "default";
 pub struct Plan {
     name: Option<String>,
     work: Work,
+    /// The suite, as the command named it.
+    suite_file: Option<PathBuf>,
+    filter: Option<String>,
+    /// The tests of the suite, also those that the filter leaves out.
+    all_tests: Vec<String>,
     targets: Vec<PlannedTarget>,
     batch_name: BatchName,
     pub(super) grading: Option<Arc<Grading>>,
@@ -54,7 +59,7 @@ enum Work {
 impl Plan {
     /// Reads and checks everything; no call is made and nothing is written.
     pub fn read(options: ExecutionOptions, observer: Arc<dyn Observer>) -> anyhow::Result<Self> {
-        let ExecutionOptions { input, targets_file, targets: asked, batch_id, limits, github, remote } =
+        let ExecutionOptions { input, targets_file, targets: asked, tests, batch_id, limits, github, remote } =
             options;
         let cwd = match &input {
             Input::Calls { home, .. } => home.clone(),
@@ -69,6 +74,7 @@ impl Plan {
         let targets_file = inputs::targets_file(targets_file.as_deref(), near, &cwd, &*observer)?;
         env.mark_secret(targets_file.secret_names());
         let mut grading_options = None;
+        let (mut suite_file, mut all_tests) = (None, Vec::new());
         let (name, work) = match input {
             Input::Suite(path, options) => {
                 let graders = options.as_ref().map(|options| GraderOptions {
@@ -76,8 +82,12 @@ impl Plan {
                     allow_commands: options.allow_commands,
                 });
                 grading_options = options;
-                let (suite, warnings) = load_suite(&path, &SuiteOptions { env: &env, cwd: &cwd, graders })?;
+                let (mut suite, warnings) =
+                    load_suite(&path, &SuiteOptions { env: &env, cwd: &cwd, graders })?;
                 observer.warnings(&warnings);
+                all_tests = suite.tests.iter().map(|test| test.id.clone()).collect();
+                tests.apply(&mut suite)?;
+                suite_file = Some(path);
                 let chosen = !asked.is_empty();
                 (Some(suite.name.clone()), Work::Suite { suite: Arc::new(suite), chosen })
             }
@@ -161,6 +171,9 @@ impl Plan {
         Ok(Self {
             name,
             work,
+            suite_file,
+            filter: tests.filter,
+            all_tests,
             batch_name: BatchName { given: batch_id, one_of_several: targets.len() > 1, taken: 0 },
             targets,
             grading,
@@ -265,6 +278,16 @@ impl Plan {
         self.batches_as(0)
     }
 
+    /// One batch per target, named after an earlier run.
+    pub(super) fn batches_of(&self, run_id: &BatchId) -> anyhow::Result<Vec<(PlannedBatch, Target)>> {
+        self.batches_named(BatchName { given: Some(run_id.clone()), ..self.batch_name.clone() })
+    }
+
+    /// Names the batches after an earlier run.
+    pub(super) fn name_batches(&mut self, run_id: BatchId) {
+        self.batch_name.given = Some(run_id);
+    }
+
     /// Whether only a batch that does not exist yet may have the id: it is not the user's.
     pub(super) fn has_new_id(&self) -> bool {
         self.batch_name.given.is_none()
@@ -272,7 +295,10 @@ impl Plan {
 
     /// One batch per target, when so many default ids are taken.
     pub(super) fn batches_as(&self, taken: u32) -> anyhow::Result<Vec<(PlannedBatch, Target)>> {
-        let mut name = BatchName { taken, ..self.batch_name.clone() };
+        self.batches_named(BatchName { taken, ..self.batch_name.clone() })
+    }
+
+    fn batches_named(&self, mut name: BatchName) -> anyhow::Result<Vec<(PlannedBatch, Target)>> {
         let mut batches: Vec<(PlannedBatch, Target)> = Vec::new();
         for planned @ PlannedTarget { target, sharding, .. } in &self.targets {
             let purpose = Purpose { target: served_by(target), label: target.name(), sharding: *sharding };
@@ -335,12 +361,36 @@ impl Plan {
     /// Writes where each test of the suite is defined, one per line.
     pub fn write_places(&self, out: &mut dyn std::io::Write) -> anyhow::Result<()> {
         let Work::Suite { suite, .. } = &self.work else { return Ok(()) };
-        for place in suite.tests.iter().filter_map(|test| test.place.as_ref()) {
-            serde_json::to_writer(&mut *out, place)?;
-            out.write_all(b"\n")?;
-        }
-        Ok(())
+        write_places(suite, out)
     }
+
+    /// Remembers the suite by another name than that of its file, which may be unpacked only for this run.
+    pub fn remember_suite(&mut self, path: PathBuf) {
+        self.suite_file = Some(path);
+    }
+
+    /// The tests of the suite, also those that the filter leaves out.
+    pub fn all_tests(&self) -> &[String] {
+        &self.all_tests
+    }
+
+    /// Whether the filter leaves no test.
+    pub fn is_empty(&self) -> bool {
+        matches!(&self.work, Work::Suite { suite, .. } if suite.tests.is_empty())
+    }
+
+    /// What `run.json` says of a run.
+    pub(super) fn record(&self, record: RunRecord) -> RunRecord {
+        RunRecord { suite: self.suite_file.clone(), filter: self.filter.clone(), ..record }
+    }
+}
+
+pub(super) fn write_places(suite: &Suite, out: &mut dyn std::io::Write) -> anyhow::Result<()> {
+    for place in suite.tests.iter().filter_map(|test| test.place.as_ref()) {
+        serde_json::to_writer(&mut *out, place)?;
+        out.write_all(b"\n")?;
+    }
+    Ok(())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a handful of targets")]

@@ -13,7 +13,7 @@ use super::submit::SubmittedBatch;
 use super::{Observer, RemoteOptions, RunLimits, inputs};
 use crate::config::Env;
 use crate::exchange::LocalExchange;
-use crate::github::Access;
+use crate::github::{Access, ApiError};
 use crate::model::{BatchId, Failure, RemoteTarget, Shards, Target, printable};
 use crate::protocol::RunnerOptions;
 use crate::report::Summary;
@@ -36,6 +36,15 @@ pub struct EarlierBatch {
     pub github: Access,
     /// How it reaches a runner repository again, and what stays there.
     pub remote: RemoteOptions,
+}
+
+/// What `cancel` has done.
+#[derive(Debug)]
+pub struct Cancelled {
+    /// The pages of the workflow runs that were cancelled.
+    pub runs: Vec<String>,
+    /// How to collect what they have answered.
+    pub collect: String,
 }
 
 impl EarlierBatch {
@@ -105,6 +114,39 @@ impl EarlierBatch {
         Ok((execution, finished))
     }
 
+    /// Cancels the workflow runs of a batch that are not over.
+    pub async fn cancel(
+        self,
+        target: Option<&str>,
+        observer: Arc<dyn Observer>,
+    ) -> anyhow::Result<Cancelled> {
+        let (exchange, record) = if let Some(name) = target {
+            let (exchange, record) = self.discover(name, &observer).await?;
+            (exchange, Some(record))
+        } else {
+            let exchange = LocalExchange::open(&self.exchange).map_err(or_elsewhere)?;
+            let record = Record::read(&exchange, &self.id)?;
+            (exchange, record)
+        };
+        let Some(mut record) = record else {
+            let message = format!("batch `{}` was not dispatched to a runner repository from here", self.id);
+            let hint = "a run here is stopped with Ctrl-C; `--target NAME` finds a batch that another machine dispatched";
+            return Err(Failure::config(message).hint(hint).into());
+        };
+        let (env, _) = self.surroundings(&record, &*observer)?;
+        let (_, dispatcher) = self.connect(&record, exchange, RunnerOptions::default(), &env, observer)?;
+        dispatcher.refresh(&mut record).await?;
+        let mut runs = Vec::new();
+        // A cancelled run takes a while to end, and is not cancelled twice.
+        while let Some(run_id) = dispatcher.running(&mut record).await?.filter(|id| !runs.contains(id)) {
+            dispatcher.client.cancel_run(&record.repo, run_id).await.map_err(ApiError::into_failure)?;
+            runs.push(run_id);
+        }
+        let urls = runs.iter().filter_map(|id| record.run_url(Some(*id)).map(ToOwned::to_owned)).collect();
+        let collect = RemoteBatch::attach(dispatcher, unwatched(&record), record, None).how_to_collect();
+        Ok(Cancelled { runs: urls, collect })
+    }
+
     fn collect_here(
         self,
         exchange: LocalExchange,
@@ -126,9 +168,13 @@ impl EarlierBatch {
                 format!("run-evals run --batch-id {} --exchange {}", self.id, quoted(&self.exchange));
             observer.note(&format!("some requests have no answer yet; call them with `{command}`"));
         }
+        let is_resumable = collection.resumable;
         let mut summary = Summary::new(None, vec![collection.summary]);
         output.finish(&mut summary, &*observer)?;
         let execution = Execution::new(exchange, RunOptions::default(), observer);
+        if !is_resumable {
+            execution.note_reported(&[self.id])?;
+        }
         Ok((execution, Finished { summary, error: None }))
     }
 
@@ -190,17 +236,7 @@ impl EarlierBatch {
                 let (name, results) = (record.target.clone(), record.results.clone());
                 RemoteTarget { name, results, ..*target }
             }
-            _ => RemoteTarget {
-                name: record.target.clone(),
-                repo: record.repo.clone(),
-                workflow: record.workflow.clone(),
-                git_ref: Some(record.git_ref.clone()),
-                target: None,
-                results: record.results.clone(),
-                poll_interval: None,
-                timeout: TIMEOUT,
-                shards: Shards::Auto,
-            },
+            _ => unwatched(record),
         };
         Ok((env, target))
     }
@@ -230,6 +266,21 @@ impl EarlierBatch {
     }
 }
 
+/// The target of a batch whose `targets.yaml` is not known.
+fn unwatched(record: &Record) -> RemoteTarget {
+    RemoteTarget {
+        name: record.target.clone(),
+        repo: record.repo.clone(),
+        workflow: record.workflow.clone(),
+        git_ref: Some(record.git_ref.clone()),
+        target: None,
+        results: record.results.clone(),
+        poll_interval: None,
+        timeout: TIMEOUT,
+        shards: Shards::Auto,
+    }
+}
+
 /// A record may have come with a checkout: what `targets.yaml` says of its target is not overruled.
 fn another_repository(record: &Record, target: &RemoteTarget) -> Failure {
     let Record { batch_id, workflow, repo, .. } = record;
@@ -245,7 +296,7 @@ fn another_repository(record: &Record, target: &RemoteTarget) -> Failure {
 }
 
 /// A record never decides which host gets the token: it must name the API that this command uses.
-fn check_api(record: &Record, access: &Access) -> Result<(), Failure> {
+pub(super) fn check_api(record: &Record, access: &Access) -> Result<(), Failure> {
     let (there, here) = (&record.api_url, &access.api_url);
     if there.trim_end_matches('/') == here.trim_end_matches('/') {
         return Ok(());

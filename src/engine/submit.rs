@@ -46,6 +46,16 @@ pub enum SubmittedBatch {
     Remote(Box<RemoteBatch>),
 }
 
+impl StoredBatch {
+    pub(super) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    pub(super) fn requests_sha256(&self) -> Digest {
+        self.manifest.requests_sha256
+    }
+}
+
 impl SubmittedBatch {
     /// What resumes it, as `--batch-id` of the same command.
     pub(super) fn run_id(&self) -> &BatchId {
@@ -129,22 +139,28 @@ impl Execution {
     }
 
     /// Submits the batches of runner repositories, all before the first one is waited for.
-    pub async fn submit(&self, batches: Vec<StoredBatch>) -> anyhow::Result<Vec<SubmittedBatch>> {
+    pub async fn submit(&mut self, batches: Vec<StoredBatch>) -> anyhow::Result<Vec<SubmittedBatch>> {
         let new: Vec<BatchId> =
             batches.iter().filter(|batch| batch.is_new).map(|batch| batch.id.clone()).collect();
         let submitted = self.submit_all(batches).await;
         if submitted.is_err() {
             // What was not started leaves nothing behind.
-            for id in new {
-                if Record::read(&self.exchange, &id)?.is_none() {
-                    self.exchange.delete_batch(&id)?;
+            let mut is_started = false;
+            for id in &new {
+                if Record::read(&self.exchange, id)?.is_none() {
+                    self.exchange.delete_batch(id)?;
+                } else {
+                    is_started = true;
                 }
+            }
+            if let Some(own) = self.own_run.take_if(|_| !new.is_empty() && !is_started) {
+                own.run.remove(&self.exchange)?;
             }
         }
         submitted
     }
 
-    async fn submit_all(&self, batches: Vec<StoredBatch>) -> anyhow::Result<Vec<SubmittedBatch>> {
+    async fn submit_all(&mut self, batches: Vec<StoredBatch>) -> anyhow::Result<Vec<SubmittedBatch>> {
         let mut client: Option<Client> = None;
         let mut checked = Vec::new();
         // All are checked before one is started.
@@ -164,6 +180,10 @@ impl Execution {
             let dispatcher =
                 Dispatcher::new(client, github, &self.exchange, &target.results, &self.observer)?;
             let runner = dispatcher.check(&target).await?;
+            if self.own_run.is_some() {
+                let digest = dispatcher.runner_target_digest(&runner, &target).await;
+                self.note_runner_target(&batch.id, digest)?;
+            }
             checked.push(CheckedBatch::Remote(batch, target, Box::new(dispatcher), Box::new(runner)));
         }
         let mut submitted: Vec<SubmittedBatch> = Vec::new();

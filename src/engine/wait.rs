@@ -15,6 +15,8 @@ pub struct CollectedBatch {
     pub collection: Collection,
     /// Why a run here ended early, if it did.
     pub stopped: Option<Stop>,
+    /// Whether its workflow run was left running.
+    pub is_running: bool,
 }
 
 impl Execution {
@@ -31,10 +33,11 @@ impl Execution {
                 batch.wait(&*self.observer, interrupts).await?;
                 let collection = batch.collect(out, &*self.observer)?;
                 self.reasons.extend(batch.reason().map(ToOwned::to_owned));
+                let is_running = batch.is_running();
                 if !collection.resumable && collection.missing == 0 {
                     self.complete_remote.push(*batch);
                 }
-                return Ok(CollectedBatch { collection, stopped: None });
+                return Ok(CollectedBatch { collection, stopped: None, is_running });
             }
             (SubmittedBatch::Remote(..), None) => anyhow::bail!("nothing listens for a batch on GitHub"),
         };
@@ -51,7 +54,11 @@ impl Execution {
             if let Some(stop) = collection.summary.stopped {
                 self.observer.note(&format!("stopped early: {}", stop.describe()));
             }
-            let note = format!("to call what is missing: add `--batch-id {run_id}` to the same command");
+            let note = if self.own_run.is_some() && *stop.requested.borrow() {
+                "to call what is missing: run the same command again within 24 hours".to_owned()
+            } else {
+                format!("to call what is missing: add `--batch-id {run_id}` to the same command")
+            };
             self.observer.note(&note);
         } else {
             self.complete.push(CompleteBatch { id, hold, is_published: report.is_published });
@@ -61,7 +68,7 @@ impl Execution {
         left.budget_usd = left.budget_usd.map(|budget| (budget - spent).max(0.0));
         left.max_requests = left.max_requests.map(|most| most.saturating_sub(report.called));
         left.deadline = self.limits.deadline.map(|all| all.saturating_sub(stop.since.elapsed()));
-        Ok(CollectedBatch { collection, stopped: report.stopped })
+        Ok(CollectedBatch { collection, stopped: report.stopped, is_running: false })
     }
 
     /// Submits one stored batch, waits for it, and writes its responses.

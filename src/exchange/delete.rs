@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::{fs, io};
 
 use anyhow::Context as _;
+use jiff::Timestamp;
 
 use super::LocalExchange;
 use crate::model::BatchId;
-use crate::protocol::names::HANDOVER_FOLDER;
+use crate::protocol::names::{HANDOVER_FOLDER, handover_branch};
 use crate::util::durable;
 
 impl LocalExchange {
@@ -27,6 +28,21 @@ impl LocalExchange {
             Err(error) => return Err(error).with_context(cannot),
         }
         Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+    }
+
+    /// When anything of a batch changed last; nothing if there is nothing of it.
+    pub fn last_change(&self, id: &BatchId) -> anyhow::Result<Option<Timestamp>> {
+        let mut times = Vec::new();
+        for branch in [handover_branch(id), self.results_branch(id), self.artifacts()?.results_branch(id)] {
+            times.extend(self.repository.committed_at(&branch)?);
+        }
+        let journals = self.journals().join(id.as_str());
+        let files = fs::read_dir(&journals).into_iter().flatten().flatten().map(|entry| entry.path());
+        for file in files.chain([journals.clone(), self.collected_file(id)]) {
+            let modified = file.metadata().and_then(|metadata| metadata.modified()).ok();
+            times.extend(modified.and_then(|modified| Timestamp::try_from(modified).ok()));
+        }
+        Ok(times.into_iter().max())
     }
 
     /// Deletes a batch with its results and its journal.

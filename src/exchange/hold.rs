@@ -46,6 +46,12 @@ impl LocalExchange {
         }
     }
 
+    /// Whether a command works with a batch.
+    pub fn is_held(&self, id: &BatchId) -> bool {
+        let path = self.path().join(FOLDER).join(format!("{id}.lock"));
+        path.exists() && Alone::try_take(&path).is_none()
+    }
+
     /// Deletes a batch that was collected completely, unless another command still works with it, which deletes it then.
     /// With `journals` they go too: everything in them is on the results branch.
     pub fn release(&self, id: &BatchId, mut hold: Hold, journals: bool) -> anyhow::Result<()> {

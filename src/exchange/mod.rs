@@ -4,7 +4,7 @@
 //! `eval-batch/<id>`, whose files `handover` writes and reads, and the results branch `eval-results/<id>`, which `results` writes and reads. Beside them it holds the
 //! `journal` of each shard. `remote` brings both branches to and from the runner repository itself.
 //! `rows` is the format of the results files, `row_filter` decides which rows count, `collected` what was accepted;
-//! `delete` deletes a batch with all of it, `hold` keeps others from deleting it. `damage` and `repair` set aside what a
+//! `delete` deletes a batch with all of it, `hold` keeps others from deleting it; `id` tells exchanges apart. `damage` and `repair` set aside what a
 //! power cut or a failing disk has damaged; `tips` finds the results again whose branch is gone.
 
 mod collected;
@@ -12,6 +12,7 @@ mod damage;
 mod delete;
 mod handover;
 mod hold;
+mod id;
 mod journal;
 mod local;
 mod remote;

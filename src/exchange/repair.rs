@@ -23,7 +23,7 @@ use crate::util::durable;
 
 const HEAD: &str = "ref: refs/heads/main\n";
 /// What git and run-evals put into an exchange; a directory with anything else is not an exchange.
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 23] = [
     "HEAD",
     "FETCH_HEAD",
     "ORIG_HEAD",
@@ -35,7 +35,9 @@ const NAMES: [&str; 20] = [
     "dispatch",
     "gc.log",
     "gc.pid",
+    "graders",
     "hooks",
+    "id",
     "info",
     "journal",
     "locks",
@@ -43,6 +45,7 @@ const NAMES: [&str; 20] = [
     "objects",
     "packed-refs",
     "refs",
+    "started",
     tips::FOLDER,
 ];
 const DIRECTORIES: [&str; 2] = ["objects/pack", "refs"];

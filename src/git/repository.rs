@@ -224,6 +224,14 @@ impl Repository {
         self.sync(&format!("refs/heads/{branch}"))
     }
 
+    /// When the tip of a branch was committed; `None` without such a branch.
+    pub fn committed_at(&self, branch: &str) -> anyhow::Result<Option<jiff::Timestamp>> {
+        let mut list = Git::at(&self.git_dir, "for-each-ref")?;
+        list.args(["--format=%(committerdate:unix)", &format!("refs/heads/{branch}")]);
+        let seconds = String::from_utf8_lossy(&list.run()?).trim().parse().ok();
+        Ok(seconds.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok()))
+    }
+
     /// Commit subjects of a branch, newest first.
     pub fn subjects(&self, branch: &str) -> anyhow::Result<Vec<String>> {
         let mut log = Git::at(&self.git_dir, "log")?;

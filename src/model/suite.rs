@@ -11,8 +11,6 @@ use super::{Attachment, Digest, Grading, Message, Tool};
 pub struct Suite {
     /// `name`, or the file name.
     pub name: String,
-    /// Digest of the suite file.
-    pub source_sha256: Option<Digest>,
     /// Targets in order; empty if the command line decides.
     pub targets: Vec<SuiteTarget>,
     /// Trials per test.

@@ -31,16 +31,14 @@ pub struct BatchManifest {
     pub provenance: Provenance,
 }
 
-/// Origin of the requests. Independent of machine and time.
+/// Origin of the requests. Independent of machine and time, and of everything in a suite that is not part of a request: a changed
+/// assertion does not change the batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provenance {
     /// Name or file name of the suite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite: Option<String>,
-    /// Digest of the suite or requests file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source_sha256: Option<Digest>,
 }
 
 /// `results/manifest.json` on a results branch, written last.
@@ -162,7 +160,7 @@ mod tests {
                 requests_sha256: digest,
                 files: files.into(),
                 generator: text.clone(),
-                provenance: Provenance { suite, source_sha256: Some(digest) },
+                provenance: Provenance { suite },
             };
             let json = serde_json::to_string(&batch).unwrap();
             prop_assert_eq!(serde_json::from_str::<BatchManifest>(&json).unwrap(), batch);

@@ -48,7 +48,7 @@ pub use self::tree::{Test, Tree};
 pub use self::vars::{fill as fill_vars, mentions as mentions_vars};
 
 use crate::config::{Env, Source, Span, normalized};
-use crate::model::{Digest, Failure, Suite};
+use crate::model::{Failure, Suite};
 use crate::util::regular_file;
 
 pub use self::graders::{GraderOptions, is_built_in};
@@ -74,12 +74,7 @@ pub fn load_suite(path: &Path, options: &SuiteOptions) -> Result<(Suite, Vec<Str
         Failure::config(format!("cannot read the suite `{}`: {error}", path.display()))
             .hint("check the path, which is relative to the working directory")
     })?;
-    let mut suite = Suite {
-        name: suite_name(path),
-        source_sha256: Some(Digest::of(&bytes)),
-        replicates: 1,
-        ..Suite::default()
-    };
+    let mut suite = Suite { name: suite_name(path), replicates: 1, ..Suite::default() };
     let mut loader = Loader::new(&absolute, options);
     let start = Span { source: Arc::new(Source::new(path, "")), line: 1, column: 1, width: 1 };
     if loader.leaves_bundle(&absolute, &start) {

@@ -8,12 +8,13 @@ use run_evals::testing::Cli;
 use serde_json::Value;
 
 /// The commands that a step can name as its `mode`.
-const MODES: [&str; 12] = [
+const MODES: [&str; 13] = [
     "eval",
     "dispatch",
     "collect",
     "run",
     "report",
+    "grade",
     "bundle",
     "evaluate",
     "trigger",
@@ -23,7 +24,11 @@ const MODES: [&str; 12] = [
     "rollout-dispatch",
 ];
 /// Commands that are not modes, and why.
-const NO_MODES: [(&str, &str); 5] = [
+const NO_MODES: [(&str, &str); 9] = [
+    ("runs", "lists what a person ran"),
+    ("open", "opens a browser"),
+    ("clean", "deletes what a person has looked at"),
+    ("cancel", "for a person who waits"),
     ("init", "writes files for a person"),
     ("completions", "for a shell that a person types in"),
     ("adapter", "AgentV starts it"),
@@ -104,7 +109,7 @@ fn the_mode_lists_every_command() {
     let told = description(&inputs()["mode"]);
     assert_eq!(
         told,
-        "The command: eval, dispatch, collect, run, report, bundle, evaluate, trigger, sweep, sync, rollout-run or rollout-dispatch."
+        "The command: eval, dispatch, collect, run, report, grade, bundle, evaluate, trigger, sweep, sync, rollout-run or rollout-dispatch."
     );
     let mut root = Cli::command();
     root.build();

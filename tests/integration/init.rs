@@ -65,7 +65,7 @@ fn eval_without_a_suite_runs_the_only_one() {
       other.eval.yaml
       suite.eval.yaml
 
-    hint: name one, as in `run-evals eval SUITE`
+    hint: name one, as in `run-evals eval SUITE`, or all: `run-evals eval .`
     ");
 
     let empty = Workspace::new();

@@ -19,12 +19,13 @@ const LAYERS: [&[&str]; 13] = [
     &["action", "main", "lib"],
 ];
 
-/// The files that start programs other than git: commands of suites and rollouts, `gh` and `ps`.
-const OTHER_PROGRAMS: [&str; 5] = [
+/// The files that start programs other than git: commands of suites and rollouts, `gh`, `ps` and the browser.
+const OTHER_PROGRAMS: [&str; 6] = [
     "bundle/verify_run.rs",
     "adapter/process_tree.rs",
     "github/token.rs",
     "engine/grade/command.rs",
+    "engine/report/browser.rs",
     "rollout/agent.rs",
 ];
 

@@ -1,5 +1,6 @@
 //! The options of `eval`.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,14 +9,26 @@ use clap::Args;
 use super::{ReportArgs, WorkArgs, examples};
 use crate::config::parse_duration;
 use crate::console::actions;
-use crate::engine::GradingOptions;
+use crate::engine::{GradingOptions, TestChoice};
+
+/// More is a mistake.
+const MOST_TRIALS: u32 = 1000;
 
 /// `eval`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = examples::EVAL)]
 pub struct EvalArgs {
-    /// The suite: an EVAL.yaml, a .jsonl file or a bundle [default: the only suite in the current directory]
-    pub suite: Option<PathBuf>,
+    /// Suites, bundles, or directories with suites [default: the only suite in the current directory]
+    pub suite: Vec<PathBuf>,
+    /// Run only the tests whose id matches, as in `refund-*`
+    #[arg(long, value_name = "GLOB", help_heading = "Tests")]
+    pub filter: Option<String>,
+    /// Run each test this many times [default: the suite's]
+    #[arg(long, value_name = "N", value_parser = parse_trials, help_heading = "Tests")]
+    pub trials: Option<NonZeroU32>,
+    /// Collect the responses without grading them
+    #[arg(long, help_heading = "Grading", hide_short_help = true)]
+    pub no_grade: bool,
     /// How answers are graded.
     #[command(flatten)]
     pub grading: GradingArgs,
@@ -30,6 +43,13 @@ pub struct EvalArgs {
     pub report: ReportArgs,
 }
 
+impl EvalArgs {
+    /// Which tests run, and how often.
+    pub(in crate::cli) fn choice(&self) -> TestChoice {
+        TestChoice { filter: self.filter.clone(), trials: self.trials, may_be_empty: false }
+    }
+}
+
 /// How answers are graded.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Grading")]
@@ -42,9 +62,6 @@ pub struct GradingArgs {
     /// Target that runs LLM graders [default: the target's `grader_target`, else the target itself]
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub grader_target: Option<String>,
-    /// Collect the responses without grading them
-    #[arg(long, hide_short_help = true)]
-    pub no_grade: bool,
     /// Skip graders that this version does not have
     #[arg(long, hide_short_help = true)]
     pub ignore_unknown_graders: bool,
@@ -60,16 +77,23 @@ pub struct GradingArgs {
 }
 
 impl GradingArgs {
-    /// How responses are graded, if they are.
-    pub(in crate::cli) fn options(self) -> Option<GradingOptions> {
-        (!self.no_grade).then(|| GradingOptions {
+    /// How responses are graded.
+    pub(in crate::cli) fn options(self) -> GradingOptions {
+        GradingOptions {
             threshold: self.threshold,
             grader_target: self.grader_target,
             ignore_unknown_graders: self.ignore_unknown_graders,
             allow_commands: self.allow_commands || !actions::is_our_container(),
             grader_env: self.grader_env,
             grader_timeout: self.grader_timeout,
-        })
+        }
+    }
+}
+
+fn parse_trials(text: &str) -> Result<NonZeroU32, String> {
+    match text.parse::<NonZeroU32>() {
+        Ok(trials) if trials.get() <= MOST_TRIALS => Ok(trials),
+        _ => Err(format!("expected a number from 1 to {MOST_TRIALS}")),
     }
 }
 

@@ -7,10 +7,12 @@ mod dispatch;
 mod eval;
 mod evaluate;
 mod examples;
+mod grade;
 mod init;
 mod report;
 mod rollout;
 mod run;
+mod runs;
 mod serve;
 mod service;
 mod shared;
@@ -24,12 +26,14 @@ pub(super) use adapter::AdapterArgs;
 pub(super) use bundle::{BundleArgs, BundleCommand};
 pub(super) use collect::CollectArgs;
 pub(super) use dispatch::DispatchArgs;
-pub(super) use eval::EvalArgs;
+pub(super) use eval::{EvalArgs, GradingArgs};
 pub(super) use evaluate::{EvaluateArgs, PublishArgs};
+pub(super) use grade::GradeArgs;
 pub(super) use init::{CompletionsArgs, InitArgs};
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
 pub(super) use rollout::{RolloutCommand, RolloutDispatchArgs, RolloutRunArgs};
 pub(super) use run::RunArgs;
+pub(super) use runs::{CancelArgs, CleanArgs, OpenArgs, RunsArgs};
 pub(super) use serve::ServeArgs;
 pub(super) use service::ServiceArgs;
 pub(super) use shared::{
@@ -78,6 +82,11 @@ impl Cli {
             | Command::Collect(_)
             | Command::Run(_)
             | Command::Report(_)
+            | Command::Grade(_)
+            | Command::Runs(_)
+            | Command::Open(_)
+            | Command::Clean(_)
+            | Command::Cancel(_)
             | Command::Bundle(_)
             | Command::Sync(_)
             | Command::Rollout(_)
@@ -126,6 +135,16 @@ pub enum Command {
     Run(RunArgs),
     /// Report results, and compare them with a baseline
     Report(ReportCommandArgs),
+    /// Score the responses of an earlier run again, without calling the model
+    Grade(Box<GradeArgs>),
+    /// List earlier runs
+    Runs(RunsArgs),
+    /// Open the HTML report of a run
+    Open(OpenArgs),
+    /// List old results, batches and branches, or delete them
+    Clean(CleanArgs),
+    /// Cancel the workflow run of a batch
+    Cancel(CancelArgs),
     /// Compile a suite into a self-contained directory
     Bundle(BundleArgs),
     /// Evaluate a skill and update its leaderboard

@@ -13,7 +13,7 @@ use crate::model::ProblemKind;
 #[derive(Debug, Args)]
 #[command(after_help = examples::REPORT)]
 pub struct ReportCommandArgs {
-    /// Output directory of `eval`, `dispatch` or `collect`
+    /// Output directory of `eval`, `dispatch` or `collect`, id of a run, or `latest`
     pub results: PathBuf,
     /// Report only this target; may be given more than once
     #[arg(long, value_name = "NAME", help_heading = "Report", conflicts_with_all = ["bless", "agentv_run"])]

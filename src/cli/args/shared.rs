@@ -6,14 +6,16 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::config::parse_duration;
-use crate::engine::{EarlierBatch, ExecutionOptions, HandoverChoice, Input, RemoteOptions, RunLimits};
+use crate::engine::{
+    EarlierBatch, ExecutionOptions, HandoverChoice, Input, RemoteOptions, RunLimits, TestChoice,
+};
 use crate::exchange::LocalExchange;
 use crate::github::Access;
 use crate::model::BatchId;
 use crate::protocol::MOST_REQUESTS;
 
 /// What `eval` and `dispatch` take alike.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct WorkArgs {
     /// Which targets.
     #[command(flatten)]
@@ -42,6 +44,7 @@ impl WorkArgs {
             input,
             targets_file: self.targets.targets.clone(),
             targets: self.targets.target.clone(),
+            tests: TestChoice::default(),
             batch_id: self.batch.batch_id.clone(),
             limits: self.limits.options(),
             github: self.github.access(),
@@ -62,7 +65,7 @@ impl WorkArgs {
 }
 
 /// Which targets.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Targets")]
 pub struct TargetArgs {
     /// Targets file [default: the nearest targets.yaml]
@@ -73,17 +76,20 @@ pub struct TargetArgs {
     /// Target to call; repeatable [default: the suite's]
     ///
     /// A suite without one uses the target `default`.
-    #[arg(long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME")]
     pub target: Vec<String>,
 }
 
 /// Which batch, and where it lies.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Batch")]
 pub struct BatchArgs {
     /// Batch id; the same id and input resume the batch [default: time and digest]
     #[arg(long, value_name = "ID", hide_short_help = true)]
     pub batch_id: Option<BatchId>,
+    /// Start a new run, even if an equal one was interrupted in the last 24 hours
+    #[arg(long, conflicts_with = "batch_id")]
+    pub new: bool,
     /// Local exchange, a git repository
     #[arg(long, value_name = "PATH", default_value = LocalExchange::DEFAULT_PATH, hide_short_help = true)]
     pub exchange: PathBuf,
@@ -184,13 +190,13 @@ impl RemoteArgs {
 }
 
 /// Where results go, and in which form.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
     /// Directory for responses, scores and summary
     ///
-    /// It gets responses.jsonl, summary.json and, from `eval`, scores.jsonl.
-    #[arg(long, value_name = "DIR")]
+    /// It gets responses.jsonl, summary.json and, from `eval`, scores.jsonl and report.html.
+    #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Output format, `text` or `json`
     #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Text)]

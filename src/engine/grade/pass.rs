@@ -210,7 +210,7 @@ impl Reader {
             }
             let response: Response =
                 serde_json::from_slice(&self.line).context("cannot read a row of the responses")?;
-            let (test, replicate) = find(tests, &response.id)
+            let (test, replicate) = find_test(tests, &response.id)
                 .with_context(|| format!("the answer `{}` belongs to no test of the suite", response.id))?;
             let mut note = self.notes.next()?;
             for (place, target) in std::mem::take(&mut note.asked) {
@@ -249,7 +249,7 @@ impl AnswerFile {
 }
 
 /// The test that a request belongs to, and its replicate.
-fn find<'s>(tests: &HashMap<&str, &'s TestCase>, id: &str) -> Option<(&'s TestCase, u32)> {
+pub fn find_test<'s>(tests: &HashMap<&str, &'s TestCase>, id: &str) -> Option<(&'s TestCase, u32)> {
     if let Some(test) = tests.get(id) {
         return Some((test, 1));
     }

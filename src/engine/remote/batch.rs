@@ -164,6 +164,11 @@ impl RemoteBatch {
         Failure::new(Exit::Incomplete, message).hint(self.how_to_collect()).into()
     }
 
+    /// Whether its workflow run was left running.
+    pub(in crate::engine) fn is_running(&self) -> bool {
+        self.left
+    }
+
     /// Why requests have no answer, in a line.
     pub(in crate::engine) fn reason(&self) -> Option<&str> {
         self.reason.as_deref()

@@ -11,6 +11,7 @@ mod handover;
 mod preflight;
 mod record;
 mod results;
+mod runner_target;
 mod start;
 mod watch;
 

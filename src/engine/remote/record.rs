@@ -159,6 +159,13 @@ impl Record {
         Ok(Some(record))
     }
 
+    /// The batches that this exchange gave to runner repositories.
+    pub fn batches(exchange: &LocalExchange) -> Vec<BatchId> {
+        let entries = fs::read_dir(exchange.path().join(FOLDER)).into_iter().flatten().flatten();
+        let name = |entry: fs::DirEntry| entry.file_name().into_string().ok();
+        entries.filter_map(|entry| name(entry)?.strip_suffix(".json")?.parse().ok()).collect()
+    }
+
     /// Writes it down, with what another command has found out meanwhile.
     pub fn write(&mut self, exchange: &LocalExchange) -> anyhow::Result<()> {
         let _lock = lock_file(exchange, &format!("{}.write.lock", self.batch_id))?;
@@ -199,8 +206,8 @@ impl Record {
         durable::write(&path, &sealed_json::to_vec(self)?).with_context(cannot)
     }
 
-    /// Forgets a batch that was never started.
-    pub(super) fn delete(&self, exchange: &LocalExchange) -> anyhow::Result<()> {
+    /// Deletes the record.
+    pub(in crate::engine) fn delete(&self, exchange: &LocalExchange) -> anyhow::Result<()> {
         let path = path(exchange, &self.batch_id);
         durable::remove_file(&path).with_context(|| format!("cannot delete `{}`", path.display()))
     }
@@ -220,7 +227,7 @@ impl Record {
     }
 
     /// Whether the batch has a branch in the runner repository.
-    pub(super) fn is_on_a_branch(&self) -> bool {
+    pub(in crate::engine) fn is_on_a_branch(&self) -> bool {
         matches!(self.handover, Some(Handover::Branch { .. }))
     }
 

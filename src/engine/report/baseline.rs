@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::DEFAULT_RESULTS;
+use super::runs;
 use crate::git::Repository;
 use crate::model::{BatchId, Exit, Failure, printable};
 use crate::report::{REPORT_FILE, RESULT_FILES, Results};
@@ -49,15 +49,14 @@ pub fn find(named: &str, cwd: &Path, bless: bool) -> anyhow::Result<Baseline> {
         let message = format!("the baseline `{}` is no directory", printable(named));
         return Err(Failure::config(message).hint(FORMS).into());
     }
-    if named.parse::<BatchId>().is_ok() {
-        let run = cwd.join(DEFAULT_RESULTS).join(named);
-        if run.is_dir() && bless {
+    if named.parse::<BatchId>().is_ok()
+        && let Some(run) = runs::find(Path::new(named)).ok().filter(|run| run.is_dir())
+    {
+        if bless {
             let message = format!("`--bless` cannot move `{named}`: it is a run");
             return Err(Failure::new(Exit::Usage, message).hint("bless a directory of its own").into());
         }
-        if run.is_dir() {
-            return Ok(directory(run));
-        }
+        return Ok(directory(cwd.join(run)));
     }
     let (git_ref, folder) = named.split_once(':').unwrap_or((named, ""));
     let is_ref = !git_ref.is_empty() && !named.contains('\n');

@@ -1,15 +1,20 @@
 //! What an execution leaves: files of results (`output`, `replay`), and the report on them
-//! (`report_outputs`, `agentv_run`), compared with earlier ones (`baseline`).
+//! (`report_outputs`, `agentv_run`), compared with earlier ones (`baseline`). `run_record` and `runs`
+//! find them again.
 
 pub mod agentv_run;
 pub mod baseline;
+pub mod browser;
 mod output;
 mod replay;
 mod report_outputs;
+mod run_record;
+pub mod runs;
 
 pub use output::{Output, write_file, write_summary};
 pub use replay::ReplayFile;
-pub use report_outputs::{Report, ReportOptions};
+pub use report_outputs::{Report, ReportOptions, html_report};
+pub use run_record::{RUN_FILE, RunBatch, RunRecord};
 
 /// Where `eval` writes its results by default, one directory per run.
 pub const DEFAULT_RESULTS: &str = ".run-evals/results";

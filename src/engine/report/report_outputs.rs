@@ -275,6 +275,36 @@ impl ReportOptions {
     }
 }
 
+/// The HTML report of a results directory, written if it is missing or older than the results.
+pub fn html_report(dir: &Path, env: &ProcessEnv, observer: &dyn Observer) -> anyhow::Result<PathBuf> {
+    let path = dir.join("report.html");
+    let changed = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
+    let results =
+        ["scores.jsonl", "responses.jsonl"].iter().filter_map(|name| changed(&dir.join(name))).max();
+    if changed(&path).is_some_and(|written| results.is_some_and(|results| written >= results)) {
+        return Ok(path);
+    }
+    let options = ReportOptions {
+        baseline: None,
+        bless: false,
+        targets: Vec::new(),
+        baseline_target: None,
+        fail_on: None,
+        min_pass_rate: None,
+        alpha: 0.05,
+        html: Some(path.clone()),
+        junit: None,
+        markdown: None,
+        json: None,
+        agentv_run: None,
+        pr_comment: false,
+        repo: None,
+        pr: None,
+    };
+    Report::read(dir, &options, env, observer)?.write_files(&options, false, observer)?;
+    Ok(path)
+}
+
 /// The pull request of the event that started the workflow, or of a comment on one.
 fn event_pull_request(env: &ProcessEnv) -> Option<u64> {
     let from_event = || {

@@ -160,7 +160,7 @@ impl ModelBatch<'_> {
         let planned = engine::plan_requests(&requests, None, purpose, &name)?;
         let stored = execution.store_named(&planned, Target::Runner(Box::new(target.clone())))?;
         let mut rows = Vec::new();
-        let CollectedBatch { collection, stopped } = {
+        let CollectedBatch { collection, stopped, .. } = {
             let work = execution.run(stored, &mut rows);
             tokio::pin!(work);
             let mut ticks = tokio::time::interval(REPORT_EVERY);

@@ -41,7 +41,8 @@ impl Push {
         const WHAT: &str = "name a skill, or a push with `--before` and `--after`";
         let read = |text: &str, option: &str| {
             PushEvent::commit(text).map_err(|why| {
-                Failure::new(Exit::Usage, format!("`{option}` is not a commit: {}", printable(&why))).hint(WHAT)
+                Failure::new(Exit::Usage, format!("`{option}` is not a commit: {}", printable(&why)))
+                    .hint(WHAT)
             })
         };
         let (before, after) = if let Some(after) = after {
@@ -49,9 +50,9 @@ impl Push {
         } else {
             let path = env.get("GITHUB_EVENT_PATH").filter(|path| !path.is_empty());
             let is_push = env.get("GITHUB_EVENT_NAME") == Some("push");
-            let path = path.filter(|_| is_push).ok_or_else(|| {
-                Failure::new(Exit::Usage, "no skill and no push to evaluate").hint(WHAT)
-            })?;
+            let path = path
+                .filter(|_| is_push)
+                .ok_or_else(|| Failure::new(Exit::Usage, "no skill and no push to evaluate").hint(WHAT))?;
             let event = PushEvent::read(Path::new(path))?;
             if !event.git_ref.starts_with("refs/heads/") {
                 let name = printable(&event.git_ref);

@@ -1,0 +1,52 @@
+//! The exchanges that this user's commands created, by their ids: one file each in `$XDG_STATE_HOME/run-evals/exchanges`.
+//!
+//! An exchange may come with a checkout or from another machine. What such an exchange says about an interrupted run is not believed: its
+//! responses would be taken for those of the user's own calls.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use super::Observer;
+use crate::exchange::LocalExchange;
+use crate::util::durable;
+use crate::util::process_env::ProcessEnv;
+
+/// Whether this user created the exchange. An exchange without an id and without any batch is new: it gets an id, which is recorded.
+pub(super) fn is_own(
+    exchange: &LocalExchange,
+    env: &ProcessEnv,
+    observer: &dyn Observer,
+) -> anyhow::Result<bool> {
+    let Some(folder) = folder(env) else { return Ok(false) };
+    if let Some(id) = exchange.id() {
+        return Ok(folder.join(id).is_file());
+    }
+    if !exchange.known()?.is_empty() {
+        return Ok(false);
+    }
+    let id = LocalExchange::new_id();
+    // Recorded first: after a crash in between, the exchange is still new.
+    if let Err(error) = record(&folder, &id, exchange.path()).and_then(|()| exchange.set_id(&id)) {
+        let message = format!("{error:#}: if this run is interrupted, only `--batch-id` continues it");
+        observer.warning(&message);
+        return Ok(false);
+    }
+    // Another command may have given it an id at the same time: the last one counts for both.
+    Ok(exchange.id().is_some_and(|id| folder.join(id).is_file()))
+}
+
+fn record(folder: &Path, id: &str, exchange: &Path) -> anyhow::Result<()> {
+    let path = folder.join(id);
+    let cannot = || format!("cannot record the exchange in `{}`", folder.display());
+    durable::create_dir_all(folder).with_context(cannot)?;
+    let exchange = exchange.canonicalize().unwrap_or_else(|_| exchange.to_path_buf());
+    durable::write(&path, format!("{}\n", exchange.display()).as_bytes()).with_context(cannot)
+}
+
+/// Where the ids are; the specification of `XDG_STATE_HOME` ignores relative paths.
+fn folder(env: &ProcessEnv) -> Option<PathBuf> {
+    let absolute = |name: &str| env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+    Some(state.join("run-evals/exchanges"))
+}

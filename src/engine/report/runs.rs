@@ -1,0 +1,146 @@
+//! Earlier runs: the directories in `.run-evals/results`, and those that `--output` names, which have a file `<run>.path` there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{DEFAULT_RESULTS, RunRecord};
+use crate::config::did_you_mean;
+use crate::model::{BatchId, Failure, printable};
+use crate::util::{durable, own_dir, regular_file};
+
+/// The newest run.
+pub const LATEST: &str = "latest";
+/// The end of the name of a file with the path of a results directory.
+const PATH_END: &str = "path";
+
+/// A run that has results.
+#[derive(Debug, Clone, Serialize)]
+pub struct Run {
+    pub run: String,
+    /// When it started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suite: Option<String>,
+    pub targets: Vec<String>,
+    /// `passed`, `failed`, `error` or `skipped`.
+    pub verdict: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
+    /// The results directory.
+    pub results: PathBuf,
+}
+
+/// All runs, the newest first.
+pub fn list() -> anyhow::Result<Vec<Run>> {
+    let root = Path::new(DEFAULT_RESULTS);
+    own_dir::check(root)?;
+    let entries = match fs::read_dir(root) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", root.display())),
+    };
+    let mut runs = Vec::new();
+    for entry in entries.flatten() {
+        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        // A link could lead anywhere.
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() && path.join("responses.jsonl").is_file() {
+            runs.push(run(name, path));
+        } else if kind.is_file()
+            && let Some(run_id) = name.strip_suffix(".path")
+            && let Some(dir) = elsewhere(run_id)
+        {
+            runs.push(run(run_id.to_owned(), dir));
+        }
+    }
+    runs.sort_by(|a, b| (b.at, &b.run).cmp(&(a.at, &a.run)));
+    Ok(runs)
+}
+
+/// The results directory that a user names: a path, the id of a run, or `latest`.
+pub fn find(named: &Path) -> anyhow::Result<PathBuf> {
+    if named.exists() {
+        return Ok(named.to_path_buf());
+    }
+    let shown = printable(&named.display().to_string());
+    let runs = list()?;
+    if named == Path::new(LATEST) {
+        let latest = runs.into_iter().next().map(|run| run.results);
+        return latest.ok_or_else(|| {
+            Failure::config("there is no run yet in this directory").hint("`run-evals eval` makes one").into()
+        });
+    }
+    if let Some(run) = runs.iter().find(|run| Path::new(&run.run) == named) {
+        return Ok(run.results.clone());
+    }
+    let near = did_you_mean(&shown, runs.iter().map(|run| run.run.as_str()));
+    let near = near.map(|near| format!("did you mean `{}`? ", printable(near))).unwrap_or_default();
+    let message = format!("no results: `{shown}` is neither a directory nor a run");
+    Err(Failure::config(message)
+        .hint(format!("{near}`run-evals runs` lists the runs; `latest` is the newest"))
+        .into())
+}
+
+/// Remembers where a run has its results that are not in the default place.
+pub fn remember(run_id: &BatchId, dir: &Path) -> anyhow::Result<()> {
+    let root = Path::new(DEFAULT_RESULTS);
+    let path = root.join(format!("{run_id}.{PATH_END}"));
+    let cannot = || format!("cannot write `{}`", path.display());
+    let dir = dir.canonicalize().with_context(cannot)?;
+    if dir.parent() == root.canonicalize().ok().as_deref() {
+        return Ok(());
+    }
+    own_dir::check(root)?;
+    durable::create_dir_all(root).with_context(cannot)?;
+    let Some(dir) = dir.to_str() else { return Ok(()) };
+    durable::write(&path, dir.as_bytes()).with_context(cannot)
+}
+
+/// The directory of a run with `--output`, unless another run has replaced it.
+fn elsewhere(run_id: &str) -> Option<PathBuf> {
+    let file = Path::new(DEFAULT_RESULTS).join(format!("{run_id}.{PATH_END}"));
+    let text = regular_file::read(&file, regular_file::CONTENT).ok()?;
+    let dir = PathBuf::from(String::from_utf8(text).ok()?);
+    let is_its_own = RunRecord::find(&dir)?.run_id.as_str() == run_id;
+    is_its_own.then(|| shortened(dir))
+}
+
+/// The path from the working directory on, where it is in it.
+fn shortened(dir: PathBuf) -> PathBuf {
+    let cwd = std::env::current_dir().and_then(|cwd| cwd.canonicalize()).unwrap_or_default();
+    dir.strip_prefix(cwd).map(Path::to_path_buf).unwrap_or(dir)
+}
+
+fn run(name: String, results: PathBuf) -> Run {
+    let record = RunRecord::find(&results);
+    let modified =
+        || Timestamp::try_from(results.join("responses.jsonl").metadata().ok()?.modified().ok()?).ok();
+    let summary = regular_file::read(&results.join("summary.json"), regular_file::CONTENT).ok();
+    let summary: Value = summary.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    let targets = summary["targets"].as_array().map(Vec::as_slice).unwrap_or_default();
+    Run {
+        at: record.map(|record| record.at).or_else(modified),
+        suite: summary["suite"].as_str().map(ToOwned::to_owned),
+        targets: targets.iter().filter_map(|target| Some(target["target"].as_str()?.to_owned())).collect(),
+        verdict: verdict(&summary).to_owned(),
+        score: summary["score"].as_f64(),
+        run: name,
+        results,
+    }
+}
+
+fn verdict(summary: &Value) -> &str {
+    match (summary["verdict"].as_str(), summary["complete"].as_bool(), summary["passed"].as_bool()) {
+        (Some(verdict), ..) => verdict,
+        (None, Some(false), _) => "error",
+        (None, _, Some(true)) => "passed",
+        (None, _, Some(false)) => "failed",
+        (None, _, None) => "skipped",
+    }
+}

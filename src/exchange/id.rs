@@ -1,0 +1,33 @@
+//! The id of an exchange: 32 random hexadecimal digits in its file `id`, by which a user's own exchanges are recognized.
+
+use std::fs;
+
+use anyhow::Context as _;
+
+use super::LocalExchange;
+use crate::util::durable;
+
+const FILE: &str = "id";
+const DIGITS: usize = 32;
+
+impl LocalExchange {
+    /// Its id, if it has a valid one.
+    pub fn id(&self) -> Option<String> {
+        let id = fs::read_to_string(self.path().join(FILE)).ok()?;
+        let id = id.trim_end();
+        let is_valid = id.len() == DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_valid.then(|| id.to_ascii_lowercase())
+    }
+
+    /// An id for it; [`Self::set_id`] makes it its own.
+    pub fn new_id() -> String {
+        format!("{:032x}", fastrand::u128(..))
+    }
+
+    /// Gives it this id.
+    pub fn set_id(&self, id: &str) -> anyhow::Result<()> {
+        let path = self.path().join(FILE);
+        durable::write(&path, format!("{id}\n").as_bytes())
+            .with_context(|| format!("cannot write `{}`", path.display()))
+    }
+}

@@ -23,12 +23,13 @@ const MODES: [&str; 12] = [
     "rollout-dispatch",
 ];
 /// Commands that are not modes, and why.
-const NO_MODES: [(&str, &str); 5] = [
-    ("init", "writes files for a person"),
+const NO_MODES: [(&str, &str); 6] = [
+    ("init", "writes files for a person, and sets up a repository with a person's token"),
+    ("doctor", "for whoever sets it up; a dispatch asks the same questions before it starts anything"),
     ("completions", "for a shell that a person types in"),
     ("adapter", "AgentV starts it"),
     ("serve", "runs for months on a machine of its own; a step ends"),
-    ("targets", "for whoever writes the file; a dispatch asks the same questions before it starts anything"),
+    ("targets", "prints a schema for editors"),
 ];
 /// Inputs that are not options.
 const OWN_INPUTS: [&str; 2] = ["mode", "token"];

@@ -4,6 +4,7 @@ mod adapter;
 mod bundle;
 mod collect;
 mod dispatch;
+mod doctor;
 mod eval;
 mod evaluate;
 mod init;
@@ -23,9 +24,10 @@ pub(super) use adapter::AdapterArgs;
 pub(super) use bundle::{BundleArgs, BundleCommand};
 pub(super) use collect::CollectArgs;
 pub(super) use dispatch::DispatchArgs;
+pub(super) use doctor::DoctorArgs;
 pub(super) use eval::EvalArgs;
 pub(super) use evaluate::{EvaluateArgs, PublishArgs};
-pub(super) use init::{CompletionsArgs, InitArgs};
+pub(super) use init::{CompletionsArgs, InitArgs, InitCommand, InitRunnerArgs};
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
 pub(super) use rollout::{RolloutCommand, RolloutDispatchArgs, RolloutRunArgs};
 pub(super) use run::RunArgs;
@@ -34,7 +36,7 @@ pub(super) use service::ServiceArgs;
 pub(super) use shared::{Format, GithubArgs, LimitArgs, OutputArgs, RemoteArgs, TargetArgs, WorkArgs};
 pub(super) use sweep::SweepArgs;
 pub(super) use sync::SyncArgs;
-pub(super) use targets::{CheckArgs, TargetsCommand};
+pub(super) use targets::TargetsCommand;
 pub(super) use trigger::TriggerArgs;
 
 use clap::{Args, Parser, Subcommand};
@@ -79,6 +81,7 @@ impl Cli {
             | Command::Trigger(_)
             | Command::Sweep(_)
             | Command::Targets(_)
+            | Command::Doctor(_)
             | Command::Init(_)
             | Command::Completions(_) => false,
         }
@@ -105,8 +108,10 @@ pub struct GlobalArgs {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Write a first suite and a target that needs no key
+    /// Write a first suite and a target that needs no key, or set up a runner repository (`init runner`)
     Init(InitArgs),
+    /// Check targets and runner repositories; each finding names its fix
+    Doctor(DoctorArgs),
     /// Run a suite: plan, call, collect, grade
     Eval(Box<EvalArgs>),
     /// Turn a suite or a requests file into responses
@@ -134,7 +139,7 @@ pub enum Command {
     Adapter(AdapterArgs),
     /// Take orders for evaluations over HTTP, on a machine that can reach the models
     Serve(Box<ServeArgs>),
-    /// Check a targets file, or print its schema
+    /// Print the schema of targets files
     #[command(subcommand)]
     Targets(TargetsCommand),
     /// Print the completions of a shell

@@ -13,7 +13,7 @@ impl Scene {
         let branches = || self.github.git(&self.repo, &["for-each-ref", "--format=%(refname) %(objectname)"]);
         let pushes = || self.github.pushes().iter().filter(|push| push.repo == self.repo).count();
         let before = (self.workspace.tree(), branches(), self.runs().len(), pushes());
-        let output = self.workspace.run(&[&["targets", "check"], more].concat());
+        let output = self.workspace.run(&[&["doctor"], more].concat());
         let after = (self.workspace.tree(), branches(), self.runs().len(), pushes());
         assert!(before == after, "something was left behind");
         assert_eq!(output.stderr, "");
@@ -233,7 +233,7 @@ fn a_check_and_a_dispatch_say_the_same() {
 #[test]
 fn network_trouble_is_not_a_verdict() {
     let scene = Scene::new("check-trouble").env("GITHUB_API_URL", "http://127.0.0.1:9");
-    let output = scene.workspace.run(&["targets", "check", "-q"]).expect(1);
+    let output = scene.workspace.run(&["doctor", "-q"]).expect(1);
     assert_snapshot!(output.stdout, @r"
     cloud (github-actions)
       unknown    cannot reach `127.0.0.1:9`: Connection refused (os error 111)

@@ -26,7 +26,7 @@ targets:
 
 fn check(workspace: &Workspace, more: &[&str]) -> Output {
     let before = workspace.tree();
-    let output = workspace.run(&[&["targets", "check"], more].concat());
+    let output = workspace.run(&[&["doctor"], more].concat());
     assert!(workspace.tree() == before, "something was written");
     output
 }

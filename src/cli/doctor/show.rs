@@ -1,4 +1,4 @@
-//! What was found out of the targets, as text and as JSON.
+//! The findings, as text and as JSON.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -8,7 +8,7 @@ use crate::github::{ApiError, Client, SecretPlace};
 use crate::model::{Finding, Level, RemoteTarget, RunnerTarget, Target, printable};
 
 /// The runner's target of a dispatcher's target that names none.
-const DEFAULT_TARGET: &str = "default";
+pub(super) const DEFAULT_TARGET: &str = "default";
 
 /// What one small request costs.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,10 +19,18 @@ pub struct Costs {
     pub at_most_usd: Option<f64>,
 }
 
-pub(super) async fn findings(patient: &Patient<'_>, job: Option<&RunnerJob>) -> Vec<Finding> {
+pub(super) async fn findings(
+    patient: &Patient<'_>,
+    targets: Result<Option<TargetsFile>, ApiError>,
+    job: Option<&RunnerJob>,
+) -> Vec<Finding> {
     let repo = patient.repo();
     let mut findings = Vec::new();
-    match fetch_targets(patient.client, repo, &patient.info.default_branch).await {
+    match targets {
+        Err(ApiError::Invalid(failure)) => {
+            let hint = format!("`gh browse -R {repo} targets.yaml` opens the file");
+            findings.push(Finding::failure(Level::Error, &failure).hint(hint));
+        }
         Err(error) => findings.push(refused(error)),
         Ok(None) => {
             let text = format!("there is no `targets.yaml` on `{}` of `{repo}`", branch(patient));
@@ -200,7 +208,12 @@ fn secret_of(expression: &str) -> Option<String> {
     Some(rest[..end].to_owned()).filter(|name| !name.is_empty())
 }
 
-async fn fetch_targets(client: &Client, repo: &str, branch: &str) -> Result<Option<TargetsFile>, ApiError> {
+/// The targets file of the runner repository.
+pub(super) async fn fetch_targets(
+    client: &Client,
+    repo: &str,
+    branch: &str,
+) -> Result<Option<TargetsFile>, ApiError> {
     for path in TargetsFile::PLACES {
         if let Some(bytes) = client.file(repo, path, branch).await? {
             let shown_as = PathBuf::from(format!("{repo}: {path}"));

@@ -12,10 +12,13 @@ mod protection;
 pub use self::configuration::{Costs, ping_costs};
 pub use self::models::shutdown;
 
-use crate::config::RunnerJob;
+use crate::config::{Env, RunnerJob, TargetsFile};
 use crate::engine::{runner_repository, runner_workflow, visibility};
 use crate::github::{Account, ApiError, Client, RepositoryInfo};
 use crate::model::{Finding, Level, RemoteTarget, printable};
+
+/// The provider in a command where nothing else is known.
+const EXAMPLE_PROVIDER: &str = "openai";
 
 /// What the checks of one runner repository share.
 struct Patient<'a> {
@@ -23,6 +26,8 @@ struct Patient<'a> {
     target: &'a RemoteTarget,
     info: RepositoryInfo,
     account: Option<Account>,
+    /// Provider of the runner's target, for commands that fix something.
+    provider: String,
 }
 
 /// Checks everything that a batch for this target needs.
@@ -30,6 +35,12 @@ pub async fn examine(client: &Client, target: &RemoteTarget) -> Vec<Finding> {
     let repo = target.repo.as_str();
     let info = match runner_repository(client, target).await {
         Ok(info) => info,
+        Err(error) if error.is_not_found() => {
+            let finding = refused(error);
+            let hint = finding.hint.clone().unwrap_or_default();
+            let create = format!("`run-evals init runner {repo} --provider {EXAMPLE_PROVIDER}` creates it");
+            return vec![finding.hint(format!("{create}; {hint}"))];
+        }
         Err(error) => return vec![refused(error)],
     };
     let seen = if info.private { "private" } else { "public" };
@@ -40,7 +51,10 @@ pub async fn examine(client: &Client, target: &RemoteTarget) -> Vec<Finding> {
     }
     // Tokens of jobs and Apps have no account.
     let account = client.account(repo).await.ok();
-    let patient = Patient { client, target, info, account };
+    let targets = configuration::fetch_targets(client, repo, &info.default_branch).await;
+    let provider = targets.as_ref().ok().and_then(|targets| provider_of(targets.as_ref()?, target));
+    let provider = provider.unwrap_or_else(|| EXAMPLE_PROVIDER.to_owned());
+    let patient = Patient { client, target, info, account, provider };
     findings.extend(access::findings(&patient).await);
     findings.extend(patient.server().await);
     let job = match runner_workflow(client, target, &patient.info).await {
@@ -63,7 +77,7 @@ pub async fn examine(client: &Client, target: &RemoteTarget) -> Vec<Finding> {
         }
     };
     findings.extend(actions::findings(&patient, job.as_ref()).await);
-    findings.extend(configuration::findings(&patient, job.as_ref()).await);
+    findings.extend(configuration::findings(&patient, targets, job.as_ref()).await);
     findings.extend(protection::findings(&patient, job.as_ref()).await);
     findings
 }
@@ -80,12 +94,12 @@ impl Patient<'_> {
 
     /// The command that adds what is missing.
     fn init(&self) -> String {
-        format!("`run-evals init runner {} --provider NAME` adds what is missing", self.repo())
+        format!("`run-evals init runner {} --provider {}` adds what is missing", self.repo(), self.provider)
     }
 
     /// The command that writes the workflow again, with a line for each key.
     fn update_workflow(&self) -> String {
-        format!("`run-evals init runner {} --provider NAME --update-workflow`", self.repo())
+        format!("`run-evals init runner {} --provider {} --update-workflow`", self.repo(), self.provider)
     }
 
     /// The version of GitHub Enterprise Server.
@@ -114,6 +128,13 @@ impl Patient<'_> {
         }
         Some(Finding::ok(shown))
     }
+}
+
+/// The provider of the runner's target.
+fn provider_of(targets: &TargetsFile, target: &RemoteTarget) -> Option<String> {
+    let name = target.target.as_deref().unwrap_or(configuration::DEFAULT_TARGET);
+    let provider = targets.inspect(name, &Env::default()).ok()?.provider?;
+    crate::model::ProviderKind::find(&provider).map(|kind| kind.name.to_owned())
 }
 
 /// What a failed request means for the target; network trouble means nothing.

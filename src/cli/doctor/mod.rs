@@ -3,6 +3,7 @@
 mod show;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Parser as _;
@@ -10,7 +11,6 @@ use clap::Parser as _;
 use self::show::{Report, Status, TargetReport};
 use super::args::{Cli, DoctorArgs, Format, GithubArgs};
 use super::display::Display;
-use super::github;
 use crate::config::{Env, Inspection, RunBy};
 use crate::console;
 use crate::engine::inputs;
@@ -156,7 +156,8 @@ impl<'a> Github<'a> {
 
     /// A missing token is a finding about every target that needs one; a wrong command line is none.
     fn connect(&self) -> anyhow::Result<Result<Client, Finding>> {
-        match github::client(self.args, self.env.process(), self.display) {
+        let notify = Arc::new(self.display.say());
+        match self.args.access().runner_client(self.env.process(), notify) {
             Ok(client) => Ok(Ok(client)),
             Err(error) => match error.downcast_ref::<Failure>() {
                 Some(failure) if failure.exit() == Exit::Config => {

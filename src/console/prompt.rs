@@ -28,8 +28,7 @@ pub fn secret(question: &str) -> Result<Secret, Failure> {
         |error: io::Error| Failure::new(Exit::Failure, format!("cannot read from stdin: {error}"));
     let mut text = String::new();
     if io::stdin().is_terminal() {
-        ask(question);
-        let typed = typed_without_echo().map_err(unreadable)?;
+        let typed = typed_without_echo(question).map_err(unreadable)?;
         ask("\n");
         text = typed.ok_or_else(|| Failure::new(Exit::Failure, "interrupted"))?;
     } else {
@@ -44,8 +43,10 @@ fn ask(text: &str) {
 }
 
 /// A line from the terminal; `None` after Ctrl-C.
-fn typed_without_echo() -> io::Result<Option<String>> {
+fn typed_without_echo(question: &str) -> io::Result<Option<String>> {
+    // Silent before anyone can answer.
     let _silent = Silent::start()?;
+    ask(question);
     let mut bytes: Vec<u8> = Vec::new();
     for byte in io::stdin().lock().bytes() {
         match byte? {

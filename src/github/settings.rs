@@ -137,9 +137,8 @@ impl Client {
 
     /// Rules of rulesets that hold for a branch, which need not exist.
     pub async fn branch_rules(&self, repo: &str, branch: &str) -> Result<Vec<BranchRule>, ApiError> {
-        let mut route = vec!["rules", "branches"];
-        route.extend(branch.split('/'));
-        let call = Call::get(About::Rules, repo, &branch, self.repo_url(repo, &route)?);
+        let url = self.repo_url(repo, &["rules", "branches", branch])?;
+        let call = Call::get(About::Rules, repo, &branch, url);
         self.all_pages(call, MOST_PAGES, |page: Vec<BranchRule>| page).await
     }
 
@@ -164,14 +163,24 @@ impl Client {
         Ok(self.found::<Value>(call).await?.is_some())
     }
 
-    /// Whether a tag, a branch or a commit exists.
-    pub async fn has_commit(&self, repo: &str, reference: &str) -> Result<bool, ApiError> {
-        let call = Call::get(About::History, repo, &reference, self.repo_url(repo, &["commits", reference])?);
+    /// Whether an action has a release, as seen from a repository that uses it; `None` if there is no such action.
+    pub async fn has_release(
+        &self,
+        repo: &str,
+        action: &str,
+        reference: &str,
+    ) -> Result<Option<bool>, ApiError> {
+        let call = Call::get(About::Repository, repo, &action, self.repo_url(action, &[])?);
+        if self.found::<Value>(call).await?.is_none() {
+            return Ok(None);
+        }
+        let call =
+            Call::get(About::History, repo, &reference, self.repo_url(action, &["commits", reference])?);
         let answer = self.call(call.clone()).await?;
         match answer.status {
             // 422: no such commit.
-            StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY => Ok(false),
-            status if status.is_success() => Ok(true),
+            StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY => Ok(Some(false)),
+            status if status.is_success() => Ok(Some(true)),
             _ => Err(self.refused(&call, &answer)),
         }
     }

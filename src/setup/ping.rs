@@ -67,7 +67,9 @@ impl Ping {
         let rows =
             std::fs::read_to_string(out.join("responses.jsonl")).context("cannot read the response")?;
         let row: Response = serde_json::from_str(rows.trim()).context("cannot read the response")?;
-        Ok(finding(&row, execution.reason()))
+        let finding = finding(&row, execution.reason());
+        execution.clean_up().await;
+        Ok(finding)
     }
 }
 

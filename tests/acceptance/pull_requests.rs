@@ -35,7 +35,12 @@ impl PullRequest {
         github.runner_repo(SUITES, &[]);
         // `runner_repo` gives the dispatcher's token to the last one; a dispatcher reaches the runner alone.
         github.token(TOKEN, "dispatcher", RUNNER, &[("actions", "write"), ("contents", "write")]);
-        github.token(JOB_TOKEN, "github-actions[bot]", SUITES, &[("contents", "read"), ("pull_requests", "write"), ("issues", "write")]);
+        github.token(
+            JOB_TOKEN,
+            "github-actions[bot]",
+            SUITES,
+            &[("contents", "read"), ("pull_requests", "write"), ("issues", "write")],
+        );
         let it = Self { github, llm, workspace: Workspace::new(), template };
         it.github.put_file(RUNNER, "targets.yaml", format!("targets:\n{}", it.model()));
         let cloud = "  - { name: cloud-eval-runner, provider: github-actions, repo: myorg/eval-runner, workflow: run-evals.yml, \
@@ -47,7 +52,8 @@ impl PullRequest {
     }
 
     fn model(&self) -> String {
-        let target = "name: gpt, provider: openai-compatible, model: mock-model, api_key: '${{ OPENAI_API_KEY }}'";
+        let target =
+            "name: gpt, provider: openai-compatible, model: mock-model, api_key: '${{ OPENAI_API_KEY }}'";
         format!("  - {{ {target}, base_url: '{}' }}\n", self.llm.base_url())
     }
 

@@ -166,7 +166,8 @@ async fn app(State(world): World_, Extension(asked): Extension<Asked>) -> Reply 
 async fn installations(State(world): World_, Extension(asked): Extension<Asked>) -> Reply {
     let id = app_of(&asked)?;
     let all = world.lock().apps.get(&id).map(|app| app.installations.clone()).unwrap_or_default();
-    Ok(ok(&all.iter().map(|(owner, installation)| installed(&world, id, owner, *installation)).collect()))
+    let granted = permissions_of(&world, id, None);
+    Ok(ok(&all.iter().map(|(owner, number)| installed(&world, id, owner, *number, &granted)).collect()))
 }
 
 async fn installation(
@@ -181,10 +182,23 @@ async fn installation(
     let is_there = app.grants.keys().any(|repo| repo.to_lowercase() == full_name);
     let installation = app.installations.get(&owner.to_lowercase()).copied().filter(|_| is_there);
     drop(state);
-    Ok(ok(&installed(&world, id, &owner, installation.ok_or_else(Refused::not_found)?)))
+    let granted = permissions_of(&world, id, Some(&full_name));
+    Ok(ok(&installed(&world, id, &owner, installation.ok_or_else(Refused::not_found)?, &granted)))
 }
 
-fn installed(world: &World, app: u64, owner: &str, installation: u64) -> Value {
+/// What was granted to an App, in a repository or in the first one.
+fn permissions_of(world: &World, app: u64, full_name: Option<&str>) -> Value {
+    let state = world.lock();
+    let grants = state.apps.get(&app).map(|app| &app.grants);
+    let found = grants.and_then(|grants| {
+        grants.iter().find(|(repo, _)| full_name.is_none_or(|name| repo.eq_ignore_ascii_case(name)))
+    });
+    let mut granted = json!(found.map(|(_, permissions)| permissions));
+    granted["metadata"] = Value::from("read");
+    granted
+}
+
+fn installed(world: &World, app: u64, owner: &str, installation: u64, permissions: &Value) -> Value {
     let now = shown(crate::world::now());
     json!({
         "id": installation,
@@ -196,7 +210,7 @@ fn installed(world: &World, app: u64, owner: &str, installation: u64) -> Value {
         "app_slug": format!("app-{app}"),
         "target_id": 1,
         "target_type": "Organization",
-        "permissions": { "actions": "write", "contents": "write", "metadata": "read" },
+        "permissions": permissions,
         "events": [],
         "single_file_name": null,
         "repository_selection": "selected",

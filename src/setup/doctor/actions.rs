@@ -99,25 +99,23 @@ fn allows(pattern: &str, action: &str) -> bool {
 }
 
 async fn release(patient: &Patient<'_>, uses: &Uses<'_>) -> Finding {
-    let (client, whole) = (patient.client, printable(uses.whole));
-    match client.repository(&uses.repo).await {
-        Err(error) if error.is_not_found() && client.is_enterprise() => {
-            let text = format!("`{}` is not on this server: GitHub Connect must provide it", uses.repo);
-            let hint = format!(
-                "`gh repo sync` a copy of https://github.com/{} if there is no GitHub Connect",
-                uses.repo
-            );
-            return Finding::new(Level::Note, text).hint(hint);
-        }
-        Err(error) => return refused(error),
-        Ok(_) => {}
-    }
-    match client.has_commit(&uses.repo, uses.git_ref).await {
-        Ok(true) => Finding::ok(format!("the release `{whole}` exists")),
-        Ok(false) => {
+    let (client, whole, action) = (patient.client, printable(uses.whole), &uses.repo);
+    match client.has_release(patient.repo(), action, uses.git_ref).await {
+        Ok(Some(true)) => Finding::ok(format!("the release `{whole}` exists")),
+        Ok(Some(false)) => {
             let text = format!("the workflow uses `{whole}`, which does not exist");
-            let hint = format!("`gh api repos/{}/tags --jq '.[].name'` lists the versions", uses.repo);
+            let hint = format!("`gh api repos/{action}/tags --jq '.[].name'` lists the versions");
             Finding::new(Level::Error, text).hint(hint)
+        }
+        Ok(None) if client.is_enterprise() => {
+            let text = format!("`{action}` is not on this server: GitHub Connect must provide it");
+            let hint =
+                format!("without GitHub Connect, push a copy of https://github.com/{action} to this server");
+            Finding::new(Level::Note, text).hint(hint)
+        }
+        Ok(None) => {
+            let text = format!("the workflow uses `{whole}`, which this token cannot see");
+            Finding::new(Level::Error, text).hint(format!("`gh repo view {action}` shows whether it exists"))
         }
         Err(error) => refused(error),
     }

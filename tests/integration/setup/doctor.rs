@@ -204,7 +204,7 @@ const BROKEN: [Broken; 36] = [
         finding: "every run waits for an approval", fix: "gh browse -R acme/reviewer --settings" },
     Broken { name: "unprotected", breaks: |it| it.repo.protected_branches.clear(), level: "warning",
         finding: "branch `main` is not protected", fix: "run-evals init runner acme/unprotected" },
-    Broken { name: "no-job-environment", breaks: |it| it.edit(WORKFLOW, "    environment: run-evals\n", ""), level: "warning",
+    Broken { name: "no-job-environment", breaks: |it| { it.repo.secrets = std::mem::take(&mut it.environment().secrets); it.edit(WORKFLOW, "    environment: run-evals\n", ""); }, level: "warning",
         finding: "the job has no `environment:`", fix: "--update-workflow" },
     Broken { name: "in-the-way", breaks: |it| it.branch = Some("eval-results"), level: "error",
         finding: "the branch `eval-results` is in the way", fix: "gh api -X POST repos/acme/in-the-way/branches/eval-results/rename -f new_name=eval-results-old" },
@@ -256,8 +256,9 @@ fn every_broken_set_up_is_found_with_its_fix() {
         let is_level = at.is_some_and(|at| {
             lines[..=at].iter().rev().take(2).any(|line| line.starts_with(&format!("  {level} ")))
         });
-        let hint = told.lines().skip(at.unwrap_or(0)).find(|line| line.trim_start().starts_with("hint: "));
-        let is_fixed = hint.is_some_and(|hint| hint.contains(fix));
+        let mut hints =
+            told.lines().skip(at.unwrap_or(0)).filter(|line| line.trim_start().starts_with("hint: "));
+        let is_fixed = hints.any(|hint| hint.contains(fix));
         let expected = if level == "error" { 3 } else { 0 };
         if !is_level || !is_fixed || code != expected {
             wrong.push(format!("{name}: exit {code}\n{told}"));

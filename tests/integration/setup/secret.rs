@@ -1,6 +1,8 @@
 //! The key reaches GitHub sealed, and nothing else sees it.
 
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
 
 use super::scene::{Account, KEY, with_stdin};
 
@@ -45,26 +47,35 @@ fn the_key_is_in_no_argument_file_log_environment_or_plain_request() {
     }
 }
 
+/// Runs a command line on a terminal, which `script` provides, and types this once it asks. Returns the exit code and all that the
+/// terminal shows.
+fn typed(account: &Account, line: &str, text: &str) -> (Option<i32>, String) {
+    let mut command = std::process::Command::new("script");
+    let args = ["--quiet", "--return", "--echo", "never", "--command", line, "/dev/null"];
+    account.workspace.like(command.args(args));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut shown = Vec::new();
+    let mut byte = [0];
+    while stdout.read(&mut byte).unwrap() == 1 {
+        shown.push(byte[0]);
+        if shown.ends_with(b"(not shown): ") {
+            stdin.write_all(text.as_bytes()).unwrap();
+        }
+    }
+    (child.wait().unwrap().code(), String::from_utf8(shown).unwrap())
+}
+
+fn command_line() -> String {
+    format!("'{}' init runner mona/eval-runner --provider openai", env!("CARGO_BIN_EXE_run-evals"))
+}
+
 #[test]
 fn a_typed_key_is_not_echoed() {
-    // `script` gives the command a terminal and prints all that the terminal shows.
     let account = Account::new();
-    let binary = env!("CARGO_BIN_EXE_run-evals");
-    let line = format!("'{binary}' init runner mona/eval-runner --provider openai");
-    let mut command = std::process::Command::new("script");
-    account.workspace.like(command.args([
-        "--quiet",
-        "--return",
-        "--echo",
-        "never",
-        "--command",
-        &line,
-        "/dev/null",
-    ]));
-    let output = with_stdin(&mut command, &format!("x\u{7f}{KEY}\n"));
-    let shown = format!("{}{}", output.stdout, output.stderr);
-    assert_eq!(output.code, Some(0), "{shown}");
-    assert!(shown.contains("OPENAI_API_KEY for `mona/eval-runner` (not shown): "), "{shown}");
+    let (code, shown) = typed(&account, &command_line(), &format!("x\u{7f}{KEY}\n"));
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.starts_with("OPENAI_API_KEY for `mona/eval-runner` (not shown): "), "{shown}");
     assert!(!shown.contains(KEY), "{shown}");
     assert_eq!(account.settings("mona/eval-runner").environments["run-evals"].secrets["OPENAI_API_KEY"], KEY);
 }
@@ -72,12 +83,11 @@ fn a_typed_key_is_not_echoed() {
 #[test]
 fn an_interrupted_prompt_creates_nothing() {
     let account = Account::new();
-    let binary = env!("CARGO_BIN_EXE_run-evals");
-    let line = format!("'{binary}' init runner mona/eval-runner --provider openai; stty -a");
-    let mut command = std::process::Command::new("script");
-    account.workspace.like(command.args(["--quiet", "--echo", "never", "--command", &line, "/dev/null"]));
-    let output = with_stdin(&mut command, "half\u{3}");
-    assert!(output.stdout.contains("error: interrupted"), "{}", output.stdout);
-    assert!(output.stdout.contains(" isig icanon"), "the terminal was not restored: {}", output.stdout);
+    let (_, shown) = typed(&account, &format!("{}; stty -a", command_line()), "half\u{3}");
+    assert!(shown.contains("error: interrupted"), "{shown}");
+    assert!(
+        shown.contains("isig icanon") && shown.contains(" echo "),
+        "the terminal was not restored: {shown}"
+    );
     assert!(account.github.settings("mona/eval-runner").is_none());
 }

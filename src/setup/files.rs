@@ -82,6 +82,7 @@ pub(super) fn targets(provider: &ProviderKind, model: &Model) -> String {
 
 /// The policy of a new runner repository.
 pub(super) fn policy(senders: &[String]) -> String {
+    let senders: Vec<String> = senders.iter().map(|login| quoted(login)).collect();
     let senders = senders.join(", ");
     format!(
         "# What batches may do, whatever they ask for. Limits are per workflow run.\nallowed_senders: [{senders}]\nmax_requests: \
@@ -117,13 +118,14 @@ mod tests {
     use super::*;
     use crate::config::{Policy, RunnerJob, TargetsFile};
     use crate::model::PROVIDERS;
-    use crate::setup::example;
+    use crate::setup::models::{ModelChoice, example};
 
     #[test]
     fn the_files_of_every_provider_can_be_read() {
         for provider in PROVIDERS.iter().filter(|kind| kind.backend != Backend::GithubActions) {
             let (name, url) = ("odd: model".to_owned(), "https://llm.example/v1".to_owned());
-            let model = example(provider, Some(name), Some(url), Some((1.0, 2.0))).unwrap();
+            let choice = ModelChoice { model: Some(name), base_url: Some(url), price: Some((1.0, 2.0)) };
+            let model = example(provider, &choice).unwrap();
             let text = targets(provider, &model);
             let (file, warnings) =
                 TargetsFile::parse(text.clone().into_bytes(), Path::new("t"), Path::new(""))
@@ -131,7 +133,11 @@ mod tests {
             assert!(warnings.is_empty(), "{warnings:?}");
             assert_eq!(file.names().collect::<Vec<_>>(), [model.target.as_str()]);
         }
-        Policy::parse(Path::new("p"), policy(&["mona".to_owned()]).into_bytes()).unwrap();
+        Policy::parse(
+            Path::new("p"),
+            policy(&["mona".to_owned(), "our-evals[bot]".to_owned(), "123".to_owned()]).into_bytes(),
+        )
+        .unwrap();
     }
 
     #[test]
@@ -148,7 +154,7 @@ mod tests {
     #[test]
     fn the_openai_targets_file() {
         let provider = ProviderKind::find("openai").unwrap();
-        insta::assert_snapshot!(targets(provider, &example(provider, None, None, None).unwrap()), @r"
+        insta::assert_snapshot!(targets(provider, &example(provider, &ModelChoice::default()).unwrap()), @r"
         # The models that batches can use. Keys are references to secrets; the workflow passes them on.
         targets:
           - name: gpt

@@ -144,14 +144,5 @@ fn next(plan: &RunnerPlan, steps: &[Step]) -> String {
         _ => None,
     });
     let target = local.unwrap_or(&plan.target);
-    let mut text = String::new();
-    if plan.no_secret && !steps.iter().any(|step| step.what.starts_with("secret ")) {
-        let name = super::files::key_variable(plan.provider).unwrap_or_default();
-        let _ = writeln!(text, "\nset the key: gh secret set {name} --env run-evals -R {}", plan.repo);
-    }
-    let _ = write!(
-        text,
-        "\nnext: run-evals eval SUITE --target {target}\ncheck: run-evals doctor --target {target}"
-    );
-    text
+    format!("\nnext: run-evals eval SUITE --target {target}\ncheck: run-evals doctor --target {target}")
 }

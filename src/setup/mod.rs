@@ -15,6 +15,6 @@ mod survey;
 
 pub use doctor::{Costs, examine, ping_costs, shutdown};
 pub use init_runner::init_runner;
-pub use models::example;
+pub use models::ModelChoice;
 pub use ping::{PING_BYTES, PING_TOKENS, Ping};
 pub use survey::RunnerPlan;

@@ -2,9 +2,18 @@
 
 use crate::model::{Exit, Failure, Price, ProviderKind, printable};
 
+/// What the user says about the model.
+#[derive(Debug, Clone, Default)]
+pub struct ModelChoice {
+    pub model: Option<String>,
+    pub base_url: Option<String>,
+    /// US dollars per million tokens of input and output.
+    pub price: Option<(f64, f64)>,
+}
+
 /// A model for a new runner repository.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Model {
+pub(super) struct Model {
     /// Name of its target.
     pub target: String,
     /// The provider's name for it.
@@ -46,12 +55,8 @@ struct Example {
 }
 
 /// The model for a provider: the table's, or the one that was chosen, whose price must then be given too.
-pub fn example(
-    provider: &ProviderKind,
-    model: Option<String>,
-    base_url: Option<String>,
-    price: Option<(f64, f64)>,
-) -> Result<Model, Failure> {
+pub(super) fn example(provider: &ProviderKind, choice: &ModelChoice) -> Result<Model, Failure> {
+    let ModelChoice { model, base_url, price } = choice.clone();
     let usage = |message: String, hint: String| Err(Failure::new(Exit::Usage, message).hint(hint));
     let known = EXAMPLES.iter().find(|example| example.provider == provider.name);
     let is_mock = provider.name == "mock";
@@ -92,7 +97,8 @@ mod tests {
     fn message(provider: &str, model: Option<&str>, base_url: Option<&str>) -> String {
         let kind = ProviderKind::find(provider).unwrap();
         let owned = |text: Option<&str>| text.map(ToOwned::to_owned);
-        match example(kind, owned(model), owned(base_url), None) {
+        let choice = ModelChoice { model: owned(model), base_url: owned(base_url), price: None };
+        match example(kind, &choice) {
             Ok(model) => format!("{model:?}"),
             Err(failure) => format!("{failure}; {}", failure.hint_text().unwrap()),
         }

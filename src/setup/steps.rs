@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::files::{self, ENVIRONMENT, WORKFLOW_PATH};
 use super::local_target::LocalTarget;
+use super::models::example;
 use super::survey::{RunnerPlan, Survey};
-use crate::config::{Env, Policy, RunnerJob};
+use crate::config::{Env, Policy, RunnerJob, TargetsFile};
 use crate::github::{ApiError, Client, SecretPlace};
 use crate::model::{Failure, Secret};
 use crate::util::secrets::is_secret_name;
@@ -27,6 +28,8 @@ pub(super) struct Step {
 pub(super) enum Action {
     /// It is there.
     Keep,
+    /// The user does it.
+    Leave,
     CreateFile {
         path: &'static str,
         content: String,
@@ -50,6 +53,7 @@ impl Action {
     pub(super) fn verbs(&self) -> (&'static str, &'static str) {
         match self {
             Self::Keep => ("keep", "kept"),
+            Self::Leave => ("leave", "left"),
             Self::CreateFile { .. } => ("add", "added"),
             Self::ReplaceFile { .. } => ("replace", "replaced"),
             Self::RestrictEnvironment => ("create", "created"),
@@ -66,14 +70,22 @@ impl Action {
 /// All steps after the repository itself.
 pub(super) fn steps(plan: &RunnerPlan, survey: &Survey) -> anyhow::Result<Vec<Step>> {
     let branch = survey.repository.as_ref().map_or("the default branch", |info| &info.default_branch);
-    let runner_target = runner_target(plan, survey);
+    // Only a new file needs a model.
+    let (model, runner_target) = match &survey.targets {
+        Some(targets) => (None, runner_target(plan, targets)),
+        None => {
+            let model = example(plan.provider, &plan.model)?;
+            let target = model.target.clone();
+            (Some(model), target)
+        }
+    };
     let secret = secret_name(plan, survey, &runner_target);
+    let targets = model.as_ref().map(|model| files::targets(plan.provider, model));
+    let policy = survey.policy.is_none().then(|| files::policy(&senders(plan, survey)));
     let mut steps = vec![
         workflow(plan, survey, secret.as_deref()),
-        file(TARGETS, survey.targets.is_some(), || files::targets(plan.provider, &plan.model)),
-        file(survey.policy.unwrap_or(Policy::PATH), survey.policy.is_some(), || {
-            files::policy(&senders(plan, survey))
-        }),
+        file(TARGETS, targets),
+        file(survey.policy.unwrap_or(Policy::PATH), policy),
     ];
     if !survey.plan_limited {
         let what = format!("environment `{ENVIRONMENT}`, restricted to branches");
@@ -92,11 +104,17 @@ pub(super) fn steps(plan: &RunnerPlan, survey: &Survey) -> anyhow::Result<Vec<St
             (&survey.secrets, "of the repository".to_owned())
         };
         let what = format!("secret `{name}` {place}");
-        let exists = known.contains(&name);
-        if exists || !plan.no_secret {
-            let action = if exists { Action::Keep } else { Action::SetSecret { name, in_environment } };
-            steps.push(Step { what, action });
-        }
+        // GitHub stores names in upper case.
+        let exists = known.iter().any(|known| known.eq_ignore_ascii_case(&name));
+        steps.push(if exists {
+            Step { what, action: Action::Keep }
+        } else if plan.no_secret {
+            let option = if in_environment { format!(" --env {ENVIRONMENT}") } else { String::new() };
+            let what = format!("{what} to you: `gh secret set {name}{option} -R {}`", plan.repo);
+            Step { what, action: Action::Leave }
+        } else {
+            Step { what, action: Action::SetSecret { name, in_environment } }
+        });
     }
     if !survey.plan_limited {
         let what =
@@ -110,8 +128,9 @@ pub(super) fn steps(plan: &RunnerPlan, survey: &Survey) -> anyhow::Result<Vec<St
 
 const TARGETS: &str = "targets.yaml";
 
-fn file(path: &'static str, exists: bool, content: impl FnOnce() -> String) -> Step {
-    let action = if exists { Action::Keep } else { Action::CreateFile { path, content: content() } };
+/// A new file, or one that is there.
+fn file(path: &'static str, content: Option<String>) -> Step {
+    let action = content.map_or(Action::Keep, |content| Action::CreateFile { path, content });
     Step { what: format!("file `{path}`"), action }
 }
 
@@ -168,16 +187,15 @@ fn senders(plan: &RunnerPlan, survey: &Survey) -> Vec<String> {
     senders
 }
 
-/// The runner's target for the dispatcher: the new one, or one of the same provider that is there.
-fn runner_target(plan: &RunnerPlan, survey: &Survey) -> String {
-    let Some(targets) = &survey.targets else { return plan.model.target.clone() };
+/// The existing target of the runner that the dispatcher uses: one of the same provider, if there is one.
+fn runner_target(plan: &RunnerPlan, targets: &TargetsFile) -> String {
     let env = Env::default();
     let of_provider = |name: &&str| {
         targets.inspect(name, &env).is_ok_and(|found| found.provider.as_deref() == Some(plan.provider.name))
     };
     let is_default = |name: &&str| *name == "default";
     let chosen = targets.names().find(of_provider).or_else(|| targets.names().find(is_default));
-    chosen.or_else(|| targets.names().next()).unwrap_or(&plan.model.target).to_owned()
+    chosen.or_else(|| targets.names().next()).unwrap_or("default").to_owned()
 }
 
 /// The secret that the chosen target needs.
@@ -207,7 +225,7 @@ impl Step {
         key: Option<&Secret>,
     ) -> anyhow::Result<()> {
         let done = match &self.action {
-            Action::Keep => Ok(()),
+            Action::Keep | Action::Leave => Ok(()),
             Action::CreateFile { path, content } => {
                 let message = format!("Add {path}");
                 client.create_file(repo, branch, path, content, &message).await

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::files::{ENVIRONMENT, WORKFLOW_PATH};
-use super::models::Model;
+use super::models::ModelChoice;
 use crate::config::{Policy, TargetsFile};
 use crate::github::{Account, ApiError, Client, RepositoryInfo, SecretPlace, TokenKind};
 use crate::model::{Exit, Failure, ProviderKind};
@@ -14,7 +14,8 @@ pub struct RunnerPlan {
     /// `owner/name`.
     pub repo: String,
     pub provider: &'static ProviderKind,
-    pub model: Model,
+    /// For a new `targets.yaml`.
+    pub model: ModelChoice,
     pub public: bool,
     /// Who may start runs besides the owner of the token.
     pub senders: Vec<String>,
@@ -151,11 +152,14 @@ impl Survey {
         }
         let actions = "repository permission `Actions: read`: environments";
         let found = self.allowed(client.environment(repo, ENVIRONMENT).await, actions)?.flatten();
-        if let Some(environment) = &found
-            && environment.deployment_branch_policy.is_some()
-        {
-            let branches = self.allowed(client.environment_branches(repo, ENVIRONMENT).await, actions)?;
-            self.environment = Some(branches.unwrap_or_default());
+        match found.and_then(|environment| environment.deployment_branch_policy) {
+            // Protected branches only, which the default branch becomes.
+            Some(policy) if policy.protected_branches => self.environment = Some(vec![branch]),
+            Some(_) => {
+                let branches = self.allowed(client.environment_branches(repo, ENVIRONMENT).await, actions)?;
+                self.environment = Some(branches.unwrap_or_default());
+            }
+            None => {}
         }
         let environments = "repository permission `Environments: write`: the secret of the environment";
         let place = SecretPlace::Environment(ENVIRONMENT);

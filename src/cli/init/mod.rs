@@ -11,7 +11,7 @@ use super::display::Display;
 use super::github;
 use crate::console::stdout;
 use crate::model::{Backend, Exit, Failure, PROVIDERS, ProviderKind, printable};
-use crate::setup::{self, RunnerPlan};
+use crate::setup::{self, ModelChoice, RunnerPlan};
 use crate::util::path::quoted;
 use crate::util::process_env::ProcessEnv;
 use crate::util::regular_file;
@@ -34,7 +34,7 @@ async fn runner(args: InitRunnerArgs, display: &Display) -> anyhow::Result<Exit>
         .ok_or_else(|| unknown_provider(&args.provider))?;
     let client = github::client(&args.github, &ProcessEnv::read(), display)?;
     let plan = RunnerPlan {
-        model: setup::example(provider, args.model, args.base_url, args.price)?,
+        model: ModelChoice { model: args.model, base_url: args.base_url, price: args.price },
         repo: args.repo,
         provider,
         public: args.public,

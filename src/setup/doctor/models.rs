@@ -39,7 +39,9 @@ mod tests {
         for address in ["https://api.openai.com/v1", "http://127.0.0.1:8000/v1", "http://[::1]:8000"] {
             assert!(is_trusted(address), "{address}");
         }
-        for address in ["http://api.openai.com", "https://api.openai.com.evil.example", "https://evil.example", "x"] {
+        for address in
+            ["http://api.openai.com", "https://api.openai.com.evil.example", "https://evil.example", "x"]
+        {
             assert!(!is_trusted(address), "{address}");
         }
     }

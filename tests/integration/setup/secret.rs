@@ -51,7 +51,7 @@ fn the_key_is_in_no_argument_file_log_environment_or_plain_request() {
 /// terminal shows.
 fn typed(account: &Account, line: &str, text: &str) -> (Option<i32>, String) {
     let mut command = std::process::Command::new("script");
-    let args = ["--quiet", "--return", "--echo", "never", "--command", line, "/dev/null"];
+    let args = ["--quiet", "--return", "--echo", "always", "--command", line, "/dev/null"];
     account.workspace.like(command.args(args));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());

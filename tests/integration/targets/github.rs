@@ -26,11 +26,25 @@ fn a_correct_runner_repository() {
     assert_snapshot!(Scene::new("check-fine").checked(&[]), @r"
     exit 0
     cloud (github-actions)
-      ok         the repository `acme/check-fine` is there, private
-      ok         the workflow `run-evals.yml` is there on `main`, and active
+      ok         repository `acme/check-fine`, private
+      note       GitHub does not tell what a fine-grained token may do; it needs Actions and Contents: read and write
+                 hint: `run-evals doctor --ping` tries it
+      ok         workflow `run-evals.yml` on `main`, active
       ok         the workflow takes every input of a dispatch
-      ok         the token may start runs
-      ok         the token may push, so that batches of any size can be handed over
+      note       settings of Actions: not checked, this token may not read it
+                 hint: run `run-evals doctor` with the token of an admin
+      note       `agentv/run-evals` is not on this server: GitHub Connect must provide it
+                 hint: without GitHub Connect, push a copy of https://github.com/agentv/run-evals to this server
+      ok         `targets.yaml`: target `llm`, provider `openai-compatible`, model `mock-model`
+      warning    `acme/check-fine` has no policy: everyone who can dispatch can spend without a limit
+                 hint: `run-evals init runner acme/check-fine --provider openai-compatible` adds what is missing
+      note       names of the secrets: not checked, this token may not read it
+                 hint: run `run-evals doctor` with the token of an admin
+      warning    there is no environment `run-evals`: GitHub creates it without a restriction
+                 hint: `run-evals init runner acme/check-fine --provider openai-compatible` adds what is missing
+      warning    branch `main` is not protected: everyone who can push can change workflow, targets and policy
+                 hint: `run-evals init runner acme/check-fine --provider openai-compatible` adds what is missing
+      ok         results can go to `eval-results/<batch-id>`
       note       `agentv eval` cannot use this target: it has no `command`
                  hint: for `agentv eval` add `command: /usr/local/bin/run-evals adapter --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID} --attempt {ATTEMPT} --files {FILES}`, with the path of your run-evals
 

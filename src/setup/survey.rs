@@ -10,6 +10,7 @@ use crate::model::{Exit, Failure, ProviderKind};
 
 /// What `init runner` is asked for.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "one per option")]
 pub struct RunnerPlan {
     /// `owner/name`.
     pub repo: String,

@@ -28,6 +28,7 @@ pub enum InitCommand {
 
 /// `init runner`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "one per option")]
 pub struct InitRunnerArgs {
     /// The runner repository
     #[arg(value_name = "OWNER/REPO")]

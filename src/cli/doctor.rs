@@ -1,14 +1,11 @@
 //! `doctor`: checks every target as far as it can be read; no finding hides another.
 
-mod show;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Parser as _;
 
-use self::show::{Report, Status, TargetReport};
 use super::args::{Cli, DoctorArgs, Format, GithubArgs};
 use super::display::Display;
 use crate::config::{Env, Inspection, RunBy};
@@ -16,7 +13,7 @@ use crate::console;
 use crate::engine::inputs;
 use crate::github::{ApiError, Client};
 use crate::model::{Exit, Failure, Finding, Level, RemoteTarget, Target, printable};
-use crate::setup::{self, Costs, PING_BYTES, PING_TOKENS, Ping};
+use crate::setup::{self, Costs, PING_BYTES, PING_TOKENS, Ping, Report, Status, TargetReport};
 use crate::util::figures;
 
 pub(super) async fn doctor(args: DoctorArgs, display: &Display) -> anyhow::Result<Exit> {

@@ -12,6 +12,7 @@ COPY Cargo.toml Cargo.lock ./
 RUN mkdir src && echo '//! Empty.' > src/lib.rs && printf '//! Empty.\nfn main() {}\n' > src/main.rs \
     && cargo build --locked --profile "$PROFILE" --bin run-evals
 COPY askama.toml ./
+COPY workflows workflows
 COPY src src
 # Files from the context may be older than the empty ones above, which cargo would then take for built.
 RUN touch src/lib.rs src/main.rs \

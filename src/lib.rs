@@ -24,6 +24,7 @@ mod rollout;
 mod runner;
 mod scoring;
 mod serve;
+mod setup;
 mod skills;
 mod studio;
 mod suite;

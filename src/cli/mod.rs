@@ -6,6 +6,7 @@ mod bundle;
 mod clean;
 mod collect;
 mod display;
+mod doctor;
 mod eval;
 mod evaluate;
 mod github;
@@ -64,7 +65,8 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
         display = display.quiet();
     }
     match cli.command {
-        Command::Init(args) => init::init(&args, &display),
+        Command::Init(args) => init::init(args, &display).await,
+        Command::Doctor(args) => Box::pin(doctor::doctor(args, &display)).await,
         Command::Completions(args) => completions(&args),
         Command::Eval(args) => Box::pin(eval::eval(*args, &display)).await,
         Command::Dispatch(args) if args.agentv_batch => adapter::agentv_batch(args, &display).await,
@@ -85,6 +87,6 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Adapter(args) => Box::pin(adapter::adapter(args, &display)).await,
         Command::Serve(args) => Box::pin(serve::serve(*args, cli.global.verbose > 0, &display)).await,
         Command::Rollout(command) => rollout::rollout(command, &display).await,
-        Command::Targets(command) => targets::targets(command, &display).await,
+        Command::Targets(command) => targets::targets(&command),
     }
 }

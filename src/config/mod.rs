@@ -37,7 +37,7 @@ pub use skill::{
 };
 pub use source::{Source, Span, shown};
 pub use targets::{Inspection, RunBy, TargetsFile, Variable, parse_duration, targets_schema};
-pub use workflow::WorkflowInputs;
+pub use workflow::{RunnerJob, WorkflowInputs};
 pub use yaml::Document;
 
 pub use crate::util::path::normalized;

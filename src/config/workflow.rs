@@ -1,4 +1,5 @@
-//! What a workflow file says of its `workflow_dispatch` inputs: enough to tell before a dispatch that it would be refused.
+//! What a workflow file says about dispatches: its `workflow_dispatch` inputs, and the job that calls the models. Enough to find
+//! problems before a dispatch.
 
 use super::{Document, Invalid, Node, NodeValue};
 
@@ -32,6 +33,71 @@ impl WorkflowInputs {
             required: required.map(|(key, _)| key.text.clone()).collect(),
         }))
     }
+}
+
+/// The job of a workflow that calls the models.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunnerJob {
+    /// The action or the reusable workflow, such as `agentv/run-evals@v1`.
+    pub uses: String,
+    /// The environment that holds the keys.
+    pub environment: Option<String>,
+    /// Variables that the step gets, with their expressions; of a reusable workflow the secrets that are passed.
+    pub env: Vec<(String, String)>,
+}
+
+impl RunnerJob {
+    /// The environment of the reusable workflow, unless its caller names another one.
+    const DEFAULT_ENVIRONMENT: &str = "run-evals";
+
+    /// Finds the job that runs `mode: run`, or that calls the reusable workflow.
+    pub fn read(path: &str, text: &str) -> Result<Option<Self>, Invalid> {
+        let document = Document::parse(path, text)?;
+        let root = &document.root;
+        let jobs = get(root, "jobs").and_then(Node::entries).unwrap_or_default();
+        Ok(jobs.iter().find_map(|(_, job)| Self::of_step(root, job).or_else(|| Self::of_call(job))))
+    }
+
+    fn of_step(root: &Node, job: &Node) -> Option<Self> {
+        let with = |step: &Node, key: &str| get(step, "with").and_then(|with| get(with, key)).cloned();
+        let step = get(job, "steps")?.items()?.iter().find(|step| {
+            with(step, "mode").is_some_and(|mode| mode.as_str() == Some("run"))
+                && with(step, "finish").is_none()
+        })?;
+        let uses = get(step, "uses")?.as_str()?.to_owned();
+        let environment = get(job, "environment");
+        let environment = environment.and_then(|node| node.as_str().or_else(|| get(node, "name")?.as_str()));
+        // The nearest level wins.
+        let mut env: Vec<(String, String)> = Vec::new();
+        for level in [step, job, root] {
+            for (name, value) in texts(get(level, "env")) {
+                if !env.iter().any(|(known, _)| *known == name) {
+                    env.push((name, value));
+                }
+            }
+        }
+        Some(Self { uses, environment: environment.map(ToOwned::to_owned), env })
+    }
+
+    fn of_call(job: &Node) -> Option<Self> {
+        let uses = get(job, "uses")?.as_str()?.to_owned();
+        let named = get(job, "with").and_then(|with| get(with, "environment")).and_then(Node::as_str);
+        let environment = Some(named.unwrap_or(Self::DEFAULT_ENVIRONMENT).to_owned());
+        Some(Self { uses, environment, env: texts(get(job, "secrets")) })
+    }
+
+    /// The expression of a variable, if the step gets it.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.env.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+fn texts(node: Option<&Node>) -> Vec<(String, String)> {
+    let entries = node.and_then(Node::entries).unwrap_or_default();
+    entries
+        .iter()
+        .map(|(key, value)| (key.text.clone(), value.as_str().unwrap_or_default().to_owned()))
+        .collect()
 }
 
 fn get<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
@@ -78,6 +144,26 @@ on:
         let (declared, required) = read(text).unwrap();
         assert_eq!(declared, ["batch_id", "shards", "size", "note"]);
         assert_eq!(required, ["batch_id"]);
+    }
+
+    #[test]
+    fn the_job_that_calls_the_models_is_found() {
+        let read = |text: &str| RunnerJob::read("w.yml", text).unwrap();
+        let own = read(include_str!("../../workflows/run-evals.yml")).unwrap();
+        assert!(own.uses.starts_with("agentv/run-evals@v1"), "{own:?}");
+        assert_eq!(own.environment.as_deref(), Some("run-evals"));
+        assert_eq!(own.variable("OPENAI_API_KEY"), Some("${{ secrets.OPENAI_API_KEY }}"));
+        let caller = read(include_str!("../../workflows/run-evals-caller.yml")).unwrap();
+        assert_eq!(caller.uses, "agentv/run-evals/.github/workflows/runner.yml@v1");
+        assert_eq!(caller.environment.as_deref(), Some("run-evals"));
+        assert_eq!(caller.env.len(), 1);
+        let levels = "env: { A: top, B: top }\njobs:\n  x:\n    environment: { name: keys }\n    env: { B: job }\n    \
+                      steps:\n      - { uses: a/b@c, with: { mode: run }, env: { C: step } }\n";
+        let job = read(levels).unwrap();
+        let variables = ["A", "B", "C", "D"].map(|name| job.variable(name));
+        assert_eq!(variables, [Some("top"), Some("job"), Some("step"), None]);
+        assert_eq!(job.environment.as_deref(), Some("keys"));
+        assert_eq!(read("jobs: { x: { steps: [{ run: make }] } }"), None);
     }
 
     #[test]

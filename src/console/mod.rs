@@ -1,7 +1,9 @@
-//! Output and signals: stdout and stderr (`streams`, and `terminal` for width and color), workflow commands of GitHub Actions (`actions`, and
+//! Output, prompts and signals: stdout and stderr (`streams`, and `terminal` for width and color), questions on the terminal (`prompt`), workflow
+//! commands of GitHub Actions (`actions`, and
 //! `runner_log` for masks), SIGINT and SIGTERM (`signals`).
 
 pub mod actions;
+pub mod prompt;
 mod runner_log;
 pub mod signals;
 mod streams;

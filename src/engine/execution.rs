@@ -76,7 +76,7 @@ pub(super) struct CompleteBatch {
 
 impl GithubSettings {
     pub(super) fn client(&self, observer: &Arc<dyn Observer>) -> anyhow::Result<Client> {
-        self.access.client(&self.env, Arc::new(observer::notes(observer)))
+        self.access.runner_client(&self.env, Arc::new(observer::notes(observer)))
     }
 }
 

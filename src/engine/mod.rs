@@ -43,7 +43,7 @@ pub use observer::{Observer, Progress, observe};
 pub use options::{ExecutionOptions, GradingOptions, Input, RemoteOptions, RunLimits};
 pub use plan::Plan;
 pub use regrade::Regrading;
-pub use remote::{HandoverChoice, preflight};
+pub use remote::{HandoverChoice, runner_repository, runner_workflow, visibility};
 pub use resume::EarlierBatch;
 pub use shards::Sharding;
 pub use submit::{SubmittedBatch, write_requests};

@@ -10,6 +10,9 @@ use crate::util::programs;
 /// Variable with the private key of a GitHub App.
 const APP_KEY: &str = "RUN_EVALS_APP_KEY";
 
+/// Variable with a token for the runner repository, where the job's own token reaches only its own repository.
+const RUNNER_TOKEN: &str = "RUN_EVALS_TOKEN";
+
 /// Connection settings.
 #[derive(Debug, Clone)]
 pub struct Access {
@@ -37,12 +40,24 @@ impl Access {
                 gh: programs::find("gh", &programs::path()).as_deref(),
             })?)
         };
-        Client::new(ClientOptions {
-            api_url: self.api_url.clone(),
-            auth,
-            notify: Some(notify),
-            ca_pem: Vec::new(),
-        })
+        self.connect(auth, notify)
+    }
+
+    /// Like [`Self::client`] for a runner repository: `RUN_EVALS_TOKEN` comes before the usual variables.
+    pub fn runner_client(&self, env: &ProcessEnv, notify: Notify) -> anyhow::Result<Client> {
+        let own = env.get(RUNNER_TOKEN).filter(|token| !token.trim().is_empty());
+        match own.filter(|_| self.app_id.is_none() && self.token_file.is_none()) {
+            Some(token) => {
+                check_api_url(&self.api_url)?;
+                self.connect(Auth::Token(Secret::new(token)), notify)
+            }
+            None => self.client(env, notify),
+        }
+    }
+
+    fn connect(&self, auth: Auth, notify: Notify) -> anyhow::Result<Client> {
+        let api_url = self.api_url.clone();
+        Client::new(ClientOptions { api_url, auth, notify: Some(notify), ca_pem: Vec::new() })
     }
 
     fn app_key(&self, env: &ProcessEnv) -> anyhow::Result<Secret> {

@@ -1,6 +1,6 @@
 //! GitHub Apps: the private key, and installation tokens per repository.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use http::StatusCode;
@@ -32,6 +32,13 @@ pub struct AppKey {
 pub(super) struct AppTokens {
     key: AppKey,
     minted: Mutex<HashMap<String, Minted>>,
+}
+
+#[derive(Deserialize)]
+struct Installation {
+    id: u64,
+    #[serde(default)]
+    permissions: BTreeMap<String, String>,
 }
 
 struct Minted {
@@ -99,25 +106,33 @@ impl AppTokens {
         }
     }
 
-    async fn mint(&self, client: &Client, repo: &str) -> Result<Minted, ApiError> {
-        #[derive(Deserialize)]
-        struct Installation {
-            id: u64,
-        }
-        #[derive(Deserialize)]
-        struct AccessToken {
-            token: String,
-            #[serde(default)]
-            expires_at: String,
-        }
+    /// What the owner of the repository has granted to the App.
+    pub(super) async fn permissions(
+        &self,
+        client: &Client,
+        repo: &str,
+    ) -> Result<BTreeMap<String, String>, ApiError> {
+        Ok(self.installation(client, repo).await?.permissions)
+    }
+
+    async fn installation(&self, client: &Client, repo: &str) -> Result<Installation, ApiError> {
         let url = client.repo_url(repo, &["installation"])?;
         let find = Call::get(About::Installation, repo, &self.key.id, url);
         let answer = client.call_as(find.clone(), &self.key.jwt()?).await?;
         if answer.status != StatusCode::OK {
             return Err(client.refused(&find, &answer));
         }
-        let Installation { id } = client.parse(&answer)?;
+        client.parse(&answer)
+    }
 
+    async fn mint(&self, client: &Client, repo: &str) -> Result<Minted, ApiError> {
+        #[derive(Deserialize)]
+        struct AccessToken {
+            token: String,
+            #[serde(default)]
+            expires_at: String,
+        }
+        let Installation { id, .. } = self.installation(client, repo).await?;
         let name = repo.rsplit('/').next().unwrap_or_default();
         let url = client.url(&["app", "installations", &id.to_string(), "access_tokens"]);
         let body = json!({"repositories": [name]});

@@ -1,5 +1,6 @@
 //! The client: API URL, identity and retry policy.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +16,7 @@ use super::app::{AppKey, AppTokens};
 use super::error::{ApiError, TokenKind};
 use super::limits::server_time;
 use super::retry_policy::RetryPolicy;
+use super::token::{is_enterprise, web_host};
 use super::transport::{Transport, host, http_client};
 use crate::model::{Failure, Secret, printable};
 use crate::util::register_token;
@@ -141,6 +143,17 @@ impl Client {
         }
     }
 
+    /// Permissions of a GitHub App in a repository; `None` for other tokens.
+    pub async fn installation_permissions(
+        &self,
+        repo: &str,
+    ) -> Result<Option<BTreeMap<String, String>>, ApiError> {
+        match &self.inner.identity {
+            Identity::Token(_) => Ok(None),
+            Identity::App(tokens) => tokens.permissions(self, repo).await.map(Some),
+        }
+    }
+
     /// Drops a rejected token. Returns `false` if there is no way to get another one.
     pub(super) async fn forget_token(&self, repo: &str, token: &Secret) -> bool {
         match &self.inner.identity {
@@ -152,7 +165,8 @@ impl Client {
         }
     }
 
-    pub(super) fn token_kind(&self) -> TokenKind {
+    /// Kind of the token, by its prefix.
+    pub fn token_kind(&self) -> TokenKind {
         match &self.inner.identity {
             Identity::Token(token) => TokenKind::of(token.expose()),
             Identity::App(_) => TokenKind::App,
@@ -161,6 +175,11 @@ impl Client {
 
     pub(super) fn host(&self) -> String {
         host(&self.inner.base)
+    }
+
+    /// Whether this is a GitHub Enterprise Server.
+    pub fn is_enterprise(&self) -> bool {
+        is_enterprise(&web_host(self.inner.base.as_str()))
     }
 
     pub(super) fn notify(&self, text: &str) {

@@ -7,13 +7,10 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::call::{ApiResponse, Call, Repeat};
+use super::call::{ApiResponse, Call};
 use super::client::Client;
 use super::error::{About, ApiError, Said, short};
 use super::repository::file_name;
-
-/// Never a valid branch or tag: git rejects two dots.
-const NO_REF: &str = "no..ref";
 
 /// Outcome of a dispatch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,22 +32,6 @@ pub enum Dispatched {
 }
 
 impl Client {
-    /// Checks whether the token may start a workflow, with a ref that cannot exist: GitHub checks the token
-    /// first.
-    pub async fn may_dispatch(&self, repo: &str, workflow: &str) -> Result<(), ApiError> {
-        let workflow = file_name(workflow);
-        let url = self.repo_url(repo, &["actions", "workflows", workflow, "dispatches"])?;
-        let body = json!({"ref": NO_REF});
-        let call =
-            Call { repeat: Repeat::Freely, ..Call::post(About::Dispatch, repo, &workflow, url, Some(body)) };
-        let answer = self.call(call.clone()).await?;
-        if answer.status == StatusCode::UNPROCESSABLE_ENTITY {
-            Ok(())
-        } else {
-            Err(self.refused(&call, &answer))
-        }
-    }
-
     /// Starts a workflow. Retries only if GitHub rejected the request without effect.
     pub async fn dispatch(
         &self,

@@ -39,11 +39,21 @@ pub(super) enum About {
     AutoMerge,
     Installation,
     InstallationToken,
+    Account,
+    NewRepository,
+    NewFile,
+    Environment,
+    NewEnvironment,
+    EnvironmentSecrets,
+    Secrets,
+    Rules,
+    NewRule,
+    ActionsSettings,
 }
 
 /// Kind of a token, by its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TokenKind {
+pub enum TokenKind {
     FineGrained,
     Classic,
     /// A job's `GITHUB_TOKEN`, or an installation token from elsewhere.
@@ -130,6 +140,14 @@ impl ApiError {
             Self::Unreachable { .. } | Self::Limited { .. } | Self::Store { .. } => true,
             _ => false,
         }
+    }
+
+    /// Whether the owner's billing plan lacks the feature: GitHub Free has no environments and no branch rules in
+    /// private repositories.
+    pub fn is_plan_limit(&self) -> bool {
+        let Self::Refused(refusal) = self else { return false };
+        let said = refusal.said.text().to_lowercase();
+        ["upgrade to github", "billing plan"].iter().any(|words| said.contains(words))
     }
 
     /// HTTP status, if there was a response.

@@ -18,6 +18,12 @@ const CONTENTS_READ: Permission = Permission { name: "Contents", key: "contents"
 const COMMENTS_WRITE: Permission = Permission { name: "Pull requests", key: "pull-requests", level: "write" };
 const ISSUES_WRITE: Permission = Permission { name: "Issues", key: "issues", level: "write" };
 const PULLS_READ: Permission = Permission { name: "Pull requests", key: "pull-requests", level: "read" };
+const CONTENTS_WRITE: Permission = Permission { name: "Contents", key: "contents", level: "write" };
+/// The key is empty where a job's token cannot have the permission.
+const ADMINISTRATION: Permission = Permission { name: "Administration", key: "", level: "write" };
+const ADMINISTRATION_READ: Permission = Permission { name: "Administration", key: "", level: "read" };
+const ENVIRONMENTS: Permission = Permission { name: "Environments", key: "", level: "write" };
+const SECRETS: Permission = Permission { name: "Secrets", key: "", level: "write" };
 const METADATA_READ: Permission = Permission { name: "Metadata", key: "contents", level: "read" };
 
 const OLD_WORKFLOW: &str =
@@ -104,6 +110,16 @@ fn tried(Refusal { about, repo, subject, .. }: &Refusal) -> String {
         About::AutoMerge => format!("let pull request {subject} of `{repo}` merge itself"),
         About::Installation => format!("find the installation of the GitHub App {subject} in `{repo}`"),
         About::InstallationToken => format!("get a token of the GitHub App {subject} for `{repo}`"),
+        About::Account => "read the account of the token".to_owned(),
+        About::NewRepository => format!("create the repository `{repo}`"),
+        About::NewFile => format!("add `{subject}` to `{repo}`"),
+        About::Environment => format!("read the environment `{subject}` of `{repo}`"),
+        About::NewEnvironment => format!("set up the environment `{subject}` of `{repo}`"),
+        About::EnvironmentSecrets => format!("access the secrets of an environment of `{repo}`"),
+        About::Secrets => format!("access the secrets of `{repo}`"),
+        About::Rules => format!("read the branch rules of `{repo}`"),
+        About::NewRule => format!("protect the default branch of `{repo}`"),
+        About::ActionsSettings => format!("read the Actions settings of `{repo}`"),
     }
 }
 
@@ -159,6 +175,9 @@ fn forbidden(refusal: &Refusal) -> String {
     if said.contains("archived") {
         return "an archived repository runs nothing: unarchive it or choose another".to_owned();
     }
+    if said.contains("must have admin rights") {
+        return format!("an admin of `{}` must do this, or make you one", refusal.repo);
+    }
     if said.contains("not permitted to create or approve pull requests") {
         return format!(
             "allow it in the settings of `{}` and of its owner (Actions, General, Workflow permissions: \"Allow GitHub Actions to \
@@ -204,6 +223,18 @@ fn not_found(refusal: &Refusal) -> String {
                 granting(refusal)
             )
         }
+        About::NewRepository => format!(
+            "`{}` must be your own login or an organization that lets you create repositories: {}",
+            repo.split('/').next().unwrap_or_default(),
+            granting(refusal)
+        ),
+        About::NewFile if subject.starts_with(".github/workflows/") => format!(
+            "to add a workflow, a classic token needs the scope `workflow` too (`gh auth refresh --scopes workflow`): {}",
+            granting(refusal)
+        ),
+        About::NewFile => {
+            format!("the branch or the repository is gone, or the token may not write: {}", granting(refusal))
+        }
         About::History => format!(
             "check the commit; GitHub also says this of what the token may not see: {}",
             granting(refusal)
@@ -218,7 +249,15 @@ fn not_found(refusal: &Refusal) -> String {
         | About::Pulls
         | About::Label
         | About::AutoMerge
-        | About::InstallationToken => {
+        | About::InstallationToken
+        | About::Account
+        | About::Environment
+        | About::NewEnvironment
+        | About::EnvironmentSecrets
+        | About::Secrets
+        | About::Rules
+        | About::NewRule
+        | About::ActionsSettings => {
             format!("it does not exist, or the token may not see it: {}", granting(refusal))
         }
     }
@@ -274,10 +313,11 @@ fn granting(refusal: &Refusal) -> String {
         format!("a fine-grained token needs access to `{repo}` with the repository permission {named}");
     let classic =
         format!("a classic token needs the scope `repo`, and its owner must have {level} access to `{repo}`");
-    let job = format!(
-        "a job's `GITHUB_TOKEN` needs `permissions: {key}: {level}` and reaches only its own repository; for another one \
-         use a fine-grained token or a GitHub App"
-    );
+    let job = if key.is_empty() {
+        "a job's `GITHUB_TOKEN` cannot do this: use a person's token or a GitHub App".to_owned()
+    } else {
+        job_granting(key, level)
+    };
     let app = format!(
         "a GitHub App needs the repository permission {named} (accepted by the owner of `{repo}`), with `{repo}` among its \
          installation's repositories"
@@ -291,15 +331,32 @@ fn granting(refusal: &Refusal) -> String {
     }
 }
 
+fn job_granting(key: &str, level: &str) -> String {
+    format!(
+        "a job's `GITHUB_TOKEN` needs `permissions: {key}: {level}` and reaches only its own repository; for another one \
+         use a fine-grained token or a GitHub App"
+    )
+}
+
 fn permission(about: About) -> Permission {
     match about {
         About::Dispatch | About::Cancel => ACTIONS_WRITE,
         About::Issue => ISSUES_WRITE,
         About::Comment | About::Pull | About::Label | About::AutoMerge => COMMENTS_WRITE,
         About::File | About::History => CONTENTS_READ,
+        About::NewFile => CONTENTS_WRITE,
+        About::NewRepository | About::NewEnvironment | About::NewRule => ADMINISTRATION,
+        About::ActionsSettings => ADMINISTRATION_READ,
+        About::EnvironmentSecrets => ENVIRONMENTS,
+        About::Secrets => SECRETS,
         About::Pulls => PULLS_READ,
-        About::Repository | About::Installation | About::InstallationToken => METADATA_READ,
-        About::Workflow
+        About::Repository
+        | About::Installation
+        | About::InstallationToken
+        | About::Account
+        | About::Rules => METADATA_READ,
+        About::Environment
+        | About::Workflow
         | About::Runs
         | About::Run
         | About::Jobs

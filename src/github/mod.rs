@@ -9,6 +9,7 @@
 //! - the other modules: one per group of routes
 
 mod access;
+mod account;
 mod app;
 mod artifacts;
 mod call;
@@ -28,22 +29,26 @@ mod repository;
 mod results;
 mod retry_policy;
 mod runs;
+mod secrets;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod token;
 mod transport;
 
 pub use access::Access;
+pub use account::Account;
 pub use app::AppKey;
 pub use artifacts::Artifact;
 pub use client::{Auth, Client, ClientOptions, Notify, check_api_url};
 pub use comments::CommentPut;
 pub use dispatch::Dispatched;
-pub use error::ApiError;
+pub use error::{ApiError, TokenKind};
 pub use history::{ChangedFile, Commit, CommitQuery, MOST_COMPARED_FILES};
 pub use open_pulls::OpenPull;
 pub use pulls::NewPull;
 pub use repository::RepositoryInfo;
 pub use results::{DuplicateArtifact, ResultsService};
 pub use runs::{Etag, Job, Polled, Run};
+pub use secrets::SecretPlace;
 pub use token::{TokenSources, find_token};

@@ -1,7 +1,11 @@
 //! Repositories, their workflows and files.
 
-use http::StatusCode;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{Method, StatusCode};
+use reqwest::Url;
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::call::{Call, RAW};
 use super::client::Client;
@@ -18,6 +22,18 @@ pub struct RepositoryInfo {
     pub html_url: String,
     #[serde(default)]
     pub archived: bool,
+    /// The role of the token's owner; absent for tokens of jobs and Apps.
+    #[serde(default)]
+    pub permissions: Option<Permissions>,
+}
+
+/// What the owner of a token may do in a repository. A fine-grained token may do less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct Permissions {
+    #[serde(default)]
+    pub admin: bool,
+    #[serde(default)]
+    pub push: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -50,9 +66,7 @@ impl Client {
 
     /// Content of a file at a branch, tag or commit; `None` if it does not exist.
     pub async fn file(&self, repo: &str, path: &str, git_ref: &str) -> Result<Option<Vec<u8>>, ApiError> {
-        let mut route = vec!["contents"];
-        route.extend(path.split('/'));
-        let mut url = self.repo_url(repo, &route)?;
+        let mut url = self.contents_url(repo, path)?;
         url.query_pairs_mut().append_pair("ref", git_ref);
         let call = Call { accept: RAW, ..Call::get(About::File, repo, &path, url) };
         let answer = self.call(call.clone()).await?;
@@ -61,6 +75,54 @@ impl Client {
             status if status.is_success() => Ok(Some(answer.body.into())),
             _ => Err(self.refused(&call, &answer)),
         }
+    }
+
+    /// Commits a new file on a branch; fails if the file exists.
+    pub async fn create_file(
+        &self,
+        repo: &str,
+        branch: &str,
+        path: &str,
+        content: &str,
+        message: &str,
+    ) -> Result<(), ApiError> {
+        let body = json!({"message": message, "content": STANDARD.encode(content), "branch": branch});
+        self.put_file(repo, path, body).await
+    }
+
+    /// Commits a new version of a file on a branch.
+    pub async fn replace_file(
+        &self,
+        repo: &str,
+        branch: &str,
+        path: &str,
+        content: &str,
+        message: &str,
+    ) -> Result<(), ApiError> {
+        #[derive(Deserialize)]
+        struct Known {
+            sha: String,
+        }
+        let mut url = self.contents_url(repo, path)?;
+        url.query_pairs_mut().append_pair("ref", branch);
+        let Known { sha } = self.fetch(Call::get(About::File, repo, &path, url)).await?;
+        let content = STANDARD.encode(content);
+        let body = json!({"message": message, "content": content, "branch": branch, "sha": sha});
+        self.put_file(repo, path, body).await
+    }
+
+    async fn put_file(&self, repo: &str, path: &str, body: Value) -> Result<(), ApiError> {
+        let call = Call {
+            method: Method::PUT,
+            ..Call::post(About::NewFile, repo, &path, self.contents_url(repo, path)?, Some(body))
+        };
+        self.succeed(call).await.map(drop)
+    }
+
+    fn contents_url(&self, repo: &str, path: &str) -> Result<Url, ApiError> {
+        let mut route = vec!["contents"];
+        route.extend(path.split('/'));
+        self.repo_url(repo, &route)
     }
 }
 

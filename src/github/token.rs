@@ -76,7 +76,8 @@ pub(super) fn web_host(api_url: &str) -> String {
     }
 }
 
-fn is_enterprise(host: &str) -> bool {
+/// Whether a web host is neither github.com nor a tenant of ghe.com.
+pub(super) fn is_enterprise(host: &str) -> bool {
     host != "github.com" && !host.ends_with(".ghe.com")
 }
 

@@ -20,7 +20,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const LONGEST_WORDS: usize = 300;
 
 /// A model that a server has.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ListedModel {
     /// Its name, which a request must spell exactly so.
     pub id: String,
@@ -30,9 +30,24 @@ pub struct ListedModel {
     /// Which one.
     #[serde(default)]
     alias_target: Option<String>,
+    /// When the provider turns it off: a date, or seconds since 1970.
+    #[serde(default)]
+    shutdown_date: serde_json::Value,
 }
 
 impl ListedModel {
+    /// The announced day of its shutdown.
+    pub fn shutdown_date(&self) -> Option<String> {
+        match &self.shutdown_date {
+            serde_json::Value::String(date) if !date.is_empty() => Some(date.clone()),
+            serde_json::Value::Number(seconds) => {
+                let time = jiff::Timestamp::from_second(seconds.as_i64()?).ok()?;
+                Some(time.strftime("%Y-%m-%d").to_string())
+            }
+            _ => None,
+        }
+    }
+
     /// The model that the name stands for, where it is an alias.
     pub fn stands_for(&self) -> Option<&str> {
         self.alias_target

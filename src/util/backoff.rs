@@ -58,8 +58,6 @@ pub struct Policy {
 
 /// A fetch or an `ls-remote` of a clone, for a caller who waits.
 pub const CLONE: Policy = Policy::new(500, 1_000, 3);
-/// The check whether git may push, before a batch is submitted.
-pub const PREFLIGHT: Policy = Policy::new(1_000, 2_000, 3);
 /// A git command in a job that nobody watches.
 pub const GIT: Policy = Policy::new(1_000, 30_000, 7);
 /// A read from GitHub's API.

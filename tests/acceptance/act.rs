@@ -257,9 +257,12 @@ fn dispatch_template() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("workflows/dispatch.yml");
     let template = std::fs::read_to_string(path).unwrap();
     let edits = [
-        ("      contents: read\n", "      actions: write\n      contents: write\n"),
-        ("          app-id: ${{ vars.RUN_EVALS_APP_ID }}\n", "          handover: artifact\n"),
-        ("        env:\n          RUN_EVALS_APP_KEY: ${{ secrets.RUN_EVALS_APP_KEY }}\n", ""),
+        ("      contents: read # the checkout\n", "      actions: write\n      contents: write\n"),
+        ("          output: results\n", "          output: results\n          handover: artifact\n"),
+        (
+            "        env:\n          RUN_EVALS_TOKEN: ${{ secrets.RUN_EVALS_TOKEN }} # EDIT 3; the workflow's own token makes the comment\n",
+            "",
+        ),
     ];
     edits.iter().fold(template, |text, (from, to)| {
         assert!(text.contains(from), "the template has no {from:?}");

@@ -103,6 +103,7 @@ impl Scene {
             login: "mona".into(),
             kind: TokenKind::Classic,
             grants,
+            ..NewToken::default()
         });
         // Not in the environment: this `gh` sends such a token to every host, even after a redirect.
         let host = host(&github);

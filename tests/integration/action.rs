@@ -24,16 +24,17 @@ const MODES: [&str; 13] = [
     "rollout-dispatch",
 ];
 /// Commands that are not modes, and why.
-const NO_MODES: [(&str, &str); 9] = [
+const NO_MODES: [(&str, &str); 10] = [
     ("runs", "lists what a person ran"),
     ("open", "opens a browser"),
     ("clean", "deletes what a person has looked at"),
     ("cancel", "for a person who waits"),
-    ("init", "writes files for a person"),
+    ("init", "writes files for a person, and sets up a repository with a person's token"),
+    ("doctor", "for a person who sets up targets; a dispatch checks the same before it starts anything"),
     ("completions", "for a shell that a person types in"),
     ("adapter", "AgentV starts it"),
     ("serve", "runs for months on a machine of its own; a step ends"),
-    ("targets", "for whoever writes the file; a dispatch asks the same questions before it starts anything"),
+    ("targets", "prints a schema for editors"),
 ];
 /// Inputs that are not options.
 const OWN_INPUTS: [&str; 2] = ["mode", "token"];

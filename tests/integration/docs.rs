@@ -6,19 +6,8 @@ use std::path::Path;
 use crate::support::Workspace;
 
 const COMMANDS: [&str; 13] = [
-    "eval",
-    "dispatch",
-    "collect",
-    "run",
-    "adapter",
-    "targets check",
-    "report",
-    "bundle",
-    "evaluate",
-    "serve",
-    "trigger",
-    "sweep",
-    "sync",
+    "eval", "dispatch", "collect", "run", "adapter", "doctor", "report", "bundle", "evaluate", "serve",
+    "trigger", "sweep", "sync",
 ];
 
 #[test]

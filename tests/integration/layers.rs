@@ -12,7 +12,7 @@ const LAYERS: [&[&str]; 13] = [
     &["exchange", "scoring", "leaderboard", "report", "console"],
     &["runner", "error", "logging"],
     &["engine"],
-    &["bundle", "sync", "rollout", "adapter", "skills"],
+    &["bundle", "sync", "rollout", "adapter", "skills", "setup"],
     &["serve"],
     &["studio"],
     &["cli"],

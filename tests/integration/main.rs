@@ -37,6 +37,7 @@ mod run;
 mod runner_in_actions;
 mod secrets;
 mod serve;
+mod setup;
 mod several_targets;
 mod signals;
 mod stale;

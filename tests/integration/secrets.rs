@@ -262,7 +262,7 @@ fn log_of_a_step(variables: &[(&str, &str)], is_file: bool) -> String {
         workspace = workspace.env(name, value);
     }
     workspace.write_target(&MockLlm::start(&[]).base_url(), "api_key: ${{ LLM_KEY }}");
-    let mut command = workspace.command(&["targets", "check", "--offline"]);
+    let mut command = workspace.command(&["doctor", "--offline"]);
     let log = workspace.path("log");
     if is_file {
         command.stderr(File::create(&log).unwrap()).stdout(Stdio::null());
@@ -304,8 +304,8 @@ fn no_mask_is_printed_into_a_pipe_of_the_step() {
     workspace.write_target(&MockLlm::start(&[]).base_url(), "api_key: ${{ LLM_KEY }}");
     let binary = env!("CARGO_BIN_EXE_run-evals");
     for script in [
-        format!("'{binary}' targets check --offline 2>&1 | tee log"),
-        format!("kept=$('{binary}' targets check --offline 2>&1); echo \"$kept\" > log"),
+        format!("'{binary}' doctor --offline 2>&1 | tee log"),
+        format!("kept=$('{binary}' doctor --offline 2>&1); echo \"$kept\" > log"),
     ] {
         let mut shell = std::process::Command::new("sh");
         let output = workspace.like(shell.args(["-c", &script])).output().unwrap();

@@ -9,11 +9,12 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::api::{Asked, VERSIONS, json_body};
-use crate::auth::allow;
+use crate::auth::{allow, not_accessible};
+use crate::control;
 use crate::limits;
 use crate::reply::{OnPurpose, Refused, Reply, json_response, ok};
 use crate::shapes;
-use crate::wire::TokenKind;
+use crate::wire::{NewRepo, TokenKind};
 use crate::world::{Token, World, random_hex, shown};
 
 type World_ = State<Arc<World>>;
@@ -24,6 +25,9 @@ pub(crate) fn routes() -> axum::Router<Arc<World>> {
         .route("/rate_limit", get(rate_limit))
         .route("/meta", get(meta))
         .route("/user", get(user))
+        .route("/user/repos", post(new_own_repo))
+        .route("/orgs/{org}", get(organization))
+        .route("/orgs/{org}/repos", post(new_organization_repo))
         .route("/app", get(app))
         .route("/app/installations", get(installations))
         .route("/app/installations/{installation}/access_tokens", post(access_token))
@@ -69,7 +73,70 @@ async fn user(State(world): World_, Extension(asked): Extension<Asked>) -> Reply
     if let (Value::Object(user), Value::Object(more)) = (&mut user, more) {
         user.extend(more);
     }
+    // Only for tokens that may read the whole profile; our fine-grained ones may.
+    let plan = world.lock().plan_of(&token.login).to_owned();
+    user["plan"] = json!({ "name": plan, "space": 1, "private_repos": 9999, "collaborators": 0 });
     Ok(ok(&user))
+}
+
+async fn organization(
+    State(world): World_,
+    Path(org): Path<String>,
+    Extension(asked): Extension<Asked>,
+) -> Reply {
+    asked.caller.token.ok_or_else(|| Refused::new(401, "Requires authentication"))?;
+    let api = format!("{}/orgs/{org}", world.urls.api_url);
+    let now = shown(crate::world::now());
+    let plan = world.lock().plan_of(&org).to_owned();
+    Ok(ok(&json!({
+        "login": org, "id": 1, "node_id": "O_1", "url": api, "repos_url": format!("{api}/repos"),
+        "events_url": format!("{api}/events"), "hooks_url": format!("{api}/hooks"),
+        "issues_url": format!("{api}/issues"), "members_url": format!("{api}/members{{/member}}"),
+        "public_members_url": format!("{api}/public_members{{/member}}"),
+        "avatar_url": format!("{}/{org}.png", world.urls.server_url), "description": null,
+        "has_organization_projects": false, "has_repository_projects": false, "public_repos": 0,
+        "public_gists": 0, "followers": 0, "following": 0, "html_url": format!("{}/{org}", world.urls.server_url),
+        "created_at": now, "updated_at": now, "archived_at": null, "type": "Organization",
+        "plan": { "name": plan, "space": 1, "private_repos": 9999 },
+    })))
+}
+
+async fn new_own_repo(State(world): World_, Extension(asked): Extension<Asked>) -> Reply {
+    let login = asked.caller.login();
+    create_repo(&world, &asked, &login).await
+}
+
+async fn new_organization_repo(
+    State(world): World_,
+    Path(org): Path<String>,
+    Extension(asked): Extension<Asked>,
+) -> Reply {
+    create_repo(&world, &asked, &org).await
+}
+
+/// Creates a repository, with a first commit if `auto_init` asks for one.
+async fn create_repo(world: &World, asked: &Asked, owner: &str) -> Reply {
+    let token = asked.caller.token.as_ref().ok_or_else(|| Refused::new(401, "Requires authentication"))?;
+    let body = json_body(asked)?;
+    let full_name = format!("{owner}/{}", body["name"].as_str().unwrap_or_default());
+    let grants = token.grants_in(&full_name);
+    let may = grants.and_then(|grants| grants.get("administration")).is_some_and(|access| access == "write");
+    if !may && !(token.kind == TokenKind::Classic && grants.is_some()) {
+        return Err(not_accessible(token).accepting("administration", "write"));
+    }
+    if world.repo(&full_name).is_some() {
+        let message = "Repository creation failed.: name already exists on this account";
+        return Err(Refused::new(422, message));
+    }
+    let repo =
+        control::create(world, NewRepo { full_name, private: body["private"] == true, ..NewRepo::default() })
+            .await?;
+    if body["auto_init"] == true {
+        let readme = format!("# {}\n", repo.name);
+        repo.bare.commit(&repo.default_branch, "README.md", readme.as_bytes(), "Initial commit").await?;
+    }
+    let body = shapes::repository_for(world, &repo, Some(token));
+    Ok(json_response(StatusCode::CREATED, &body))
 }
 
 fn app_of(asked: &Asked) -> Result<u64, Refused> {
@@ -99,7 +166,8 @@ async fn app(State(world): World_, Extension(asked): Extension<Asked>) -> Reply 
 async fn installations(State(world): World_, Extension(asked): Extension<Asked>) -> Reply {
     let id = app_of(&asked)?;
     let all = world.lock().apps.get(&id).map(|app| app.installations.clone()).unwrap_or_default();
-    Ok(ok(&all.iter().map(|(owner, installation)| installed(&world, id, owner, *installation)).collect()))
+    let granted = permissions_of(&world, id, None);
+    Ok(ok(&all.iter().map(|(owner, number)| installed(&world, id, owner, *number, &granted)).collect()))
 }
 
 async fn installation(
@@ -114,10 +182,23 @@ async fn installation(
     let is_there = app.grants.keys().any(|repo| repo.to_lowercase() == full_name);
     let installation = app.installations.get(&owner.to_lowercase()).copied().filter(|_| is_there);
     drop(state);
-    Ok(ok(&installed(&world, id, &owner, installation.ok_or_else(Refused::not_found)?)))
+    let granted = permissions_of(&world, id, Some(&full_name));
+    Ok(ok(&installed(&world, id, &owner, installation.ok_or_else(Refused::not_found)?, &granted)))
 }
 
-fn installed(world: &World, app: u64, owner: &str, installation: u64) -> Value {
+/// What was granted to an App, in a repository or in the first one.
+fn permissions_of(world: &World, app: u64, full_name: Option<&str>) -> Value {
+    let state = world.lock();
+    let grants = state.apps.get(&app).map(|app| &app.grants);
+    let found = grants.and_then(|grants| {
+        grants.iter().find(|(repo, _)| full_name.is_none_or(|name| repo.eq_ignore_ascii_case(name)))
+    });
+    let mut granted = json!(found.map(|(_, permissions)| permissions));
+    granted["metadata"] = Value::from("read");
+    granted
+}
+
+fn installed(world: &World, app: u64, owner: &str, installation: u64, permissions: &Value) -> Value {
     let now = shown(crate::world::now());
     json!({
         "id": installation,
@@ -129,7 +210,7 @@ fn installed(world: &World, app: u64, owner: &str, installation: u64) -> Value {
         "app_slug": format!("app-{app}"),
         "target_id": 1,
         "target_type": "Organization",
-        "permissions": { "actions": "write", "contents": "write", "metadata": "read" },
+        "permissions": permissions,
         "events": [],
         "single_file_name": null,
         "repository_selection": "selected",
@@ -174,7 +255,14 @@ async fn access_token(
     let login = format!("app-{id}[bot]");
     state.tokens.insert(
         text.clone(),
-        Token { login, kind: TokenKind::Installation, grants, expires_at: Some(expires_at) },
+        Token {
+            login,
+            kind: TokenKind::Installation,
+            grants,
+            scopes: Vec::new(),
+            role: "admin".to_owned(),
+            expires_at: Some(expires_at),
+        },
     );
     drop(state);
     let body = json!({ "token": text, "expires_at": shown(expires_at), "permissions": permissions, "repository_selection": "selected" });

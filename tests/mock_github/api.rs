@@ -15,7 +15,7 @@ use crate::auth::{self, Caller};
 use crate::limits;
 use crate::openapi::Matched;
 use crate::reply::{self, OnPurpose, Query, Refused};
-use crate::wire::{Recorded, What};
+use crate::wire::{Recorded, TokenKind, What};
 use crate::world::{World, now, random_hex};
 
 /// The legal values of `X-GitHub-Api-Version`.
@@ -203,7 +203,9 @@ fn add_headers(world: &World, caller: &Caller, response: &mut Response, is_free:
         ("x-github-request-id", random_hex(16).to_uppercase()),
         ("x-github-media-type", "github.v3; format=json".to_owned()),
     ];
-    for (name, value) in all {
+    let classic = caller.token.as_ref().filter(|token| token.kind == TokenKind::Classic);
+    let scopes = classic.map(|token| ("x-oauth-scopes", token.scopes.join(", ")));
+    for (name, value) in all.into_iter().chain(scopes) {
         if let Ok(value) = HeaderValue::from_str(&value)
             && !response.headers().contains_key(name)
         {

@@ -114,7 +114,7 @@ pub(crate) fn allow(
             (false, _) => Err(Refused::new(401, "Requires authentication")),
         };
     };
-    let grants = token.grants.get(&full_name);
+    let grants = token.grants_in(&full_name);
     if grants.is_none() && repo.private {
         return Err(Refused::not_found());
     }
@@ -127,9 +127,23 @@ pub(crate) fn allow(
         }
         return Ok(repo);
     }
+    Err(not_accessible(token).accepting(permission, access))
+}
+
+/// A fine-grained token without the permission.
+pub(crate) fn not_accessible(token: &Token) -> Refused {
     let by = match token.kind {
         TokenKind::Personal | TokenKind::Classic => "personal access token",
         TokenKind::Installation | TokenKind::Job => "integration",
     };
-    Err(Refused::new(403, format!("Resource not accessible by {by}")).accepting(permission, access))
+    Refused::new(403, format!("Resource not accessible by {by}"))
+}
+
+/// The repository, if the caller may change its settings.
+pub(crate) fn allow_admin(world: &World, caller: &Caller, owner: &str, name: &str) -> Result<Repo, Refused> {
+    let repo = allow(world, caller, owner, name, "administration", "write")?;
+    match &caller.token {
+        Some(token) if token.role == "admin" => Ok(repo),
+        _ => Err(Refused::new(403, "Must have admin rights to Repository.")),
+    }
 }

@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 use crate::git::Bare;
 use crate::reply::{Refused, Reply, ok};
 use crate::run::Stop;
-use crate::wire::{Fault, FaultState, NewApp, NewFile, NewRepo, NewToken, RunView};
+use crate::wire::{
+    Fault, FaultState, NewAccount, NewApp, NewFile, NewRepo, NewToken, RepoView, RunView, TokenKind,
+};
 use crate::workflows;
 use crate::world::{App, Repo, Token, World};
 
@@ -23,7 +25,8 @@ type World_ = State<Arc<World>>;
 /// The routes.
 pub(crate) fn routes() -> axum::Router<Arc<World>> {
     axum::Router::new()
-        .route("/repos", post(new_repo))
+        .route("/repos", post(new_repo).get(repos))
+        .route("/accounts", post(new_account))
         .route("/files", post(new_file))
         .route("/tokens", post(new_token))
         .route("/apps", post(new_app))
@@ -42,6 +45,12 @@ pub(crate) fn routes() -> axum::Router<Arc<World>> {
 }
 
 async fn new_repo(State(world): World_, Json(new): Json<NewRepo>) -> Reply {
+    let repo = create(&world, new).await?;
+    Ok(ok(&json!({ "git_dir": repo.bare.dir })))
+}
+
+/// Creates a repository.
+pub(crate) async fn create(world: &World, new: NewRepo) -> Result<Repo, Refused> {
     let (owner, name) =
         new.full_name.split_once('/').ok_or_else(|| Refused::new(422, "`full_name` is `owner/name`"))?;
     let default_branch = new.default_branch.unwrap_or_else(|| "main".to_owned());
@@ -57,15 +66,35 @@ async fn new_repo(State(world): World_, Json(new): Json<NewRepo>) -> Reply {
         allow_auto_merge: new.allow_auto_merge,
         default_branch,
         secrets: new.secrets,
+        organization_secrets: new.organization_secrets,
+        environments: new.environments,
+        rulesets: new.rulesets,
+        protected_branches: new.protected_branches,
+        actions: new.actions,
         variables: new.variables,
         machine_env: new.machine_env,
         workflows: std::collections::BTreeMap::new(),
         created_at: crate::world::now(),
         bare,
     };
-    state.repos.insert(new.full_name.to_lowercase(), repo);
-    drop(state);
-    Ok(ok(&json!({ "git_dir": dir })))
+    state.repos.insert(new.full_name.to_lowercase(), repo.clone());
+    Ok(repo)
+}
+
+async fn repos(State(world): World_) -> Json<Vec<RepoView>> {
+    let view = |repo: &Repo| RepoView {
+        full_name: repo.full_name(),
+        private: repo.private,
+        secrets: repo.secrets.clone(),
+        environments: repo.environments.clone(),
+        rulesets: repo.rulesets.clone(),
+    };
+    Json(world.lock().repos.values().map(view).collect())
+}
+
+async fn new_account(State(world): World_, Json(new): Json<NewAccount>) -> Reply {
+    world.lock().plans.insert(new.login.to_lowercase(), new.plan);
+    Ok(ok(&json!({})))
 }
 
 async fn new_file(State(world): World_, Json(new): Json<NewFile>) -> Reply {
@@ -77,10 +106,12 @@ async fn new_file(State(world): World_, Json(new): Json<NewFile>) -> Reply {
 
 async fn new_token(State(world): World_, Json(new): Json<NewToken>) -> Reply {
     let grants = new.grants.into_iter().map(|(repo, grants)| (repo.to_lowercase(), grants)).collect();
-    world
-        .lock()
-        .tokens
-        .insert(new.token, Token { login: new.login, kind: new.kind, grants, expires_at: None });
+    let all_scopes = || ["repo", "workflow"].map(str::to_owned).to_vec();
+    let scopes =
+        if new.kind == TokenKind::Classic { new.scopes.unwrap_or_else(all_scopes) } else { Vec::new() };
+    let role = new.role.unwrap_or_else(|| "admin".to_owned());
+    let token = Token { login: new.login, kind: new.kind, grants, scopes, role, expires_at: None };
+    world.lock().tokens.insert(new.token, token);
     Ok(ok(&json!({})))
 }
 

@@ -28,6 +28,7 @@ mod repos;
 mod results_service;
 mod run;
 mod runs;
+mod settings;
 mod shapes;
 mod tls;
 mod wire;
@@ -137,6 +138,7 @@ fn main_routes(world: &Arc<World>) -> Router {
         .merge(issues::routes())
         .merge(pulls::routes())
         .merge(reports::routes())
+        .merge(settings::routes())
         .merge(account::routes());
     let graphql = Router::new().route("/graphql", post(account::graphql));
     let routes = if world.options.tls {

@@ -10,11 +10,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::api::Asked;
+use crate::api::{Asked, json_body};
 use crate::auth::allow;
 use crate::git::Entry;
-use crate::reply::{Refused, Reply, empty, ok};
+use crate::reply::{Refused, Reply, empty, json_response, ok};
 use crate::shapes;
+use crate::wire::TokenKind;
 use crate::world::{Repo, World};
 
 /// Larger files are served only raw.
@@ -26,7 +27,7 @@ type World_ = State<Arc<World>>;
 pub(crate) fn routes() -> axum::Router<Arc<World>> {
     axum::Router::new()
         .route("/repos/{owner}/{repo}", get(repository))
-        .route("/repos/{owner}/{repo}/contents/{*path}", get(contents))
+        .route("/repos/{owner}/{repo}/contents/{*path}", get(contents).put(put_contents))
         .route("/repos/{owner}/{repo}/git/ref/{*reference}", get(reference))
         .route("/repos/{owner}/{repo}/git/matching-refs/{*prefix}", get(matching))
         .route("/repos/{owner}/{repo}/git/refs/{*reference}", delete(delete_reference))
@@ -38,7 +39,7 @@ async fn repository(
     Extension(asked): Extension<Asked>,
 ) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "metadata", "read")?;
-    Ok(ok(&shapes::full_repository(&world, &repo)))
+    Ok(ok(&shapes::repository_for(&world, &repo, asked.caller.token.as_ref())))
 }
 
 async fn contents(
@@ -74,6 +75,51 @@ async fn contents(
     result["encoding"] = Value::from(if is_small { "base64" } else { "none" });
     result["content"] = Value::from(if is_small { lines.join("\n") + "\n" } else { String::new() });
     Ok(ok(&result))
+}
+
+/// Creates or replaces a file on a branch.
+async fn put_contents(
+    State(world): World_,
+    Path((owner, name, path)): Path<(String, String, String)>,
+    Extension(asked): Extension<Asked>,
+) -> Reply {
+    let repo = allow(&world, &asked.caller, &owner, &name, "contents", "write")?;
+    let token = asked.caller.token.as_ref().ok_or_else(|| Refused::new(401, "Requires authentication"))?;
+    if path.starts_with(".github/workflows/") {
+        let has_scope = token.scopes.iter().any(|scope| scope == "workflow");
+        if token.kind != TokenKind::Classic {
+            allow(&world, &asked.caller, &owner, &name, "workflows", "write")?;
+        } else if !has_scope {
+            return Err(Refused::not_found());
+        }
+    }
+    let body = json_body(&asked)?;
+    let branch = body["branch"].as_str().unwrap_or(&repo.default_branch);
+    if branch == repo.default_branch && !repo.rulesets.is_empty() && token.role != "admin" {
+        return Err(Refused::new(
+            409,
+            "Repository rule violations found\n\nChanges must be made through a pull request.\n\n",
+        ));
+    }
+    let before = match repo.bare.resolve(&format!("heads/{branch}")).await {
+        Some(commit) => repo.bare.file(&commit, &path).await,
+        None => None,
+    };
+    if before.is_some() && body["sha"].is_null() {
+        return Err(Refused::new(422, "Invalid request.\n\n\"sha\" wasn't supplied."));
+    }
+    let content = STANDARD.decode(body["content"].as_str().unwrap_or_default()).unwrap_or_default();
+    let subject = body["message"].as_str().unwrap_or_default();
+    let sha = repo.bare.commit(branch, &path, &content, subject).await?;
+    let (folder, file) = path.rsplit_once('/').unwrap_or(("", &path));
+    let entries = repo.bare.list(&sha, folder).await.unwrap_or_default();
+    let entry = entries.iter().find(|entry| entry.name == file).ok_or_else(Refused::not_found)?;
+    let status = if before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
+    let commit = json!({ "sha": sha, "message": subject });
+    Ok(json_response(
+        status,
+        &json!({ "content": listed(&world, &repo, branch, folder, entry), "commit": commit }),
+    ))
 }
 
 /// An entry of a directory as GitHub shows it.

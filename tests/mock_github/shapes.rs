@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::world::{Repo, World, shown};
+use crate::world::{Repo, Token, World, shown};
 
 const REPOSITORY_ADDRESSES: [(&str, &str); 37] = [
     ("archive_url", "/{archive_format}{/ref}"),
@@ -141,6 +141,18 @@ pub(crate) fn full_repository(world: &World, repo: &Repo) -> Value {
     });
     extend(&mut result, more);
     Value::Object(result)
+}
+
+/// A `full-repository` with the permissions of a caller.
+pub(crate) fn repository_for(world: &World, repo: &Repo, token: Option<&Token>) -> Value {
+    let mut result = full_repository(world, repo);
+    if let Some(token) = token {
+        let role = if token.grants_in(&repo.full_name()).is_some() { token.role.as_str() } else { "read" };
+        let (admin, push) = (role == "admin", role != "read");
+        result["permissions"] =
+            json!({ "admin": admin, "maintain": admin, "push": push, "triage": push, "pull": true });
+    }
+    result
 }
 
 fn addresses(base: &str, suffixes: &[(&str, &str)]) -> Map<String, Value> {

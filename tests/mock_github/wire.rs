@@ -36,10 +36,79 @@ pub(crate) struct NewRepo {
     pub(crate) default_branch: Option<String>,
     /// The values of `${{ secrets.NAME }}`.
     pub(crate) secrets: BTreeMap<String, String>,
+    /// Secrets of the organization that the repository may use.
+    pub(crate) organization_secrets: BTreeMap<String, String>,
+    /// By name.
+    pub(crate) environments: BTreeMap<String, EnvironmentView>,
+    /// As `POST /rulesets` takes them.
+    pub(crate) rulesets: Vec<Value>,
+    /// Branches with classic protection.
+    pub(crate) protected_branches: Vec<String>,
+    /// The settings of Actions.
+    pub(crate) actions: ActionsSettings,
     /// The values of `${{ vars.NAME }}`.
     pub(crate) variables: BTreeMap<String, String>,
     /// Additional variables of every job, as a self-hosted runner's machine would set them.
     pub(crate) machine_env: BTreeMap<String, String>,
+}
+
+/// An environment of a repository.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct EnvironmentView {
+    /// The secrets.
+    pub(crate) secrets: BTreeMap<String, String>,
+    /// Whether branches are chosen by `branch_policies` (true) or by their protection (false); `None` for no restriction.
+    pub(crate) custom_branch_policies: Option<bool>,
+    /// Names of branches.
+    pub(crate) branch_policies: Vec<String>,
+    /// Who must approve.
+    pub(crate) reviewer: Option<String>,
+}
+
+/// The Actions settings of a repository.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ActionsSettings {
+    /// Whether workflows run.
+    pub(crate) enabled: bool,
+    /// `all`, `local_only` or `selected`.
+    pub(crate) allowed: String,
+    /// The actions that `selected` allows.
+    pub(crate) patterns: Vec<String>,
+    /// Whether actions must be pinned to a commit.
+    pub(crate) sha_pinning_required: bool,
+}
+
+impl Default for ActionsSettings {
+    fn default() -> Self {
+        Self { enabled: true, allowed: "all".to_owned(), patterns: Vec::new(), sha_pinning_required: false }
+    }
+}
+
+/// A repository, as the tests see it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RepoView {
+    /// `owner/name`.
+    pub(crate) full_name: String,
+    /// Whether it is private.
+    pub(crate) private: bool,
+    /// The secrets.
+    pub(crate) secrets: BTreeMap<String, String>,
+    /// By name.
+    pub(crate) environments: BTreeMap<String, EnvironmentView>,
+    /// The rulesets.
+    pub(crate) rulesets: Vec<Value>,
+}
+
+/// The plan of an owner.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewAccount {
+    /// The user or the organization.
+    pub(crate) login: String,
+    /// `free`, `pro`, `team`, ….
+    pub(crate) plan: String,
 }
 
 /// A file to commit on a branch.
@@ -81,8 +150,12 @@ pub(crate) struct NewToken {
     pub(crate) login: String,
     /// Its kind.
     pub(crate) kind: TokenKind,
-    /// By `owner/name`: permission → `read` or `write`.
+    /// By `owner/name`, or `owner/*` for all repositories of an owner: permission → `read` or `write`.
     pub(crate) grants: BTreeMap<String, BTreeMap<String, String>>,
+    /// The scopes of a classic one; `repo` and `workflow` unless given.
+    pub(crate) scopes: Option<Vec<String>>,
+    /// The role of its owner: `admin` unless given, `write` or `read`.
+    pub(crate) role: Option<String>,
 }
 
 /// A GitHub App to register; the response is its private key.

@@ -15,7 +15,8 @@ use crate::openapi::OpenApi;
 use crate::options::Options;
 use crate::run::Run;
 use crate::wire::{
-    CommentView, CommitCommentView, IssueView, PullView, Push, Ready, Recorded, TokenKind, Violation,
+    ActionsSettings, CommentView, CommitCommentView, EnvironmentView, IssueView, PullView, Push, Ready,
+    Recorded, TokenKind, Violation,
 };
 
 /// The server's state and its constants.
@@ -28,6 +29,8 @@ pub(crate) struct World {
     pub(crate) openapi: OpenApi,
     /// The machines.
     pub(crate) machines: Semaphore,
+    /// Opens sealed secrets.
+    pub(crate) sealing_key: crypto_box::SecretKey,
     /// Notified whenever a run, a push or an artifact is new or changed.
     pub(crate) changed: Notify,
     started: Instant,
@@ -39,6 +42,8 @@ pub(crate) struct World {
 pub(crate) struct State {
     /// By lower-case `owner/name`.
     pub(crate) repos: BTreeMap<String, Repo>,
+    /// The plans of owners, by lower-case login.
+    pub(crate) plans: BTreeMap<String, String>,
     /// By token.
     pub(crate) tokens: BTreeMap<String, Token>,
     /// By id.
@@ -93,6 +98,16 @@ pub(crate) struct Repo {
     pub(crate) default_branch: String,
     /// The values of `${{ secrets.NAME }}`.
     pub(crate) secrets: BTreeMap<String, String>,
+    /// Secrets of the organization.
+    pub(crate) organization_secrets: BTreeMap<String, String>,
+    /// By name.
+    pub(crate) environments: BTreeMap<String, EnvironmentView>,
+    /// The rulesets.
+    pub(crate) rulesets: Vec<serde_json::Value>,
+    /// Branches with classic protection.
+    pub(crate) protected_branches: Vec<String>,
+    /// The settings of Actions.
+    pub(crate) actions: ActionsSettings,
     /// The values of `${{ vars.NAME }}`.
     pub(crate) variables: BTreeMap<String, String>,
     /// Additional variables of every job.
@@ -130,10 +145,25 @@ pub(crate) struct Token {
     pub(crate) login: String,
     /// Its kind.
     pub(crate) kind: TokenKind,
-    /// By lower-case `owner/name`: permission → `read` or `write`.
+    /// By lower-case `owner/name` or `owner/*`: permission → `read` or `write`.
     pub(crate) grants: BTreeMap<String, BTreeMap<String, String>>,
+    /// The scopes of a classic token.
+    pub(crate) scopes: Vec<String>,
+    /// The role of its owner in its repositories: `admin`, `write` or `read`.
+    pub(crate) role: String,
     /// When it expires.
     pub(crate) expires_at: Option<Timestamp>,
+}
+
+impl Token {
+    /// The permissions in a repository; `None` if it is not among its repositories.
+    pub(crate) fn grants_in(&self, full_name: &str) -> Option<&BTreeMap<String, String>> {
+        let full_name = full_name.to_lowercase();
+        let owner = full_name.split('/').next().unwrap_or_default();
+        let is_blind = self.kind == TokenKind::Classic && !self.scopes.iter().any(|scope| scope == "repo");
+        let all = || self.grants.get(&format!("{owner}/*"));
+        self.grants.get(&full_name).or_else(all).filter(|_| !is_blind)
+    }
 }
 
 /// A GitHub App.
@@ -214,6 +244,7 @@ impl World {
             openapi: OpenApi::load()?,
             options,
             urls,
+            sealing_key: crypto_box::SecretKey::generate(&mut crypto_box::aead::OsRng),
             changed: Notify::new(),
             started: Instant::now(),
             // Larger than 32 bits, like GitHub's.
@@ -280,6 +311,11 @@ impl State {
     pub(crate) fn new_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
+    }
+
+    /// The plan of an owner; a paid one unless a test says otherwise.
+    pub(crate) fn plan_of(&self, owner: &str) -> &str {
+        self.plans.get(&owner.to_lowercase()).map_or("pro", String::as_str)
     }
 
     /// The artifacts of a run.

@@ -12,6 +12,41 @@ Examples:
   run-evals init
   run-evals init evals";
 
+pub(super) const INIT_RUNNER: &str = "\
+Examples:
+  run-evals init runner acme/eval-runner --provider openai --dry-run
+  run-evals init runner acme/eval-runner --provider openai";
+
+pub(super) const DOCTOR: &str = "\
+Examples:
+  run-evals doctor
+  run-evals doctor --target cloud-eval-runner --ping";
+
+pub(super) const GRADE: &str = "\
+Examples:
+  run-evals grade
+  run-evals grade latest --grader-target gpt --ask-again unreadable";
+
+pub(super) const RUNS: &str = "\
+Examples:
+  run-evals runs
+  run-evals runs --format json";
+
+pub(super) const OPEN: &str = "\
+Examples:
+  run-evals open
+  run-evals open 20260102-030405-1a2b3c4d";
+
+pub(super) const CLEAN: &str = "\
+Examples:
+  run-evals clean --older-than 30d
+  run-evals clean --older-than 30d --yes";
+
+pub(super) const CANCEL: &str = "\
+Examples:
+  run-evals cancel 20260102-030405-1a2b3c4d
+  run-evals cancel 20260102-030405-1a2b3c4d --target cloud-eval-runner";
+
 pub(super) const EVAL: &str = "\
 Examples:
   run-evals eval suite.eval.yaml --target gpt
@@ -106,13 +141,7 @@ Examples:
 
 pub(super) const TARGETS: &str = "\
 Examples:
-  run-evals targets check
   run-evals targets schema > targets.schema.json";
-
-pub(super) const TARGETS_CHECK: &str = "\
-Examples:
-  run-evals targets check
-  run-evals targets check --target gpt --offline";
 
 pub(super) const TARGETS_SCHEMA: &str = "\
 Examples:

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{GithubArgs, GradingArgs, LimitArgs, OutputArgs, RemoteArgs, ReportArgs};
+use super::{GithubArgs, GradingArgs, LimitArgs, OutputArgs, RemoteArgs, ReportArgs, examples};
 use crate::engine::report::runs::LATEST;
 use crate::exchange::LocalExchange;
 
 /// `grade`.
 #[derive(Debug, Args)]
+#[command(after_help = examples::GRADE)]
 pub struct GradeArgs {
     /// The run: its id, its results directory, or `latest`
     #[arg(default_value = LATEST)]
@@ -27,7 +28,7 @@ pub struct GradeArgs {
     #[arg(long, value_name = "FILE", help_heading = "Targets")]
     pub targets: Option<PathBuf>,
     /// The local exchange, a git repository
-    #[arg(long, value_name = "PATH", default_value = LocalExchange::DEFAULT_PATH, help_heading = "Batch")]
+    #[arg(long, value_name = "PATH", default_value = LocalExchange::DEFAULT_PATH, help_heading = "Batch", hide_short_help = true)]
     pub exchange: PathBuf,
     /// How far LLM graders may go.
     #[command(flatten)]

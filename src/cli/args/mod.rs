@@ -4,6 +4,7 @@ mod adapter;
 mod bundle;
 mod collect;
 mod dispatch;
+mod doctor;
 mod eval;
 mod evaluate;
 mod examples;
@@ -26,10 +27,11 @@ pub(super) use adapter::AdapterArgs;
 pub(super) use bundle::{BundleArgs, BundleCommand};
 pub(super) use collect::CollectArgs;
 pub(super) use dispatch::DispatchArgs;
+pub(super) use doctor::DoctorArgs;
 pub(super) use eval::{EvalArgs, GradingArgs};
 pub(super) use evaluate::{EvaluateArgs, PublishArgs};
 pub(super) use grade::GradeArgs;
-pub(super) use init::{CompletionsArgs, InitArgs};
+pub(super) use init::{CompletionsArgs, InitArgs, InitCommand, InitRunnerArgs};
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
 pub(super) use rollout::{RolloutCommand, RolloutDispatchArgs, RolloutRunArgs};
 pub(super) use run::RunArgs;
@@ -41,7 +43,7 @@ pub(super) use shared::{
 };
 pub(super) use sweep::SweepArgs;
 pub(super) use sync::SyncArgs;
-pub(super) use targets::{CheckArgs, TargetsCommand};
+pub(super) use targets::TargetsCommand;
 pub(super) use trigger::TriggerArgs;
 
 use clap::{Args, ColorChoice, Parser, Subcommand};
@@ -95,6 +97,7 @@ impl Cli {
             | Command::Trigger(_)
             | Command::Sweep(_)
             | Command::Targets(_)
+            | Command::Doctor(_)
             | Command::Init(_)
             | Command::Completions(_) => false,
         }
@@ -123,8 +126,10 @@ pub struct GlobalArgs {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Write a first suite and a mock target that needs no key
+    /// Write a first suite and a mock target, or set up a runner repository
     Init(InitArgs),
+    /// Check targets and runner repositories; each finding names its fix
+    Doctor(DoctorArgs),
     /// Run a suite and grade the responses
     Eval(Box<EvalArgs>),
     /// Get the responses of a suite or a requests file, without grading
@@ -162,7 +167,7 @@ pub enum Command {
     Adapter(AdapterArgs),
     /// Serve the webhook API and the web page
     Serve(Box<ServeArgs>),
-    /// Check a targets file, or print its schema
+    /// Print the schema of targets files
     #[command(subcommand, after_help = examples::TARGETS)]
     Targets(TargetsCommand),
     /// Print shell completions

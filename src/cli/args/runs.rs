@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{Format, GithubArgs};
+use super::{Format, GithubArgs, examples};
 use crate::config::parse_duration;
 use crate::engine::report::runs::LATEST;
 use crate::exchange::LocalExchange;
@@ -13,6 +13,7 @@ use crate::model::BatchId;
 
 /// `runs`.
 #[derive(Debug, Args)]
+#[command(after_help = examples::RUNS)]
 pub struct RunsArgs {
     /// Print the runs as text or as JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -21,6 +22,7 @@ pub struct RunsArgs {
 
 /// `open`.
 #[derive(Debug, Args)]
+#[command(after_help = examples::OPEN)]
 pub struct OpenArgs {
     /// The run: its id, its results directory, or `latest`
     #[arg(default_value = LATEST)]
@@ -29,6 +31,7 @@ pub struct OpenArgs {
 
 /// `clean`.
 #[derive(Debug, Args)]
+#[command(after_help = examples::CLEAN)]
 pub struct CleanArgs {
     /// What is older than this, as in `30d` or `12h`
     #[arg(long, value_name = "DURATION", value_parser = parse_age, default_value = "30d")]
@@ -49,6 +52,7 @@ pub struct CleanArgs {
 
 /// `cancel`.
 #[derive(Debug, Args)]
+#[command(after_help = examples::CANCEL)]
 pub struct CancelArgs {
     /// The batch
     #[arg(value_name = "BATCH")]

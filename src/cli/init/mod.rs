@@ -1,4 +1,4 @@
-//! `init`: writes a first project. Files that exist are never changed.
+//! `init`: writes a first project, or sets up a runner repository. Files that exist are never changed.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -6,10 +6,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::args::InitArgs;
+use super::args::{InitArgs, InitCommand, InitRunnerArgs};
 use super::display::Display;
-use crate::model::{Exit, Failure};
+use super::github;
+use crate::console::stdout;
+use crate::model::{Backend, Exit, Failure, PROVIDERS, ProviderKind, printable};
+use crate::setup::{self, ModelChoice, RunnerPlan};
 use crate::util::path::quoted;
+use crate::util::process_env::ProcessEnv;
 use crate::util::regular_file;
 
 const SUITE: &str = "suite.eval.yaml";
@@ -17,7 +21,45 @@ const IGNORE: &str = ".gitignore";
 /// Results, and the exchange with prompts and responses.
 const IGNORED: &str = ".run-evals/";
 
-pub(super) fn init(args: &InitArgs, display: &Display) -> anyhow::Result<Exit> {
+pub(super) async fn init(args: InitArgs, display: &Display) -> anyhow::Result<Exit> {
+    match args.command {
+        Some(InitCommand::Runner(args)) => Box::pin(runner(*args, display)).await,
+        None => project(&args, display),
+    }
+}
+
+async fn runner(args: InitRunnerArgs, display: &Display) -> anyhow::Result<Exit> {
+    let provider = ProviderKind::find(&args.provider)
+        .filter(|kind| kind.backend != Backend::GithubActions)
+        .ok_or_else(|| unknown_provider(&args.provider))?;
+    let client = github::client(&args.github, &ProcessEnv::read(), display)?;
+    let plan = RunnerPlan {
+        model: ModelChoice { model: args.model, base_url: args.base_url, price: args.price },
+        repo: args.repo,
+        provider,
+        public: args.public,
+        senders: args.allow_sender,
+        repository_secret: args.repository_secret,
+        no_secret: args.no_secret,
+        update_workflow: args.update_workflow,
+        targets_file: args.targets,
+        target: args.target,
+        dry_run: args.dry_run,
+    };
+    if let Some(steps) = setup::init_runner(&client, &plan, display).await? {
+        stdout(&steps)?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn unknown_provider(name: &str) -> Failure {
+    let known = PROVIDERS.iter().filter(|kind| kind.backend != Backend::GithubActions);
+    let known: Vec<&str> = known.map(|kind| kind.name).collect();
+    let failure = Failure::new(Exit::Usage, format!("there is no provider `{}`", printable(name)));
+    failure.hint(format!("`--provider` takes one of {}", known.join(", ")))
+}
+
+fn project(args: &InitArgs, display: &Display) -> anyhow::Result<Exit> {
     let dir = &args.dir;
     if dir.is_file() {
         return Err(Failure::new(Exit::Usage, format!("`{}` is a file, not a directory", dir.display()))

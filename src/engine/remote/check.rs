@@ -20,8 +20,8 @@ pub struct RunnerRepo {
 impl Dispatcher {
     /// Checks that the repository is there, and that its workflow is there, enabled, and takes our inputs.
     pub async fn check(&self, target: &RemoteTarget) -> anyhow::Result<RunnerRepo> {
-        let info = repository(&self.client, target).await.map_err(ApiError::into_failure)?;
-        let workflow = workflow(&self.client, target, &info).await.map_err(ApiError::into_failure)?;
+        let info = runner_repository(&self.client, target).await.map_err(ApiError::into_failure)?;
+        let workflow = runner_workflow(&self.client, target, &info).await.map_err(ApiError::into_failure)?;
         workflow.check_inputs(target)?;
         Ok(RunnerRepo { info, git_ref: workflow.git_ref })
     }
@@ -56,14 +56,18 @@ impl Dispatcher {
 }
 
 /// The workflow of a target, as it is on the branch or tag that runs.
-pub(super) struct FoundWorkflow {
-    pub(super) git_ref: String,
-    path: String,
-    text: String,
+#[derive(Debug)]
+pub struct RunnerWorkflow {
+    /// The branch or tag.
+    pub git_ref: String,
+    /// Its path in the repository.
+    pub path: String,
+    /// Its text.
+    pub text: String,
 }
 
 /// The repository of a target, which must be there and in use.
-pub(super) async fn repository(client: &Client, target: &RemoteTarget) -> Result<RepositoryInfo, ApiError> {
+pub async fn runner_repository(client: &Client, target: &RemoteTarget) -> Result<RepositoryInfo, ApiError> {
     let repo = &target.repo;
     let info = client.repository(repo).await?;
     if info.archived {
@@ -75,11 +79,11 @@ pub(super) async fn repository(client: &Client, target: &RemoteTarget) -> Result
 }
 
 /// The workflow of a target, which must be there and enabled.
-pub(super) async fn workflow(
+pub async fn runner_workflow(
     client: &Client,
     target: &RemoteTarget,
     info: &RepositoryInfo,
-) -> Result<FoundWorkflow, ApiError> {
+) -> Result<RunnerWorkflow, ApiError> {
     let (repo, workflow) = (&target.repo, &target.workflow);
     let found = client.workflow(repo, workflow).await?;
     if !found.is_enabled() {
@@ -97,18 +101,18 @@ pub(super) async fn workflow(
         );
         return Err(ApiError::Invalid(Failure::config(message).hint(hint)));
     };
-    Ok(FoundWorkflow { git_ref, path: found.path, text: String::from_utf8_lossy(&text).into_owned() })
+    Ok(RunnerWorkflow { git_ref, path: found.path, text: String::from_utf8_lossy(&text).into_owned() })
 }
 
-impl FoundWorkflow {
+impl RunnerWorkflow {
     /// Checks that it takes what a dispatch sends.
-    pub(super) fn check_inputs(&self, target: &RemoteTarget) -> Result<(), Failure> {
+    pub fn check_inputs(&self, target: &RemoteTarget) -> Result<(), Failure> {
         check_inputs(&self.text, &self.path, &target.repo)
     }
 }
 
 /// Refuses a public repository whose branches would have what is not for everybody.
-pub(super) fn visibility(
+pub fn visibility(
     info: &RepositoryInfo,
     target: &RemoteTarget,
     branch_handover: bool,

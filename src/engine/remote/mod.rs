@@ -1,6 +1,6 @@
 //! A batch on its way to a runner repository on GitHub and back.
 //!
-//! `check` asks whether the repository can take it (`preflight` asks for all of it, without a batch), `handover` brings it there, `start` starts the workflow exactly once,
+//! `check` asks whether the repository can take it, `handover` brings it there, `start` starts the workflow exactly once,
 //! `watch` waits for the run, `results` brings what it has left into the exchange here. `record` remembers all this, so
 //! that any later command can go on from where another one stopped; `discover` finds a batch of another machine.
 
@@ -8,7 +8,6 @@ mod batch;
 mod check;
 mod discover;
 mod handover;
-mod preflight;
 mod record;
 mod results;
 mod runner_target;
@@ -21,9 +20,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 pub use self::batch::{RemoteBatch, WorkflowRun};
-pub use self::check::RunnerRepo;
+pub use self::check::{RunnerRepo, runner_repository, runner_workflow, visibility};
 pub use self::handover::{ActionsRun, HandoverChoice};
-pub use self::preflight::preflight;
 pub use self::record::Record;
 pub use self::start::{BatchToRun, StartOutcome};
 pub use self::watch::Watched;

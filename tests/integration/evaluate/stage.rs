@@ -75,6 +75,7 @@ impl Stage {
                 (LIBRARY.to_owned(), map(grants)),
                 (DATASETS.to_owned(), map(&[("contents", "read")])),
             ]),
+            ..NewToken::default()
         });
     }
 

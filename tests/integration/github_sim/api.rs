@@ -192,6 +192,7 @@ fn private_repositories_are_hidden_from_other_tokens() {
         login: "old".into(),
         kind: TokenKind::Classic,
         grants,
+        ..NewToken::default()
     });
     assert_eq!(status("classic", "/repos/acme/runner/actions/runs"), 200);
     assert_eq!(sim.client_of("classic").get("/user").json["login"], "old");

@@ -43,6 +43,7 @@ impl Scene {
                 .into_iter()
                 .map(|(_, repo, _)| (repo.to_owned(), rights.clone().into()))
                 .collect(),
+            ..NewToken::default()
         });
         let workspace =
             Workspace::new().env("GITHUB_API_URL", &github.urls().api_url).env("GH_ENTERPRISE_TOKEN", TOKEN);

@@ -86,7 +86,13 @@ fn a_comment_of_another_author_is_left_alone() {
     // A job does not know its own name: any bot's comment counts as its own, but no person's does.
     let grants = [(REPO.to_owned(), [("pull_requests".to_owned(), "write".to_owned())].into())].into();
     let login = "github-actions[bot]".to_owned();
-    scene.github.new_token(&NewToken { token: "ghs_job".to_owned(), login, kind: TokenKind::Job, grants });
+    scene.github.new_token(&NewToken {
+        token: "ghs_job".to_owned(),
+        login,
+        kind: TokenKind::Job,
+        grants,
+        ..NewToken::default()
+    });
     for expected in ["comment made: ", "comment left as it is: "] {
         assert!(scene.comment_as("ghs_job", "now").expect(0).stderr.starts_with(expected));
     }

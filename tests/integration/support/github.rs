@@ -111,7 +111,19 @@ impl MockGithub {
             login: login.to_owned(),
             kind: TokenKind::Personal,
             grants: BTreeMap::from([(repo.to_owned(), grants)]),
+            ..NewToken::default()
         });
+    }
+
+    /// Sets the plan of an owner.
+    pub(crate) fn account(&self, login: &str, plan: &str) {
+        self.post("/accounts", &json!(NewAccount { login: login.to_owned(), plan: plan.to_owned() }));
+    }
+
+    /// The settings of a repository, if it exists.
+    pub(crate) fn settings(&self, repo: &str) -> Option<RepoView> {
+        let all: Vec<RepoView> = self.get("/repos");
+        all.into_iter().find(|known| known.full_name == repo)
     }
 
     /// Creates any token.

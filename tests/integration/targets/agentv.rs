@@ -21,7 +21,7 @@ fn check(lines: &str) -> String {
          - {{ name: default, use_target: cloud }}\n  - {{ name: echo, provider: mock }}\n"
     );
     workspace.write("targets.yaml", targets);
-    let output = workspace.run(&["targets", "check", "--offline", "--target", "cloud"]);
+    let output = workspace.run(&["doctor", "--offline", "--target", "cloud"]);
     let told = output.stdout.replace(&format!("{root}/"), "@/");
     // The drawn span depends on the length of the directory's name; another test covers it.
     let is_drawn = |line: &str| {
@@ -260,7 +260,7 @@ fn each_mistake_is_shown_at_its_line() {
         "{{ name: cloud, provider: github-actions, repo: o/n, workflow: w.yml, command: '{command}' }}"
     );
     workspace.write("targets.yaml", format!("targets:\n  - {target}\n"));
-    let output = workspace.run(&["targets", "check", "--offline"]).expect(3);
+    let output = workspace.run(&["doctor", "--offline"]).expect(3);
     assert_snapshot!(output.stdout, @r"
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
@@ -302,7 +302,7 @@ fn a_key_in_a_command_is_not_shown() {
         let workspace = Workspace::new();
         let target = "name: cloud, provider: github-actions, repo: o/n, workflow: w.yml";
         workspace.write("targets.yaml", format!("targets:\n  - {{ {target}, command: '{command}' }}\n"));
-        let output = workspace.run(&["targets", "check", "--offline", "-vv"]).expect(3);
+        let output = workspace.run(&["doctor", "--offline", "-vv"]).expect(3);
         let shown = format!("{}{}", output.stdout, output.stderr);
         assert!(shown.contains("run-evals") && shown.contains("****** "), "the line is drawn:\n{shown}");
         assert!(!shown.contains(KEY), "{shown}");

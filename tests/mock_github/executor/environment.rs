@@ -130,7 +130,8 @@ pub(super) fn facts(world: &World, matrix_job: &MatrixJob, dir: &Path) -> Result
     .map(|(name, value)| (name.to_owned(), value))
     .collect();
     let (backend, job_backend) = (run.backend_id.clone(), job.backend_id.clone());
-    let secrets: Vec<String> = repo.secrets.values().cloned().collect();
+    let of_environments = repo.environments.values().flat_map(|environment| environment.secrets.values());
+    let secrets: Vec<String> = repo.secrets.values().chain(of_environments).cloned().collect();
     drop(state);
     let runtime_token =
         results_service::runtime_token(world, matrix_job.run, &backend, matrix_job.job, &job_backend);
@@ -163,7 +164,17 @@ pub(super) fn issue_token(world: &World, matrix_job: &MatrixJob) -> String {
     let grants = BTreeMap::from([(run.repo.to_lowercase(), permissions)]);
     let expires_at = Some(crate::world::now() + SignedDuration::from_hours(6));
     let login = "github-actions[bot]".to_owned();
-    state.tokens.insert(token.clone(), Token { login, kind: TokenKind::Job, grants, expires_at });
+    state.tokens.insert(
+        token.clone(),
+        Token {
+            login,
+            kind: TokenKind::Job,
+            grants,
+            scopes: Vec::new(),
+            role: "write".to_owned(),
+            expires_at,
+        },
+    );
     token
 }
 

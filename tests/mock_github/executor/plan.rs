@@ -10,7 +10,7 @@ use super::called::{self, Defined};
 use super::matrix_job::{self, MatrixJob};
 use crate::expression::{self, Context};
 use crate::run::{Run, Stop};
-use crate::world::World;
+use crate::world::{Repo, State, World};
 
 /// GitHub's limit of jobs per matrix.
 const MAX_MATRIX_JOBS: usize = 256;
@@ -89,7 +89,7 @@ fn planned(
             .filter(|job| job.key == key)
             .map(|job| (job.name.clone(), job.conclusion))
             .collect();
-        (context(run, &repo.secrets), run.attempt, earlier)
+        (context(run, &secrets_of(&state, &repo, job, run)?), run.attempt, earlier)
     };
     if let Some((inputs, secrets)) = &defined.given {
         context.values["inputs"] = inputs.clone();
@@ -124,6 +124,36 @@ fn planned(
     drop(state);
     world.changed.notify_waiters();
     Ok(Planned::Jobs(matrix_jobs))
+}
+
+/// The secrets of a job: the repository's, and those of its environment if its branch may use it.
+fn secrets_of(
+    state: &State,
+    repo: &Repo,
+    job: &Value,
+    run: &Run,
+) -> Result<BTreeMap<String, String>, String> {
+    let mut secrets = repo.organization_secrets.clone();
+    secrets.extend(repo.secrets.clone());
+    let name =
+        job["environment"].as_str().or_else(|| job["environment"]["name"].as_str()).unwrap_or_default();
+    let has_environments = !repo.private || state.plan_of(&repo.owner) != "free";
+    let Some(environment) = repo.environments.get(name).filter(|_| has_environments) else {
+        return Ok(secrets);
+    };
+    let branch = run.reference.trim_start_matches("refs/heads/");
+    let allowed = match environment.custom_branch_policies {
+        None => true,
+        Some(true) => environment.branch_policies.iter().any(|pattern| pattern == branch),
+        Some(false) => repo.protected_branches.iter().any(|protected| protected == branch),
+    };
+    if !allowed {
+        return Err(format!(
+            "Branch \"{branch}\" is not allowed to deploy to {name} due to environment protection rules."
+        ));
+    }
+    secrets.extend(environment.secrets.clone());
+    Ok(secrets)
 }
 
 /// The context for expressions of a job, without the matrix and the token.

@@ -1,22 +1,22 @@
-//! `targets check`: everything that can be known of each target, none of which hides another.
+//! `doctor`: checks every target as far as it can be read; no finding hides another.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Parser as _;
 
-use super::show::{Report, Status, TargetReport};
-use crate::cli::args::{CheckArgs, Cli, Format, GithubArgs};
-use crate::cli::display::Display;
-use crate::cli::github;
+use super::args::{Cli, DoctorArgs, Format, GithubArgs};
+use super::display::Display;
 use crate::config::{Env, Inspection, RunBy};
 use crate::console;
-use crate::engine;
 use crate::engine::inputs;
-use crate::github::Client;
+use crate::github::{ApiError, Client};
 use crate::model::{Exit, Failure, Finding, Level, RemoteTarget, Target, printable};
+use crate::setup::{self, Costs, PING_BYTES, PING_TOKENS, Ping, Report, Status, TargetReport};
+use crate::util::figures;
 
-pub(super) async fn check(args: CheckArgs, display: &Display) -> anyhow::Result<Exit> {
+pub(super) async fn doctor(args: DoctorArgs, display: &Display) -> anyhow::Result<Exit> {
     let cwd = std::env::current_dir().context("cannot find the working directory")?;
     let named = args.targets.as_ref().map(|path| cwd.join(path));
     let near = named.as_deref().and_then(std::path::Path::parent).unwrap_or(&cwd);
@@ -37,6 +37,15 @@ pub(super) async fn check(args: CheckArgs, display: &Display) -> anyhow::Result<
         if let RunBy::Us(Target::Remote(target)) = &inspection.run_by {
             let asked = github.ask(target).await?;
             inspection.findings.splice(0..0, asked);
+        }
+        if let RunBy::Us(Target::Runner(target)) = &inspection.run_by
+            && !args.offline
+        {
+            inspection.findings.extend(setup::shutdown(target).await);
+        }
+        if args.ping {
+            let file = file.path();
+            inspection.findings.extend(github.ping(&inspection, &file, display).await?);
         }
         inspection.agentv.extend(inspection.call.as_deref().and_then(misunderstood));
         if inspection.call.is_some() && inspection.agentv.is_empty() {
@@ -82,8 +91,8 @@ struct Github<'a> {
 }
 
 impl<'a> Github<'a> {
-    fn new(args: &'a CheckArgs, env: &'a Env, display: &'a Display) -> Self {
-        let CheckArgs { github, offline, .. } = args;
+    fn new(args: &'a DoctorArgs, env: &'a Env, display: &'a Display) -> Self {
+        let DoctorArgs { github, offline, .. } = args;
         Self { args: github, offline: *offline, env, display, client: None, answers: HashMap::new() }
     }
 
@@ -99,7 +108,7 @@ impl<'a> Github<'a> {
             self.client = Some(self.connect()?);
         }
         let findings = match &self.client {
-            Some(Ok(client)) => engine::preflight(client, target).await,
+            Some(Ok(client)) => setup::examine(client, target).await,
             Some(Err(finding)) => vec![finding.clone()],
             None => Vec::new(),
         };
@@ -107,9 +116,45 @@ impl<'a> Github<'a> {
         Ok(findings)
     }
 
+    /// Sends one request, after saying what it costs; not to a target that cannot work.
+    async fn ping(
+        &mut self,
+        inspection: &Inspection,
+        file: &std::path::Path,
+        display: &Display,
+    ) -> anyhow::Result<Option<Finding>> {
+        let is_broken = inspection.findings.iter().any(|finding| finding.level == Level::Error);
+        let RunBy::Us(target) = &inspection.run_by else { return Ok(None) };
+        if is_broken {
+            return Ok(Some(Finding::new(Level::Note, "not pinged, because of the errors above")));
+        }
+        let costs = match (target, &self.client) {
+            (Target::Runner(target), _) => Costs::of(target, PING_BYTES, PING_TOKENS),
+            (Target::Remote(target), Some(Ok(client))) => {
+                setup::ping_costs(client, target, PING_BYTES, PING_TOKENS)
+                    .await
+                    .map_err(ApiError::into_failure)?
+            }
+            (Target::Remote(_), _) => return Ok(None),
+        };
+        let most = costs.at_most_usd.map_or("an unknown amount (no `price`)".to_owned(), figures::dollars);
+        let model = costs.model.map(|model| format!(" to `{}`", printable(&model))).unwrap_or_default();
+        display.note(&format!(
+            "ping {}: one request{model}, at most {PING_TOKENS} output tokens; costs at most {most}",
+            printable(&inspection.name)
+        ));
+        let ping = Ping {
+            targets_file: Some(file.to_path_buf()),
+            target: inspection.name.clone(),
+            github: self.args.access(),
+        };
+        Box::pin(ping.send(display.observer())).await.map(Some)
+    }
+
     /// A missing token is a finding about every target that needs one; a wrong command line is none.
     fn connect(&self) -> anyhow::Result<Result<Client, Finding>> {
-        match github::client(self.args, self.env.process(), self.display) {
+        let notify = Arc::new(self.display.say());
+        match self.args.access().runner_client(self.env.process(), notify) {
             Ok(client) => Ok(Ok(client)),
             Err(error) => match error.downcast_ref::<Failure>() {
                 Some(failure) if failure.exit() == Exit::Config => {

@@ -1,4 +1,4 @@
-//! What was found out of the targets, as text and as JSON.
+//! The findings about targets, as text and as JSON.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -10,16 +10,16 @@ use crate::model::{Finding, Level, printable};
 /// How wide the words before a finding are.
 const WIDTH: usize = 11;
 
-/// All that was found out.
+/// Findings about all targets of a file.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
-    pub(super) file: String,
-    pub(super) targets: Vec<TargetReport>,
+pub struct Report {
+    pub file: String,
+    pub targets: Vec<TargetReport>,
 }
 
-/// What was found out of one target.
+/// Findings about one target.
 #[derive(Debug, Serialize)]
-pub(super) struct TargetReport {
+pub struct TargetReport {
     name: String,
     status: Status,
     provider: Option<String>,
@@ -33,19 +33,19 @@ pub(super) struct TargetReport {
 /// Whether a target can be used; the worst comes last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Status {
+pub enum Status {
     /// It can.
     Fine,
     /// By `agentv eval` alone.
     Agentv,
-    /// Nobody could say.
+    /// The checks could not run.
     Unknown,
-    /// It cannot.
+    /// It cannot be used.
     Unusable,
 }
 
 impl TargetReport {
-    pub(super) fn new(inspection: Inspection) -> Self {
+    pub fn new(inspection: Inspection) -> Self {
         let Inspection {
             name, chain, shown_chain, provider, variables, mut findings, agentv, run_by, ..
         } = inspection;
@@ -66,7 +66,7 @@ impl TargetReport {
 
 impl Report {
     /// The worst of all.
-    pub(super) fn worst(&self) -> Status {
+    pub fn worst(&self) -> Status {
         self.targets.iter().map(|target| target.status).max().unwrap_or(Status::Fine)
     }
 }

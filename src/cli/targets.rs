@@ -1,0 +1,15 @@
+//! `targets`: the schema of targets files.
+
+use super::args::TargetsCommand;
+use crate::config::targets_schema;
+use crate::console;
+use crate::model::Exit;
+
+pub(super) fn targets(command: &TargetsCommand) -> anyhow::Result<Exit> {
+    match command {
+        TargetsCommand::Schema => {
+            console::json(&format!("{}\n", serde_json::to_string_pretty(&targets_schema())?))?;
+            Ok(Exit::Ok)
+        }
+    }
+}

@@ -149,7 +149,10 @@ fn is_same(theirs: &Value, ours: &Value) -> bool {
     let (said, asked) = (text(theirs), text(ours));
     let is_same = if asked.is_some() { said == asked } else { theirs["content"] == ours["content"] };
     // Endpoints may write `null` where nothing was said.
-    is_same && ["role", "tool_calls", "tool_call_id", "name"].iter().all(|name| theirs[*name] == ours[*name])
+    is_same
+        && ["role", "tool_calls", "tool_call_id", "function_call", "name"]
+            .iter()
+            .all(|name| theirs[*name] == ours[*name])
 }
 
 fn target(

@@ -23,8 +23,11 @@ const BUN: &str = "#!/bin/sh\nshift\nexec node \"$@\"\n";
 const ONLY_AS_A_BUNDLE: &str = "workspace-directory";
 
 /// Scripts that use the repository itself: other scores elsewhere, and the line that is reported.
-const REPORTED: [(&str, &str, u64); 2] =
-    [("script-calls-git", "evals/check.sh", 2), ("script-copies-repository", "evals/check.sh", 3)];
+const REPORTED: [(&str, &str, u64); 3] = [
+    ("python-calls-git", "evals/check.py", 9),
+    ("script-calls-git", "evals/check.sh", 2),
+    ("script-copies-repository", "evals/check.sh", 3),
+];
 
 /// Where packages are installed before a run, in the source and in the bundle.
 const INSTALLED: [(&str, &str, &str); 2] =

@@ -42,6 +42,9 @@ pub struct RolloutRunArgs {
     /// Rollouts at once, where a dispatch has many [default: 16]
     #[arg(long, value_name = "N")]
     pub max_concurrency: Option<NonZeroU32>,
+    /// Certificates of private CAs to trust besides the system's, in PEM format, for git and for the tracing endpoint [default: the variable `RUN_EVALS_CA`]
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
     /// Print the result as text or as JSON
     #[arg(long, value_enum, default_value_t = Format::Text, help_heading = "Output")]
     pub format: Format,

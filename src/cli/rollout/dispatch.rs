@@ -31,7 +31,7 @@ pub(super) async fn dispatch(args: RolloutDispatchArgs, display: &Display) -> an
     let client = github::client(&args.github, env.process(), display)?;
     let options = DispatchOptions {
         target,
-        endpoint: Endpoint::new(base, key.clone())?,
+        endpoint: Endpoint::new(base, key.clone(), &[])?,
         sent_key: key.filter(|_| args.send_key),
         batch: args.batch,
         max_concurrency: args.max_concurrency.map_or(USUAL_CONCURRENCY, |most| most.get() as usize),

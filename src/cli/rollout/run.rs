@@ -6,10 +6,12 @@ use serde_json::json;
 
 use crate::cli::args::{Format, RolloutRunArgs};
 use crate::cli::display::Display;
+use crate::cli::run::private_ca;
 use crate::console::{self, actions};
 use crate::model::{Exit, printable};
 use crate::rollout::{Code, Done, StepOptions, run_step};
 use crate::util::markdown;
+use crate::util::process_env::ProcessEnv;
 
 /// How much of an id or a message the step summary repeats, and how long it gets: GitHub drops one above 1 MiB.
 const LONGEST_CELL: usize = 300;
@@ -22,6 +24,7 @@ pub(super) async fn run(args: RolloutRunArgs, display: &Display) -> anyhow::Resu
         allow_commands: args.allow_commands,
         call_timeout: args.call_timeout,
         max_concurrency: args.max_concurrency,
+        ca_pem: private_ca(args.ca_file.as_deref(), &ProcessEnv::read())?.unwrap_or_default(),
     };
     print(&run_step(options, display.observer()).await?, args.format, display)
 }

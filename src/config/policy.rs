@@ -303,7 +303,7 @@ allowed_senders: [Octocat, 'my-app[bot]']
         policy.check_sender("My-App[bot]").unwrap();
         policy.check_batch("gpt", &target("gpt", PRICE), 1000).unwrap();
         policy.check_batch("alias", &target("mock-1", PRICE), 1).unwrap();
-        policy.check_model("gpt-5-mini").unwrap();
+        policy.check_model("gpt-6-luna").unwrap();
         policy.check_model("claude-opus-latest").unwrap();
         assert_eq!(policy.max_budget_usd(), Some(2.5));
     }

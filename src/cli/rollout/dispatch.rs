@@ -101,7 +101,7 @@ fn completion_params(args: &RolloutDispatchArgs) -> Result<Map<String, Value>, F
         None => Map::new(),
         Some(text) => serde_json::from_str::<Map<String, Value>>(text).map_err(|error| {
             Failure::new(Exit::Usage, format!("`--completion-params` is no JSON object: {error}"))
-                .hint("such as `{\"model\": \"gpt-5-mini\", \"temperature\": 0}`")
+                .hint("such as `{\"model\": \"gpt-6-luna\", \"temperature\": 0}`")
         })?,
     };
     if let Some(model) = &args.model {

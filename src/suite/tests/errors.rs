@@ -653,7 +653,7 @@ criteria: x
 
 #[test]
 fn suites_of_version_5_are_rejected() {
-    insta::assert_snapshot!(errors(&[("s.yaml", r#"providers: [openai:gpt-5-mini]
+    insta::assert_snapshot!(errors(&[("s.yaml", r#"providers: [openai:gpt-6-luna]
 prompts: ["Translate {{ text }}"]
 tests:
   - vars: { text: hello }
@@ -662,7 +662,7 @@ tests:
         this suite is written for AgentV 5 (`providers`), and only version 4 is read
           --> s.yaml:1:1
            |
-         1 | providers: [openai:gpt-5-mini]
+         1 | providers: [openai:gpt-6-luna]
            | ^^^^^^^^^
 
         hint: write `input`, `tests` and `assertions` as AgentV 4 reads them, or run and bundle it with `agentv`

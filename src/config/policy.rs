@@ -263,7 +263,7 @@ mod tests {
     const POLICY: &str = "\
 allowed_targets: [gpt, mock-*]
 allowed_models:
-  - gpt-5*
+  - gpt-6*
   - claude-*-latest
 max_requests: 1000
 max_budget_usd: 2.5
@@ -333,7 +333,7 @@ allowed_senders: [Octocat, 'my-app[bot]']
         ");
         insta::assert_snapshot!(told(policy.check_model("o9-pro")), @r"
         the model `o9-pro` may not be used by batches
-        hint: `allowed_models` in `.run-evals.yml` of the runner repository allows `gpt-5*`, `claude-*-latest`
+        hint: `allowed_models` in `.run-evals.yml` of the runner repository allows `gpt-6*`, `claude-*-latest`
         ");
     }
 

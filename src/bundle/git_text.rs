@@ -76,7 +76,7 @@ fn imports(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// GitPython: `Repo(…)`, unless the script has made that repository.
+/// `GitPython`: `Repo(…)`, unless the script has made that repository.
 fn repo_object(rest: &str, head: &str, dir: &Dir, repositories: &mut Repositories<'_>) -> Option<String> {
     if head.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_') {
         return None;
@@ -123,7 +123,7 @@ fn arguments(rest: &str, head: &str) -> Option<Vec<Argument>> {
     };
     let takes_value = |argument: &Argument| matches!(argument.text.as_str(), "-C" | "-c");
     let verb = (0..arguments.len())
-        .find(|i| !arguments[*i].text.starts_with('-') && !(*i > 0 && takes_value(&arguments[i - 1])))?;
+        .find(|i| !(arguments[*i].text.starts_with('-') || *i > 0 && takes_value(&arguments[i - 1])))?;
     let is_call = match &arguments[verb].known {
         Some(verb) => COMMANDS.contains(&format!(" {verb} ")),
         None => true,
@@ -163,7 +163,6 @@ fn expression_end(text: &str) -> usize {
     for (at, c) in text.char_indices() {
         match (quote, c) {
             (Some(open), c) if open == c => quote = None,
-            (Some(_), _) => {}
             (None, '"' | '\'' | '`') => quote = Some(c),
             (None, '(' | '[' | '{') => depth += 1,
             (None, ')' | ']' | '}') if depth > 0 => depth -= 1,

@@ -20,7 +20,7 @@ use crate::util::durable;
 
 /// How often the directory is looked at for further calls.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
-/// How many bytes of prompts and attachments leave together: a file on a branch of GitHub has at most 100 MB.
+/// How many bytes of prompts and attachments are sent together. A larger batch would be possible, but takes longer to hand over.
 const MOST_BYTES: u64 = 64 << 20;
 /// How long a repeated call waits for its forerunner to notice that it was given up.
 const GIVEN_UP_WITHIN: Duration = Duration::from_secs(2);

@@ -13,6 +13,8 @@ mod command;
 mod compiler;
 mod emit;
 mod files;
+mod git_call;
+mod git_text;
 mod ignore;
 mod included;
 mod manifest;

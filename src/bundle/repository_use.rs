@@ -1,138 +1,101 @@
-//! Scripts that use the repository itself, which a bundle is not: they call git, or copy all of it.
+//! Shell scripts that use the repository itself, which a bundle is not: they call git, or copy all of it.
 
 use std::path::Path;
 
+use super::git_call::{Argument, Dir, Repositories, below};
+use super::git_text::git_in_text;
 use super::shell::Word;
-
-/// What git does with the repository that it is called in. `init`, `add` and `commit` make one, as in a workspace.
-const READS: [&str; 30] = [
-    "archive",
-    "bisect",
-    "blame",
-    "branch",
-    "bundle",
-    "cat-file",
-    "checkout",
-    "checkout-index",
-    "describe",
-    "diff",
-    "diff-index",
-    "diff-tree",
-    "for-each-ref",
-    "format-patch",
-    "grep",
-    "log",
-    "ls-files",
-    "ls-tree",
-    "merge-base",
-    "name-rev",
-    "remote",
-    "restore",
-    "rev-list",
-    "rev-parse",
-    "shortlog",
-    "show",
-    "stash",
-    "status",
-    "submodule",
-    "worktree",
-];
 
 /// Programs and functions that read a directory with everything in it.
 const COPIES: [&str; 6] = ["cp", "rsync", "tar", "zip", "scp", "find"];
 const COPY_CALLS: [&str; 6] = ["copytree(", "cpSync(", "fs.cp(", "copySync(", "make_archive(", "os.walk("];
+const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "eval"];
 
-/// The calls of git in one script, from top to bottom.
-#[derive(Debug, Default)]
-pub(super) struct GitCalls {
-    /// Whether the script has made a repository of its own, which later calls are about.
-    own: bool,
+/// The calls of git in one shell script, from top to bottom.
+#[derive(Debug)]
+pub(super) struct GitCalls<'r> {
+    repositories: Repositories<'r>,
+    /// The directory that the script is in.
+    dir: Dir,
+    /// The directories to return to: of subshells over several lines, and of `pushd`.
+    subshells: Vec<Dir>,
+    pushed: Vec<Dir>,
 }
 
-impl GitCalls {
-    /// The command with which a line of a shell script uses the repository.
-    pub(super) fn in_shell(&mut self, words: &[Word], cwd: &Path, root: &Path) -> Option<String> {
-        let mut found = None;
-        // `$(git …)` is one word of the line.
-        for word in words.iter().filter(|word| word.text.contains("$(git ") || word.text.contains("`git ")) {
-            found = found.or_else(|| self.in_text(&word.text));
-        }
-        for (i, _) in words.iter().enumerate().filter(|(_, word)| word.leads && word.text == "git") {
-            let (mut is_elsewhere, mut skip) = (false, false);
-            let mut verb = None;
-            let rest: Vec<&Word> = words[i + 1..].iter().take_while(|word| !word.leads).collect();
-            let is_here = |word: &Word| {
-                word.known().is_some_and(|path| {
-                    let path = crate::config::normalized(&cwd.join(path.trim_start_matches("file://")));
-                    path.starts_with(root)
-                })
-            };
-            for (j, word) in rest.iter().enumerate() {
-                if std::mem::take(&mut skip) {
-                    continue;
-                }
-                match word.text.as_str() {
-                    "-C" => {
-                        is_elsewhere = !rest.get(j + 1).is_some_and(|dir| is_here(dir));
-                        skip = true;
-                    }
-                    "-c" => skip = true,
-                    text if text.starts_with('-') => {}
-                    text => {
-                        verb = Some((text.to_owned(), j));
-                        break;
-                    }
-                }
-            }
-            let Some((verb, at)) = verb else { continue };
-            if verb == "clone" {
-                let source = rest[at + 1..].iter().find(|word| !word.text.starts_with('-'));
-                let is_local = source.is_some_and(|word| is_here(word) && !word.text.contains("://"));
-                self.own |= !is_local;
-                if is_local {
-                    found = found.or(Some("git clone".to_owned()));
-                }
-            } else if verb == "init" {
-                self.own = true;
-            } else if READS.contains(&verb.as_str()) && !is_elsewhere && !self.own {
-                found = found.or(Some(format!("git {verb}")));
-            }
-        }
-        found
+impl<'r> GitCalls<'r> {
+    pub(super) fn new(cwd: &Path, root: &'r Path) -> Self {
+        let dir = cwd.to_string_lossy().into_owned();
+        Self { repositories: Repositories::new(root), dir, subshells: Vec::new(), pushed: Vec::new() }
     }
 
-    /// The same for a line of another language: `["git", "log"]`, `"git log"`.
-    pub(super) fn in_text(&mut self, line: &str) -> Option<String> {
-        let trimmed = line.trim_start();
-        let is_comment = ["#", "//", "*"].iter().any(|start| trimmed.starts_with(start));
-        let prints = ["echo", "print", "console."].iter().any(|start| trimmed.starts_with(start));
-        if is_comment || prints {
-            return None;
+    /// The command with which a line uses the repository.
+    pub(super) fn line(&mut self, words: &[Word], line: &str) -> Option<String> {
+        let trimmed = line.trim();
+        if trimmed.starts_with(')')
+            && let Some(dir) = self.subshells.pop()
+        {
+            self.dir = dir;
         }
-        let word = |c: char| c.is_ascii_alphanumeric() || "-_./$".contains(c);
-        for (at, _) in line.match_indices("git") {
-            let before = line[..at].chars().next_back();
-            let after = line[at + 3..].chars().next();
-            let starts = before.is_none_or(|c| "\"'`( ".contains(c));
-            if !starts || !after.is_some_and(|c| "\"'` ,".contains(c)) {
+        let before = self.dir.clone();
+        let mut found = None;
+        for (i, word) in words.iter().enumerate() {
+            let text = plain(&word.text);
+            // `$(git …)` and `sh -c 'git …'` are one word of the line.
+            let is_command =
+                i > 1 && words[i - 1].text == "-c" && SHELLS.contains(&words[i - 2].text.as_str())
+                    || i > 0 && words[i - 1].text == "eval";
+            if is_command || word.text.contains("$(") || word.text.contains('`') {
+                let inner = git_in_text(&word.text, &self.dir, &mut self.repositories);
+                found = found.or_else(|| inner.into_iter().next().map(|(_, call)| call));
+            }
+            if !word.leads {
                 continue;
             }
-            // In a sentence it is no command.
-            if before == Some(' ') && !line[..at].trim_end().ends_with(['&', ';', '|', '"', '\'', '`', '(']) {
-                continue;
-            }
-            let mut words = line[at + 3..].split(|c: char| !word(c)).filter(|word| !word.is_empty());
-            let verb = words.find(|word| !word.starts_with('-'));
-            match verb {
-                Some("init" | "clone") => self.own = true,
-                Some(verb) if READS.contains(&verb) && !line[at..].contains("-C") && !self.own => {
-                    return Some(format!("git {verb}"));
+            let rest: Vec<Argument> =
+                words[i + 1..].iter().take_while(|word| !word.leads).map(argument).collect();
+            match text.rsplit('/').next().unwrap_or_default() {
+                "git" => {
+                    let call = self.repositories.call(&rest, &self.dir);
+                    found = found.or(call);
+                }
+                command @ ("cd" | "pushd") => {
+                    let target = rest.iter().find(|argument| !argument.text.starts_with('-'));
+                    let dir = target.map_or_else(|| "?~".to_owned(), |target| below(&self.dir, target));
+                    let old = std::mem::replace(&mut self.dir, dir);
+                    if command == "pushd" {
+                        self.pushed.push(old);
+                    }
+                }
+                "popd" => {
+                    if let Some(dir) = self.pushed.pop() {
+                        self.dir = dir;
+                    }
                 }
                 _ => {}
             }
         }
-        None
+        // A subshell keeps its directory to itself.
+        if trimmed == "(" {
+            self.subshells.push(before);
+        } else if trimmed.starts_with('(') || trimmed.contains("(cd ") || trimmed.contains("( cd ") {
+            let opens = trimmed.matches('(').count() > trimmed.matches(')').count();
+            if opens {
+                self.subshells.push(before);
+            } else {
+                self.dir = before;
+            }
+        }
+        found
     }
+}
+
+fn argument(word: &Word) -> Argument {
+    Argument { text: plain(&word.text), known: word.known().map(str::to_owned) }
+}
+
+/// A word without what does not change its meaning: `"${NAME}"` is `$NAME`.
+fn plain(text: &str) -> String {
+    text.replace(['"', '\'', '{', '}'], "")
 }
 
 /// Whether a line of a script copies or searches what it names.
@@ -141,50 +104,96 @@ pub(super) fn copies(words: &[Word], line: &str) -> bool {
         || COPY_CALLS.iter().any(|call| line.contains(call))
 }
 
+/// The lines of a shell script, with those joined that end in a backslash, and their numbers from 1.
+pub(super) fn joined_lines(text: &str) -> Vec<(usize, String)> {
+    let mut joined: Vec<(usize, String)> = Vec::new();
+    let mut goes_on = false;
+    for (i, line) in text.lines().enumerate() {
+        let more = line.strip_suffix('\\').filter(|_| !line.trim_start().starts_with('#'));
+        let part = more.unwrap_or(line);
+        match joined.last_mut() {
+            Some((_, last)) if goes_on => last.push_str(part),
+            _ => joined.push((i + 1, part.to_owned())),
+        }
+        goes_on = more.is_some();
+    }
+    joined
+}
+
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::super::shell::Shell;
     use super::*;
 
     fn calls(script: &str) -> Vec<String> {
         let (cwd, root) = (Path::new("/repo/evals"), Path::new("/repo"));
         let mut shell = Shell::new(Path::new("/repo/evals/a.sh"), cwd, root);
-        let mut git = GitCalls::default();
-        script.lines().filter_map(|line| git.in_shell(&shell.line(line), cwd, root)).collect()
+        let mut git = GitCalls::new(cwd, root);
+        joined_lines(script).iter().filter_map(|(_, line)| git.line(&shell.line(line), line)).collect()
     }
 
     #[test]
-    fn git_on_the_repository_is_told_from_git_elsewhere() {
+    fn git_on_the_repository_is_reported() {
         for (script, found) in [
-            ("git rev-parse HEAD", Some("git rev-parse")),
-            ("ROOT=\"$(git rev-parse --show-toplevel)\"", Some("git rev-parse")),
-            ("cd x && git --no-pager -c a=b diff main", Some("git diff")),
-            ("git -C \"$1\" log", None),
-            ("git -C .. archive HEAD | tar -x", Some("git archive")),
-            ("git clone https://example.com/x y\ngit log", None),
-            ("git clone .. \"$1\"", Some("git clone")),
-            ("git init -q\ngit add -A\ngit status", None),
-            ("# git log", None),
-            ("echo 'git log'", None),
-            ("git --version", None),
+            ("git rev-parse HEAD", "git rev-parse"),
+            ("ROOT=\"$(git rev-parse --show-toplevel)\"", "git rev-parse"),
+            ("cd x && git --no-pager -c a=b diff main", "git diff"),
+            ("git -C .. archive HEAD | tar -x", "git archive"),
+            ("git -C \"$1\" log", "git log"),
+            ("git --git-dir=../.git show", "git show"),
+            ("git clone .. \"$1\"", "git clone"),
+            ("git clone \"$SOURCE\" x", "git clone"),
+            ("git clone https://example.com/x y\ngit log", "git log"),
+            ("git init \"$1\"\ngit log", "git log"),
+            ("(cd \"$1\" && git init -q)\ngit status", "git status"),
+            ("(\n  cd \"$1\"\n  git init\n)\ngit status", "git status"),
+            ("pushd \"$1\"\ngit init\npopd\ngit status", "git status"),
+            ("git fetch", "git fetch"),
+            ("git pull --rebase", "git pull"),
+            ("git reset --hard", "git reset"),
+            ("git switch main", "git switch"),
+            ("git tag", "git tag"),
+            ("git config user.name x", "git config"),
+            ("git commit -am x", "git commit"),
+            ("git merge x", "git merge"),
+            ("git apply x.patch", "git apply"),
+            ("git clean -fd", "git clean"),
+            ("/usr/bin/git log", "git log"),
+            ("command git log", "git log"),
+            ("sudo -E env A=b git log", "git log"),
+            ("bash -c 'cd .. && git log'", "git log"),
+            ("X=$(cd \"$1\" && git log)", "git log"),
+            ("git \\\n  -C .. \\\n  stash", "git stash"),
+            ("git \"$@\"", "git"),
         ] {
-            assert_eq!(calls(script).first().map(String::as_str), found, "{script}");
+            assert_eq!(calls(script), [found], "{script}");
         }
     }
 
     #[test]
-    fn git_in_other_languages() {
-        for (line, found) in [
-            ("subprocess.run([\"git\", \"rev-parse\", \"HEAD\"])", Some("git rev-parse")),
-            ("execSync('git log -1')", Some("git log")),
-            ("// execSync('git log -1')", None),
-            ("x = 'we use git to show things'", None),
-            ("run(['git', '-C', path, 'log'])", None),
-            ("digit = legit(log)", None),
+    fn git_elsewhere_is_not() {
+        for script in [
+            "git clone https://example.com/x y\ncd y\ngit log",
+            "git clone --depth 1 https://example.com/x.git\ngit -C x log",
+            "git clone git@example.com:o/x.git \"$1\"\ngit -C \"$1\" checkout v1",
+            "git init -q\ngit add -A\ngit status",
+            "d=$(mktemp -d)\ngit init \"$d\"\ngit -C \"${d}\" commit -m x\n(cd \"$d\" && git log)",
+            "cd \"$1\" && git init -q && git add -A && git status",
+            "cd /tmp/x && git log",
+            "# git log",
+            "echo 'git log'",
+            "git --version",
+            "git config --global user.name x",
+            "git diff --no-index a b",
+            "git ls-remote https://example.com/x",
         ] {
-            assert_eq!(GitCalls::default().in_text(line).as_deref(), found, "{line}");
+            assert_eq!(calls(script), Vec::<String>::new(), "{script}");
         }
+    }
+
+    #[test]
+    fn lines_that_go_on_are_joined() {
+        let lines = joined_lines("a \\\n b\n# c \\\nd\\\n");
+        assert_eq!(lines, [(1, "a  b".to_owned()), (3, "# c \\".to_owned()), (4, "d".to_owned())]);
     }
 }

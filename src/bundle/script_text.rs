@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::compiler::Compiler;
+use super::git_call::Repositories;
+use super::git_text::git_in_text;
 use super::ignore::ignored;
-use super::repository_use::{GitCalls, copies};
+use super::repository_use::{GitCalls, copies, joined_lines};
 use super::shell::{Mention, Shell, choice};
 use crate::config::{Source, Span, normalized, shown};
 use crate::util::secrets::{find_secret, has_credentials};
@@ -43,15 +45,15 @@ impl Compiler<'_> {
         let cwd = bases.last().unwrap_or(&self.lookup.dir).clone();
         let dir = script.path.parent().unwrap_or(&root).to_owned();
         let mut shell = Shell::new(script.path, &cwd, &root);
-        let mut git = GitCalls::default();
+        let mut git = GitCalls::new(&cwd, &root);
         let mut found = Vec::new();
-        for (i, line) in script.text.lines().enumerate() {
-            let words = shell.line(line);
-            if let Some(call) = git.in_shell(&words, &cwd, &root) {
-                self.report(script, i + 1, &format!("what `{call}` needs"), GIT, GIT_HINT);
+        for (number, line) in joined_lines(script.text) {
+            let words = shell.line(&line);
+            if let Some(call) = git.line(&words, &line) {
+                self.report(script, number, &format!("what `{call}` needs"), GIT, GIT_HINT);
             }
-            let copies = copies(&words, line);
-            for mention in Shell::mentions(&words, i + 1) {
+            let copies = copies(&words, &line);
+            for mention in Shell::mentions(&words, number) {
                 for base in [&cwd, &dir] {
                     found.extend(self.mention(script, &mention, base, copies));
                     if mention.is_anchored() {
@@ -66,12 +68,13 @@ impl Compiler<'_> {
     /// The same for Python and JavaScript, where paths begin at `__file__`, `__dirname` or `import.meta`.
     pub(super) fn other_script(&mut self, script: Script<'_>) -> Vec<PathBuf> {
         let mut anchors = Anchors::new(script.path);
-        let mut git = GitCalls::default();
         let mut found = Vec::new();
+        let root = self.places.root.clone();
+        let dir = script.path.parent().unwrap_or(&root).to_string_lossy().into_owned();
+        for (line, call) in git_in_text(script.text, &dir, &mut Repositories::new(&root)) {
+            self.report(script, line, &format!("what `{call}` needs"), GIT, GIT_HINT);
+        }
         for (i, line) in script.text.lines().enumerate() {
-            if let Some(call) = git.in_text(line) {
-                self.report(script, i + 1, &format!("what `{call}` needs"), GIT, GIT_HINT);
-            }
             if let Some(path) = anchors.line(line) {
                 let mention = Mention { line: i + 1, known: path.display().to_string(), open: false };
                 found.extend(self.mention(script, &mention, Path::new("/"), copies(&[], line)));

@@ -12,6 +12,12 @@ const DEEPEST: usize = 8;
 /// Limit of what is kept of a value; paths are far shorter.
 const LONGEST_VALUE: usize = 4096;
 
+/// Words that a command follows.
+const GO_ON: [&str; 15] = [
+    "!", "command", "do", "elif", "else", "env", "exec", "if", "nice", "sudo", "then", "time", "until",
+    "while", "xargs",
+];
+
 /// A path in a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mention {
@@ -152,7 +158,7 @@ impl<'s> Shell<'s> {
             let (value, length) = self.word(trimmed, depth);
             let text = trimmed[..length].to_owned();
             let is_assignment = text.split_once('=').is_some_and(|(name, _)| is_name(name));
-            let goes_on = matches!(text.as_str(), "if" | "then" | "do" | "else" | "while" | "!" | "exec");
+            let goes_on = text.starts_with('-') || GO_ON.contains(&text.as_str());
             words.push(Word { text, value, leads });
             leads &= is_assignment || goes_on;
             rest = &trimmed[length..];

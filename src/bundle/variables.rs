@@ -231,7 +231,7 @@ mod tests {
             assert!(is_secret(name, value, &env), "{name}={value}");
         }
         for (name, value) in [
-            ("MODEL", "gpt-5-mini"),
+            ("MODEL", "gpt-6-luna"),
             ("SHA", "0123456789abcdef0123456789abcdef01234567"),
             ("URL", "https://host/x"),
         ] {

@@ -259,7 +259,7 @@ mod tests {
     const POLICY: &str = "\
 allowed_targets: [gpt, mock-*]
 allowed_models:
-  - gpt-5*
+  - gpt-6*
   - claude-*-latest
 max_requests: 1000
 max_budget_usd: 2.5
@@ -299,7 +299,7 @@ allowed_senders: [Octocat, 'my-app[bot]']
         policy.check_sender("My-App[bot]").unwrap();
         policy.check_batch("gpt", &target("gpt", PRICE), 1000).unwrap();
         policy.check_batch("alias", &target("mock-1", PRICE), 1).unwrap();
-        policy.check_model("gpt-5-mini").unwrap();
+        policy.check_model("gpt-6-luna").unwrap();
         policy.check_model("claude-opus-latest").unwrap();
         assert_eq!(policy.max_budget_usd(), Some(2.5));
     }
@@ -329,7 +329,7 @@ allowed_senders: [Octocat, 'my-app[bot]']
         ");
         insta::assert_snapshot!(told(policy.check_model("o9-pro")), @r"
         the model `o9-pro` may not be used by batches
-        hint: `allowed_models` in `.run-evals.yml` of the runner repository allows `gpt-5*`, `claude-*-latest`
+        hint: `allowed_models` in `.run-evals.yml` of the runner repository allows `gpt-6*`, `claude-*-latest`
         ");
     }
 

@@ -11,6 +11,8 @@ use super::ids::{BEHIND, Ids};
 use super::status::{Code, Status};
 use crate::model::{Exit, Failure, Secret, printable};
 use crate::util::backoff;
+use crate::util::ca::trusting;
+use crate::util::error::innermost;
 use crate::util::redact::Redactor;
 
 /// What stands between the base of a tracing endpoint and the ids.
@@ -29,6 +31,8 @@ const MOST_TRACES: &str = "1000";
 pub struct Endpoint {
     base: Url,
     key: Option<Secret>,
+    /// The certificates of private CAs.
+    ca_pem: Vec<u8>,
     client: reqwest::Client,
 }
 
@@ -113,9 +117,9 @@ pub fn check_base_url(text: &str) -> Result<Url, Failure> {
 }
 
 impl Endpoint {
-    /// The endpoint at this base.
-    pub fn new(base: Url, key: Option<Secret>) -> Result<Self, Failure> {
-        let client = reqwest::Client::builder()
+    /// The endpoint at this base. `ca_pem` has the certificates of private CAs to trust besides the system's.
+    pub fn new(base: Url, key: Option<Secret>, ca_pem: &[u8]) -> Result<Self, Failure> {
+        let client = trusting(reqwest::Client::builder(), ca_pem)?
             .user_agent(USER_AGENT)
             // The key is for the host that was named, and for no other.
             .redirect(reqwest::redirect::Policy::none())
@@ -125,12 +129,17 @@ impl Endpoint {
             .map_err(|error| {
                 Failure::new(Exit::Failure, format!("cannot set up the HTTP client: {error}"))
             })?;
-        Ok(Self { base, key, client })
+        Ok(Self { base, key, ca_pem: ca_pem.to_vec(), client })
     }
 
     /// The key.
     pub fn key(&self) -> Option<&Secret> {
         self.key.as_ref()
+    }
+
+    /// The certificates of private CAs, in PEM format.
+    pub fn ca_pem(&self) -> &[u8] {
+        &self.ca_pem
     }
 
     /// The base as text, without a final slash.
@@ -248,8 +257,15 @@ impl Endpoint {
         let host = self.base.host_str().unwrap_or_default().to_owned();
         let gone = |error: reqwest::Error| {
             let error = error.without_url();
-            let what = if error.is_timeout() { "did not answer in time" } else { "cannot be reached" };
             tracing::debug!("{host}: {error}");
+            let cause = innermost(&error);
+            let what = if error.is_timeout() {
+                "did not answer in time".to_owned()
+            } else if cause.to_lowercase().contains("certificate") {
+                format!("cannot be reached: {cause}; `--ca-file` or `RUN_EVALS_CA` adds a private CA")
+            } else {
+                "cannot be reached".to_owned()
+            };
             Trouble::Gone(format!("the tracing endpoint `{host}` {what}"))
         };
         let request = match &self.key {
@@ -333,7 +349,7 @@ mod tests {
             row_id: "7".into(),
         };
         let sent = |base: &str, behind: Option<&str>| {
-            Endpoint::new(split(base).unwrap().0, None).unwrap().model_base_url(&ids, behind)
+            Endpoint::new(split(base).unwrap().0, None, &[]).unwrap().model_base_url(&ids, behind)
         };
         let path = "/rollout_id/late-life-832674/invocation_id/i/experiment_id/e/run_id/r/row_id/7";
         for base in

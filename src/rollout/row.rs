@@ -58,11 +58,14 @@ impl Dataset {
         }
         let (suite, warnings) = load_suite(path, &SuiteOptions { env, cwd, graders: None })?;
         let Suite { tests, attachments, .. } = suite;
-        let rows = tests.into_iter().map(|test| Row {
-            raw: serde_json::json!({"id": test.id, "messages": test.messages}),
-            id: Some(test.id),
-            conversation: Conversation::Test(test.messages, test.files),
-            tools: None,
+        let rows = tests.into_iter().map(|test| {
+            let tools = (!test.tools.is_empty()).then(|| serde_json::json!(test.tools));
+            let mut raw = serde_json::json!({"id": test.id, "messages": test.messages});
+            if let Some(tools) = &tools {
+                raw["tools"] = tools.clone();
+            }
+            let conversation = Conversation::Test(test.messages, test.files);
+            Row { id: Some(test.id), raw, conversation, tools }
         });
         Ok((Self { shown, rows: rows.collect(), attachments }, warnings))
     }
@@ -99,7 +102,7 @@ impl Row {
         }
         match before {
             None => Err("the row has no messages".to_owned()),
-            Some("user" | "tool") => Ok(turns),
+            Some("user" | "tool" | "function") => Ok(turns),
             Some(_) => {
                 Err("the row does not end with a message of the user or a tool: there is nothing to answer"
                     .to_owned())
@@ -184,14 +187,23 @@ fn read_row(raw: Value) -> Result<Row, String> {
 /// A message, with the fields that Eval Protocol's contract has; its other fields are notes that no model reads.
 fn read_message(message: &Value) -> Result<Value, String> {
     let role = match message["role"].as_str() {
-        Some(role @ ("system" | "developer" | "user" | "assistant" | "tool")) => role,
+        Some(role @ ("system" | "developer" | "user" | "assistant" | "tool" | "function")) => role,
         Some(other) => {
             return Err(format!(
-                "a message has the role `{}`; legal: `system`, `developer`, `user`, `assistant`, `tool`",
+                "a message has the role `{}`; legal: `system`, `developer`, `user`, `assistant`, `tool`, `function`",
                 printable(other)
             ));
         }
         None => return Err("a message has no `role`".to_owned()),
+    };
+    let calls_function = match &message["function_call"] {
+        Value::Null => false,
+        Value::Object(call) if role == "assistant" && call.get("name").is_some_and(Value::is_string) => true,
+        _ => {
+            return Err(
+                "`function_call` must be an object with a `name` in a message of the assistant".to_owned()
+            );
+        }
     };
     let calls_tool = match &message["tool_calls"] {
         Value::Null => false,
@@ -201,14 +213,17 @@ fn read_message(message: &Value) -> Result<Value, String> {
     if role == "tool" && !message["tool_call_id"].is_string() {
         return Err("a message of a tool has no `tool_call_id`".to_owned());
     }
+    if role == "function" && !message["name"].is_string() {
+        return Err("a message of a function has no `name`".to_owned());
+    }
     match &message["content"] {
         Value::String(_) => {}
-        Value::Null if calls_tool => {}
+        Value::Null if calls_tool || calls_function => {}
         Value::Array(parts) if parts.iter().all(|part| part["type"].is_string()) => {}
         Value::Array(_) => return Err("a part of a message has no `type`".to_owned()),
         _ => return Err("a message has no `content`".to_owned()),
     }
-    let fields = ["role", "content", "tool_calls", "tool_call_id", "name"];
+    let fields = ["role", "content", "tool_calls", "tool_call_id", "function_call", "name"];
     let kept = fields.iter().map(|name| ((*name).to_owned(), message[*name].clone()));
     Ok(Value::Object(kept.filter(|(_, value)| !value.is_null()).collect::<Map<_, _>>()))
 }
@@ -253,6 +268,12 @@ mod tests {
         assert_eq!(shape(&row), [3], "the result of a tool is answered");
         let Conversation::Chat(messages) = &row.conversation else { panic!("{row:?}") };
         insta::assert_snapshot!(Value::from(messages[1..].to_vec()), @r#"[{"role":"assistant","tool_calls":[{"id":"c1","type":"function"}]},{"role":"tool","content":"3","tool_call_id":"c1","name":"add"}]"#);
+        // What OpenAI's clients wrote before there were `tool_calls`.
+        let old = r#"{"role":"assistant","content":null,"function_call":{"name":"add","arguments":"{}"}},{"role":"function","name":"add","content":"3"}"#;
+        let row = self::row(&format!(r#"[{{"role":"user","content":"u"}},{old}]"#));
+        assert_eq!(shape(&row), [3], "the result of a function is answered");
+        let Conversation::Chat(messages) = &row.conversation else { panic!("{row:?}") };
+        insta::assert_snapshot!(Value::from(messages[1..].to_vec()), @r#"[{"role":"assistant","function_call":{"name":"add","arguments":"{}"}},{"role":"function","content":"3","name":"add"}]"#);
         let refused = |message: &str| {
             let raw = format!(r#"{{"messages":[{message}]}}"#);
             read_row(serde_json::from_str(&raw).unwrap()).unwrap_err()
@@ -260,6 +281,8 @@ mod tests {
         insta::assert_snapshot!(refused(r#"{"role":"tool","content":"3"}"#), @"a message of a tool has no `tool_call_id`");
         insta::assert_snapshot!(refused(r#"{"role":"user","content":"u","tool_calls":[]}"#), @"`tool_calls` must be a list of objects in a message of the assistant");
         insta::assert_snapshot!(refused(r#"{"role":"assistant","tool_calls":[]}"#), @"a message has no `content`");
+        insta::assert_snapshot!(refused(r#"{"role":"user","content":"u","function_call":{"name":"f"}}"#), @"`function_call` must be an object with a `name` in a message of the assistant");
+        insta::assert_snapshot!(refused(r#"{"role":"function","content":"3"}"#), @"a message of a function has no `name`");
         insta::assert_snapshot!(refused(r#"{"role":"user","content":[{}]}"#), @"a part of a message has no `type`");
         let tools = serde_json::json!({"messages": [], "tools": {"type": "function"}});
         insta::assert_snapshot!(read_row(tools).unwrap_err(), @"`tools` must be a list");
@@ -292,7 +315,7 @@ mod tests {
         fs::write(dir.path().join("d.jsonl"), text).unwrap();
         let error = Dataset::load(Path::new("d.jsonl"), &Env::from([]), dir.path()).unwrap_err();
         insta::assert_snapshot!(error, @r#"
-        a message has the role `narrator`; legal: `system`, `developer`, `user`, `assistant`, `tool`
+        a message has the role `narrator`; legal: `system`, `developer`, `user`, `assistant`, `tool`, `function`
           --> d.jsonl:2:1
            |
          2 | {"messages":[{"role":"narrator"}]}

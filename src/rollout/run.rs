@@ -16,7 +16,7 @@ use super::ids::Ids;
 use super::row::{Dataset, Row};
 use super::status::{Code, Status};
 use super::talk;
-use crate::model::Failure;
+use crate::model::{Api, Endpoint as ModelEndpoint, Failure};
 use crate::util::clock;
 use crate::util::redact::Redactor;
 
@@ -225,7 +225,14 @@ impl Run {
             Err(Trouble::NoRoute) => Vec::new(),
             Err(trouble) => return Err(trouble.status()),
         };
-        let call = (self.calls(ids, given), self.options.endpoint.key().cloned(), self.options.call_timeout);
+        let endpoint = ModelEndpoint {
+            api: Api::OpenAiCompatible,
+            base_url: self.calls(ids, given),
+            api_version: None,
+            api_key: self.options.endpoint.key().cloned(),
+            ca_pem: self.options.endpoint.ca_pem().to_vec(),
+        };
+        let call = (endpoint, self.options.call_timeout);
         let talked = talk::talk(row, &fields, call, &earlier, &self.options.files).await?;
         let answers =
             if talked.turns == 1 { "1 answer".to_owned() } else { format!("{} answers", talked.turns) };

@@ -17,6 +17,7 @@ use crate::model::{Exit, Failure, Secret, printable};
 use crate::protocol::names::is_repository;
 use crate::runner;
 use crate::util::WorkDir;
+use crate::util::ca::CaBundle;
 
 /// The key of the repository for the tracing endpoint.
 pub const KEY: &str = "ROLLOUT_API_KEY";
@@ -43,6 +44,8 @@ pub struct StepOptions {
     pub call_timeout: Duration,
     /// Rollouts at once.
     pub max_concurrency: Option<NonZeroU32>,
+    /// The certificates of private CAs to trust besides the system's, in PEM format.
+    pub ca_pem: Vec<u8>,
 }
 
 /// Runs the rollouts of the dispatch that this process is a step of.
@@ -59,7 +62,7 @@ pub async fn run_step(args: StepOptions, observer: Arc<dyn Observer>) -> anyhow:
     let stop = signals::stop_once()?;
     check_command(&args)?;
     let step = Step::read(&env)?;
-    let policy = step.policy(&event).await?;
+    let policy = step.policy(&event, &args.ca_pem, env.get("SSL_CERT_FILE").map(Path::new)).await?;
 
     let rollouts = event.rollouts()?;
     let address = event.address()?;
@@ -69,7 +72,7 @@ pub async fn run_step(args: StepOptions, observer: Arc<dyn Observer>) -> anyhow:
         check_listed(is_listed, &address, "a command does not call")?;
     }
     let key = choose_key(given, env.get(KEY).map(Secret::new), is_listed, &address, &*observer)?;
-    let endpoint = Endpoint::new(address.base, key)?;
+    let endpoint = Endpoint::new(address.base, key, &args.ca_pem)?;
 
     let files = WorkDir::new().context("cannot make a temporary directory")?;
     let worker = match worker(&args, &env, files.path(), &*observer) {
@@ -266,9 +269,16 @@ impl Step {
     }
 
     /// What the owner of the repository allows, as the default branch says, whatever branch runs.
-    async fn policy(&self, event: &Event) -> anyhow::Result<Policy> {
+    async fn policy(&self, event: &Event, ca_pem: &[u8], system: Option<&Path>) -> anyhow::Result<Policy> {
         let Some(repo) = &self.repo else { return Ok(Policy::default()) };
-        let remote = Remote::new(&format!("{}/{repo}.git", self.server_url), self.token.clone());
+        let ca = if ca_pem.is_empty() {
+            None
+        } else {
+            let bundle = CaBundle::write(ca_pem.to_vec(), system, &std::env::temp_dir());
+            Some(bundle.context("cannot write the certificates")?)
+        };
+        let remote = Remote::new(&format!("{}/{repo}.git", self.server_url), self.token.clone())
+            .with_ca_file(ca.as_ref().map(CaBundle::file));
         let policy = runner::fetch_policy(repo, remote).await.map_err(|error| match &self.token {
             Some(_) => error,
             None => error.context(

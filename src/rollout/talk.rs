@@ -11,8 +11,7 @@ use super::endpoint::Trace;
 use super::row::{Conversation, Row};
 use super::status::{Code, Status};
 use crate::model::{
-    Api, Endpoint, FinishReason, Limits, Metadata, Params, Provider, Request, RetryPolicy, RunnerTarget,
-    Secret,
+    Endpoint, FinishReason, Limits, Metadata, Params, Provider, Request, RetryPolicy, RunnerTarget,
 };
 use crate::providers::{Call, CallError, Caller, Reply};
 use crate::runner::FailedAttempts;
@@ -37,13 +36,13 @@ struct Answer {
 pub(super) async fn talk(
     row: &Row,
     fields: &Map<String, Value>,
-    (base_url, key, timeout): (String, Option<Secret>, Duration),
+    (endpoint, timeout): (Endpoint, Duration),
     earlier: &[Trace],
     files: &Path,
 ) -> Result<Talked, Status> {
     let invalid = |problem: String| Status::new(Code::InvalidArgument, problem);
     let turns = row.turns().map_err(invalid)?;
-    let target = target(base_url, key, fields, timeout);
+    let target = target(endpoint, fields, timeout);
     let caller = Caller::new(Arc::new(target)).map_err(|failure| invalid(failure.to_string()))?;
     let mut said = said(row, &caller, files)?.into_iter();
     let mut body = fields.clone();
@@ -149,25 +148,17 @@ fn is_same(theirs: &Value, ours: &Value) -> bool {
     let (said, asked) = (text(theirs), text(ours));
     let is_same = if asked.is_some() { said == asked } else { theirs["content"] == ours["content"] };
     // Endpoints may write `null` where nothing was said.
-    is_same && ["role", "tool_calls", "tool_call_id", "name"].iter().all(|name| theirs[*name] == ours[*name])
+    is_same
+        && ["role", "tool_calls", "tool_call_id", "function_call", "name"]
+            .iter()
+            .all(|name| theirs[*name] == ours[*name])
 }
 
-fn target(
-    base_url: String,
-    api_key: Option<Secret>,
-    fields: &Map<String, Value>,
-    timeout: Duration,
-) -> RunnerTarget {
+fn target(endpoint: Endpoint, fields: &Map<String, Value>, timeout: Duration) -> RunnerTarget {
     let model = fields.get("model").and_then(Value::as_str).map(str::to_owned);
     RunnerTarget {
         name: "rollout".to_owned(),
-        provider: Provider::Api(Endpoint {
-            api: Api::OpenAiCompatible,
-            base_url,
-            api_version: None,
-            api_key,
-            ca_pem: Vec::new(),
-        }),
+        provider: Provider::Api(endpoint),
         params: Params { model, ..Params::default() },
         limits: Limits {
             max_concurrency: std::num::NonZeroU32::MIN,

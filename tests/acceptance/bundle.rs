@@ -23,8 +23,11 @@ const BUN: &str = "#!/bin/sh\nshift\nexec node \"$@\"\n";
 const ONLY_AS_A_BUNDLE: &str = "workspace-directory";
 
 /// Scripts that use the repository itself: other scores elsewhere, and the line that is reported.
-const REPORTED: [(&str, &str, u64); 2] =
-    [("script-calls-git", "evals/check.sh", 2), ("script-copies-repository", "evals/check.sh", 3)];
+const REPORTED: [(&str, &str, u64); 3] = [
+    ("python-calls-git", "evals/check.py", 9),
+    ("script-calls-git", "evals/check.sh", 2),
+    ("script-copies-repository", "evals/check.sh", 3),
+];
 
 /// Where packages are installed before a run, in the source and in the bundle.
 const INSTALLED: [(&str, &str, &str); 2] =
@@ -101,12 +104,18 @@ fn shown(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat()
 }
 
-/// Runs one suite both ways; returns the difference, if any.
+/// Runs one suite of `fixtures/bundle` both ways; returns the difference, if any.
 fn compare(fixture: &str) -> Result<usize, String> {
     let desk = Desk::new();
-    let repo = desk.workspace.path("repo");
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/bundle").join(fixture);
+    let repo = desk.workspace.path("repo");
     assert!(Command::new("cp").arg("-a").arg(&from).arg(&repo).status().unwrap().success());
+    compare_on(desk, fixture)
+}
+
+/// Runs the suite of the directory `repo` both ways; returns the difference, if any.
+fn compare_on(desk: Desk, fixture: &str) -> Result<usize, String> {
+    let repo = desk.workspace.path("repo");
     desk.git(&["init", "-q"], &repo);
     desk.git(&["add", "-A"], &repo);
     desk.git(&["commit", "-q", "-m", "all"], &repo);
@@ -204,6 +213,98 @@ fn every_bundle_scores_like_its_source() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     let tests: usize = outcomes.iter().filter_map(|(_, outcome)| outcome.as_ref().ok()).sum();
     eprintln!("{} suites, {tests} scores, the same here and there", outcomes.len());
+}
+
+/// An absolute path differs on every machine, so this suite is written here.
+#[test]
+fn an_absolute_script_of_a_target_runs_in_the_workspace_of_a_bundle() {
+    let desk = Desk::new();
+    let repo = desk.workspace.path("repo");
+    let agent = "import { readFileSync, writeFileSync } from 'node:fs';\nconst sign = readFileSync(new URL('./sign.txt', import.meta.url), 'utf8');\nwriteFileSync(process.argv[2], `${readFileSync('notes.txt', 'utf8')} ${sign}`);\n";
+    desk.workspace.write("repo/tools/agent.mjs", agent);
+    desk.workspace.write("repo/tools/sign.txt", "signed");
+    desk.workspace.write("repo/templates/base/notes.txt", "template words");
+    let script = repo.join("tools/agent.mjs");
+    desk.workspace.write(
+        "repo/.agentv/targets.yaml",
+        format!(
+            "targets:\n  - name: default\n    provider: cli\n    command: node {} {{OUTPUT_FILE}}\n",
+            script.display()
+        ),
+    );
+    desk.workspace.write(
+        "repo/evals/suite.eval.yaml",
+        "workspace: {template: ../templates/base, isolation: per_test}\ntests:\n  - id: one\n    criteria: c\n    input: read\n    assertions: [{type: contains, value: template words}, {type: contains, value: signed}]\n",
+    );
+    assert_eq!(compare_on(desk, "absolute-script"), Ok(1));
+}
+
+/// A suite with a workspace, a model that grades and an assertion of its own kind, whose script reads this file.
+fn verify_run(reads: &str) -> (Desk, Output) {
+    let desk = Desk::new();
+    for (path, text) in [
+        (
+            ".agentv/targets.yaml",
+            "targets:\n  - {name: default, provider: mock, grader_target: judge}\n  - {name: judge, provider: mock}\n",
+        ),
+        (".agentv/data/words.txt", "marker"),
+        ("prompts/judge.md", "Is there a marker? {{ output }}\n"),
+        ("templates/base/notes.txt", "notes\n"),
+        (
+            "evals/suite.eval.yaml",
+            "workspace: {template: ../templates/base, isolation: per_test}\ntests:\n  - id: one\n    criteria: c\n    input: hello marker\n    expected_output: hello marker\n    assertions:\n      - {type: contains, value: marker}\n      - {type: llm-grader, name: judge, prompt: file://../prompts/judge.md}\n      - type: has-word\n",
+        ),
+    ] {
+        desk.workspace.write(&format!("repo/{path}"), text);
+    }
+    let assertion = format!(
+        "import {{ readFileSync }} from 'node:fs';\nconst word = readFileSync(new URL({reads}, import.meta.url), 'utf8');\nconst passed = JSON.parse(readFileSync(0, 'utf8')).output.includes(word);\nconsole.log(JSON.stringify({{ score: passed ? 1 : 0, assertions: [{{ text: 'word', passed }}] }}));\n"
+    );
+    desk.workspace.write("repo/.agentv/assertions/has-word.mjs", assertion);
+    let repo = desk.workspace.path("repo");
+    desk.git(&["init", "-q"], &repo);
+    desk.git(&["add", "-A"], &repo);
+    desk.git(&["commit", "-q", "-m", "all"], &repo);
+    std::os::unix::fs::symlink(agentv(), desk.workspace.path("bin/agentv")).unwrap();
+    let out = desk.workspace.path("out");
+    let args = ["bundle", "evals/suite.eval.yaml", "-q", "-o", out.to_str().unwrap(), "--verify-run"];
+    let output = desk.run(Path::new(env!("CARGO_BIN_EXE_run-evals")), &args, &repo);
+    (desk, output)
+}
+
+#[test]
+fn verify_run_compares_the_scores_of_agentv() {
+    let (desk, output) = verify_run("'../data/words.txt'");
+    let text = shown(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("verify-run with agentv 4.42.4"), "{text}");
+    assert!(text.contains("scores   1 of 1 equal, mean 1.000 in place"), "{text}");
+    for side in ["in-place", "bundle"] {
+        let rows = desk.workspace.rows(&format!("out.verify-run/{side}/index.jsonl"));
+        let graders: Vec<&str> = rows[0]["scores"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|score| score["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(graders.len(), 3, "{graders:?}");
+        assert_eq!(rows[0]["score"], 1.0, "{side}");
+    }
+
+    // A path that no reader of the script can know: the file stays behind.
+    let (desk, output) = verify_run("Buffer.from('Li4vZGF0YS93b3Jkcy50eHQ=', 'base64').toString()");
+    let text = shown(&output);
+    assert_eq!(output.status.code(), Some(4), "{text}");
+    assert!(text.contains("scores   0 of 1 equal, mean 1.000 in place"), "{text}");
+    let (_, differences) = text.split_once("\ndifferences:\n").unwrap();
+    assert!(
+        differences.contains("  one on default, grader 3 has-word: in place 1 (pass), bundle 0 (fail)"),
+        "{text}"
+    );
+    assert!(differences.contains("  one on default: in place 1 (ok), bundle "), "{text}");
+    for side in ["in-place", "bundle"] {
+        assert_eq!(desk.workspace.rows(&format!("out.verify-run/{side}/index.jsonl")).len(), 1);
+    }
 }
 
 #[test]

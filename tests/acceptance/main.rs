@@ -35,6 +35,7 @@ mod studio_scene;
 #[expect(dead_code, unused_imports, reason = "the other tests use the rest")]
 #[path = "../integration/support/mod.rs"]
 mod support;
+mod sync;
 #[expect(dead_code, reason = "the other tests use the rest")]
 #[path = "../integration/studio/visitor.rs"]
 mod visitor;

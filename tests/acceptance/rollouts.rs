@@ -17,7 +17,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use serde_json::Value;
 
 use crate::docker::from_ci;
-use crate::rollout_stage::{GATEWAY_TOKEN, MODEL_KEY, REPO, Stage};
+use crate::rollout_stage::{GATEWAY_TOKEN, MODEL_KEY, REPO, Stage, template};
 use crate::support::github::{MockGithub, RunView, TOKEN};
 use crate::support::{Output, Workspace};
 
@@ -31,6 +31,26 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 fn the_official_client_and_ours_with_the_same_rows() {
     let executor = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/acceptance/run-act");
     compare(MockGithub::start_with(&["--executor", executor.to_str().unwrap()]), true);
+}
+
+/// A worker of the published shape, which is not ours, runs under act for our client.
+#[test]
+fn a_published_worker_serves_our_client_under_act() {
+    let executor = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/acceptance/run-act");
+    let stage = Stage::on(MockGithub::start_with(&["--executor", executor.to_str().unwrap()]), &[]);
+    for (path, name) in [(".github/workflows/rollout.yml", "rollout.yml"), ("worker.py", "worker.py")] {
+        stage.github.put_file(REPO, path, template(&format!("fixtures/rollout/published/{name}")));
+    }
+    stage.client.write("rows.jsonl", "{\"messages\": [], \"input_metadata\": {\"row_id\": \"0\"}}\n");
+    stage.dispatch(&["--send-key"]).expect(0);
+    let run = stage.github.finished_run();
+    let log: String = run.jobs.iter().map(|job| job.log.as_str()).collect();
+    assert!(log.contains("python3 worker.py") && log.contains("Job succeeded"), "{log}");
+    assert!(!log.contains("agentv/run-evals"), "it knows nothing of ours: {log}");
+    let [row] = &stage.client.rows("out.jsonl")[..] else { panic!("one row") };
+    assert_eq!(row["rollout_status"]["code"], 100, "{row}");
+    assert_eq!(row["messages"][1]["content"], "Name a color.");
+    assert_eq!(stage.calls(), 1);
 }
 
 /// The same with runs that take no time: only the time of the clients remains.

@@ -3,6 +3,7 @@
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
+use crate::support::stage::{REPO, Stage};
 use crate::support::{MockLlm, Workspace};
 
 const SUITE: &str = r#"
@@ -64,6 +65,34 @@ fn a_model_is_offered_the_tools_and_its_calls_are_graded() {
     for (response, replayed) in responses.iter().zip(workspace.rows("replay.jsonl")) {
         assert_eq!(response["output"], replayed["output"]);
     }
+}
+
+/// The same through a runner repository: the tools travel in the batch, the calls in the rows of the results branch.
+#[test]
+fn tools_travel_to_a_runner_repository_and_their_calls_back() {
+    let stage = Stage::new();
+    stage.workspace.write("s.eval.yaml", SUITE);
+    let args = ["eval", "s.eval.yaml", "--target", "cloud", "--batch-id", "b1", "--output", "out", "-q"];
+    stage.workspace.run(&[&args[..], &["--fail-on", "never"]].concat()).expect(0);
+    let calls = |row: &Value| row["output"][0]["tool_calls"].clone();
+    let city = |name: &str| json!([{"tool": "get_weather", "input": {"city": name}}]);
+    let without_id = |calls: Value| {
+        let mut calls = calls;
+        for call in calls.as_array_mut().into_iter().flatten() {
+            call.as_object_mut().unwrap().remove("id");
+        }
+        calls
+    };
+    let rows = stage.workspace.rows("out/responses.jsonl");
+    let found: Vec<Value> = rows.iter().map(|row| without_id(calls(row))).collect();
+    assert_eq!(found, [city("Paris"), city("Rome"), Value::Null]);
+    let pushed = stage.github.git(REPO, &["show", "eval-results/b1:results/shard-000/0001.jsonl"]);
+    let pushed: Vec<Value> = pushed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(pushed.iter().filter(|row| calls(row).is_array()).count(), 2, "{pushed:?}");
+    let scores = stage.workspace.rows("out/scores.jsonl");
+    let scores: Vec<f64> = scores.iter().map(|row| row["score"].as_f64().unwrap()).collect();
+    assert_eq!(scores, [1.0, 0.0, 0.0]);
+    assert_eq!(stage.llm.counter("requests"), 3);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The bare repositories, through git's plumbing.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
@@ -18,6 +19,9 @@ const CONFIG: [(&str, &str); 7] = [
     ("gc.auto", "0"),
 ];
 
+/// Refuses files above 100 MB, in GitHub's words.
+const PRE_RECEIVE: &str = include_str!("pre-receive");
+
 /// One bare repository.
 #[derive(Debug, Clone)]
 pub(crate) struct Bare {
@@ -34,6 +38,10 @@ impl Bare {
         for (key, value) in CONFIG {
             bare.run(&["config", key, value], b"").await?;
         }
+        let hook = dir.join("hooks/pre-receive");
+        std::fs::create_dir_all(dir.join("hooks"))?;
+        std::fs::write(&hook, PRE_RECEIVE)?;
+        std::fs::set_permissions(hook, std::fs::Permissions::from_mode(0o755))?;
         Ok(bare)
     }
 

@@ -47,6 +47,9 @@ pub struct RolloutRunArgs {
     /// Rollouts at once, if a dispatch has several [default: 16]
     #[arg(long, value_name = "N")]
     pub max_concurrency: Option<NonZeroU32>,
+    /// PEM file with private CAs to trust, for git and the tracing endpoint [default: the variable `RUN_EVALS_CA`]
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
     /// Output format, `text` or `json`
     #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Text, help_heading = "Output")]
     pub format: Format,

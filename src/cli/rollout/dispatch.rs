@@ -31,7 +31,7 @@ pub(super) async fn dispatch(args: RolloutDispatchArgs, display: &Display) -> an
     let client = github::client(&args.github, env.process(), display)?;
     let options = DispatchOptions {
         target,
-        endpoint: Endpoint::new(base, key.clone())?,
+        endpoint: Endpoint::new(base, key.clone(), &[])?,
         sent_key: key.filter(|_| args.send_key),
         batch: args.batch,
         max_concurrency: args.max_concurrency.map_or(USUAL_CONCURRENCY, |most| most.get() as usize),
@@ -101,7 +101,7 @@ fn completion_params(args: &RolloutDispatchArgs) -> Result<Map<String, Value>, F
         None => Map::new(),
         Some(text) => serde_json::from_str::<Map<String, Value>>(text).map_err(|error| {
             Failure::new(Exit::Usage, format!("`--completion-params` is not a JSON object: {error}"))
-                .hint("such as `{\"model\": \"gpt-5-mini\", \"temperature\": 0}`")
+                .hint("such as `{\"model\": \"gpt-6-luna\", \"temperature\": 0}`")
         })?,
     };
     if let Some(model) = &args.model {

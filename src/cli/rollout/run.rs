@@ -2,9 +2,11 @@
 
 use crate::cli::args::{Format, RolloutRunArgs};
 use crate::cli::display::Display;
+use crate::cli::run::private_ca;
 use crate::console::{self, actions};
 use crate::model::Exit;
 use crate::rollout::{Done, StepOptions, StepReport, run_step};
+use crate::util::process_env::ProcessEnv;
 
 pub(super) async fn run(args: RolloutRunArgs, display: &Display) -> anyhow::Result<Exit> {
     let options = StepOptions {
@@ -14,6 +16,7 @@ pub(super) async fn run(args: RolloutRunArgs, display: &Display) -> anyhow::Resu
         allow_commands: args.allow_commands,
         call_timeout: args.call_timeout,
         max_concurrency: args.max_concurrency,
+        ca_pem: private_ca(args.ca_file.as_deref(), &ProcessEnv::read())?.unwrap_or_default(),
     };
     print(&run_step(options, display.observer()).await?, args.format, display)
 }

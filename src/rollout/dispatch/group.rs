@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     fn endpoint() -> Endpoint {
-        Endpoint::new("https://t.example".parse().unwrap(), None).unwrap()
+        Endpoint::new("https://t.example".parse().unwrap(), None, &[]).unwrap()
     }
 
     fn rows(count: usize, params: &Value) -> (Vec<ClientRow>, Vec<Ids>) {

@@ -653,7 +653,7 @@ criteria: x
 
 #[test]
 fn suites_of_version_5_are_rejected() {
-    insta::assert_snapshot!(errors(&[("s.yaml", r#"providers: [openai:gpt-5-mini]
+    insta::assert_snapshot!(errors(&[("s.yaml", r#"providers: [openai:gpt-6-luna]
 prompts: ["Translate {{ text }}"]
 tests:
   - vars: { text: hello }
@@ -662,7 +662,7 @@ tests:
         this is a promptfoo config or a suite of AgentV 5 (`providers`), and run-evals reads suites of AgentV 4
           --> s.yaml:1:1
            |
-         1 | providers: [openai:gpt-5-mini]
+         1 | providers: [openai:gpt-6-luna]
            | ^^^^^^^^^
 
         hint: write `input` and `assertions` in each test, and name the model in targets.yaml: `run-evals init` writes an example

@@ -212,6 +212,40 @@ fn scripts_that_use_the_repository_are_reported() {
     assert_eq!(json["left_behind"][0]["line"], 3);
 }
 
+/// Every command of git needs a repository; what the script has made itself is one.
+#[test]
+fn repositories_of_the_script_are_told_from_the_suites() {
+    let hook = "#!/bin/sh\ncd \"$1\"\ngit init -q .\ngit add -A\n(cd \"$2\" && git fetch)\ngit -C \"$3\" \\\n  reset --hard\n/usr/bin/git -C ../.. tag\n";
+    let program = "import subprocess\nsubprocess.run(\n    [\n        'git',\n        'pull',\n    ],\n    cwd=there,\n)\nsubprocess.run(['git', 'init'], cwd=here)\nsubprocess.run(['git', 'commit', '-m', 'x'], cwd=here)\nsubprocess.run(['git', 'merge', 'x'])\n";
+    let library =
+        "from git import Repo\nRepo.clone_from('https://example.com/x', to)\nRepo(to).head\nRepo('.').head\n";
+    let workspace = bundled(
+        &[("tools/a.sh", hook), ("tools/b.py", program), ("tools/c.py", library)],
+        "'sh ../tools/a.sh; git apply x.patch; git --version'",
+    );
+    assert_snapshot!(left(&workspace), @r#"
+    evals/suite.eval.yaml:5 "what `git apply` needs"
+    tools/a.sh:5 "what `git fetch` needs"
+    tools/b.py:11 "what `git merge` needs"
+    tools/b.py:4 "what `git pull` needs"
+    tools/a.sh:6 "what `git reset` needs"
+    tools/a.sh:8 "what `git tag` needs"
+    tools/c.py:4 "what `git.Repo` needs"
+    "#);
+    let repository = workspace_of("script-makes-repository");
+    repository.run(&["bundle", "repo/evals/suite.eval.yaml", "--check"]).expect(0);
+    let python = workspace_of("python-calls-git");
+    let check = python.run(&["bundle", "repo/evals/suite.eval.yaml", "--check"]).expect(3);
+    assert!(check.stdout.contains("what `git rev-parse` needs"), "{}", check.stdout);
+    assert!(check.stdout.contains("(evals/check.py:9)"), "{}", check.stdout);
+}
+
+fn workspace_of(fixture: &str) -> Workspace {
+    let workspace = workspace();
+    check_out(&workspace, fixture, "repo");
+    workspace
+}
+
 /// A line that is drawn could hold a password.
 #[test]
 fn a_line_with_a_password_is_not_drawn() {

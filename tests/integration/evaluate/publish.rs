@@ -111,6 +111,18 @@ fn the_results_become_a_pull_request_that_merges_cleanly() {
     ");
 }
 
+/// GitHub attributes commits by the address: nobody can own this one.
+#[test]
+fn without_an_author_the_commit_belongs_to_nobody() {
+    let stage = Stage::new();
+    let _llm = stage.gateway(&[]);
+    stage.evaluate(&QUICK).expect(0);
+    let [pull] = &stage.github.pulls()[..] else { panic!("one pull request") };
+    let who = stage.github.git(LIBRARY, &["log", "-1", "--format=%an <%ae> %cn <%ce>", &pull.head]);
+    let nobody = "run-evals <run-evals@run-evals.invalid>";
+    assert_eq!(who, format!("{nobody} {nobody}"));
+}
+
 #[test]
 fn the_next_evaluation_reports_what_changed_and_a_repeat_changes_nothing() {
     let stage = Stage::new();

@@ -198,6 +198,24 @@ fn rejected_pushes_have_githubs_messages() {
 }
 
 #[test]
+fn files_above_100_mb_are_refused_in_githubs_words() {
+    let sim = Sim::new("exit 0");
+    clone_with_commit(&sim, "one");
+    let large = |bytes: u64| {
+        std::fs::File::create(sim.dir.path().join("one/large.bin")).unwrap().set_len(bytes).unwrap();
+        assert!(git(&sim, TOKEN, "one", &["add", "."]).ok);
+        assert!(git(&sim, TOKEN, "one", &["commit", "-q", "--amend", "-m", "large"]).ok);
+        push(&sim, "one", "+HEAD:refs/heads/large")
+    };
+    let refused = large((100 << 20) + 1);
+    let limit =
+        "remote: error: File large.bin is 100.00 MB; this exceeds GitHub's file size limit of 100.00 MB";
+    assert!(refused.text.contains(limit), "{}", refused.text);
+    assert!(refused.text.contains("(pre-receive hook declined)"), "{}", refused.text);
+    assert!(large(100 << 20).ok);
+}
+
+#[test]
 fn a_branch_named_like_the_prefix_blocks_the_push() {
     let sim = Sim::new("exit 0");
     sim.github.put_file_on(REPO, "eval-results", "README.md", "in the way");

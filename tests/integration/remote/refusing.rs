@@ -51,7 +51,7 @@ fn a_key_missing_in_the_runner() {
     let scene = Scene::new("no-key");
     scene.put(
         "targets.yaml",
-        "targets:\n  - name: llm\n    provider: openai\n    model: gpt-5-mini\n    api_key: ${{ OTHER_API_KEY }}\n",
+        "targets:\n  - name: llm\n    provider: openai\n    model: gpt-6-luna\n    api_key: ${{ OTHER_API_KEY }}\n",
     );
     assert_snapshot!(scene.run_fails(&[]), @r"
     exit 5
@@ -79,7 +79,7 @@ fn a_caller_of_the_reusable_workflow_that_passes_no_secret() {
     scene.put(".github/workflows/run-evals.yml", caller);
     scene.put(
         "targets.yaml",
-        "targets:\n  - name: llm\n    provider: openai\n    model: gpt-5-mini\n    api_key: ${{ OPENAI_API_KEY }}\n",
+        "targets:\n  - name: llm\n    provider: openai\n    model: gpt-6-luna\n    api_key: ${{ OPENAI_API_KEY }}\n",
     );
     assert_snapshot!(scene.run_fails(&[]), @r"
     exit 5
@@ -128,13 +128,13 @@ fn a_target_that_is_not_allowed() {
 
 #[test]
 fn a_model_that_is_not_allowed() {
-    assert_snapshot!(policy("model", "allowed_models: [gpt-5-mini]\n"), @r"
+    assert_snapshot!(policy("model", "allowed_models: [gpt-6-luna]\n"), @r"
     exit 5
     batch `b1` runs in one job: http://[github]/acme/model/actions/runs/[run]
     the run ended with `failure`: http://[github]/acme/model/actions/runs/[run]
     job `shard 0`, step `Run agentv/run-evals@v1`: failure
       | error: the model `mock-model` may not be used by batches
-      | hint: `allowed_models` in `.run-evals.yml` of the runner repository allows `gpt-5-mini`
+      | hint: `allowed_models` in `.run-evals.yml` of the runner repository allows `gpt-6-luna`
       | ##[error]Docker run failed with exit code 3
     to call what is missing: `run-evals dispatch --resume b1`
     ");

@@ -256,7 +256,7 @@ fn mistakes_are_reported_before_anything_is_started() {
     insta::assert_snapshot!(told(&[&base[..], &["--model-base-url", &url, "--completion-params", "{model: m}"]].concat(), 2), @r#"
     error: `--completion-params` is not a JSON object: key must be a string at line 1 column 2
 
-    hint: such as `{"model": "gpt-5-mini", "temperature": 0}`
+    hint: such as `{"model": "gpt-6-luna", "temperature": 0}`
     "#);
     stage.client.write("other.jsonl", "{\"messages\": []}\n");
     stage.dispatch(&[]).expect(0);

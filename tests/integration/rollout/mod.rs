@@ -5,5 +5,6 @@ mod dispatching;
 mod gateway;
 mod hostile;
 mod limits;
+mod private_ca;
 mod published;
 mod stage;

@@ -136,6 +136,50 @@ fn tools_of_a_row_are_offered_and_recorded() {
     assert_eq!(stage.gateway.traces(id)[0]["input"]["tools"], json!([add_tool()]));
 }
 
+/// A suite as the data set: the tools of a test, or of the suite, are those of the row, for the model and for a command.
+#[test]
+fn tools_of_a_suite_are_offered_and_recorded() {
+    let host = calculator();
+    let stage = Stage::with_model(&host.url());
+    let tool = |name: &str| json!({"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}});
+    let suite = json!({"tools": [tool("add")], "tests": [
+        {"id": "suite-tools", "input": "What is 1 + 2?", "criteria": "calls add"},
+        {"id": "own-tools", "input": "What is 2 - 1?", "criteria": "calls sub", "tools": [tool("sub")]},
+        {"id": "no-tools", "input": "Name a color.", "criteria": "a color", "tools": []},
+    ]});
+    stage.github.put_file(REPO, "rollouts/suite.eval.yaml", suite.to_string());
+    let workflow =
+        template("workflows/rollout.yml").replace("rollouts/rows.jsonl", "rollouts/suite.eval.yaml");
+    stage.github.put_file(REPO, ".github/workflows/rollout.yml", &workflow);
+    let row = |id: &str| format!("{}\n", json!({"messages": [], "input_metadata": {"row_id": id}}));
+    let ids = ["suite-tools", "own-tools", "no-tools"];
+    stage.client.write("rows.jsonl", ids.map(row).concat());
+    stage.dispatch(&["--max-concurrency", "1"]).expect(0);
+    let rows = stage.client.rows("out.jsonl");
+    let expected = [json!([tool("add")]), json!([tool("sub")]), Value::Null];
+    assert_eq!(rows.iter().map(|row| row["tools"].clone()).collect::<Vec<_>>(), expected);
+    let mut sent: Vec<Value> = bodies(&host).iter().map(|body| body["tools"].clone()).collect();
+    sent.sort_by_key(|tools| expected.iter().position(|other| other == tools));
+    assert_eq!(sent, expected, "what the model was offered");
+
+    let agent = r#"
+import json, os, urllib.request
+row = json.load(open(os.environ["EP_ROW_FILE"]))
+body = json.dumps({"model": "mock-model", "messages": row["messages"], "tools": row["tools"]}).encode()
+request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body,
+    {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "Content-Type": "application/json"})
+urllib.request.urlopen(request)
+"#;
+    stage.github.put_file(REPO, "agent.py", agent);
+    let step = "      - run: run-evals rollout run --dataset rollouts/suite.eval.yaml --command 'python3 agent.py'\n        env:\n          ROLLOUT_API_KEY: ${{ secrets.ROLLOUT_API_KEY }}\n          GITHUB_TOKEN: ${{ github.token }}\n";
+    let at = workflow.find("      - uses: agentv/run-evals").unwrap();
+    stage.github.put_file(REPO, ".github/workflows/rollout.yml", format!("{}{step}", &workflow[..at]));
+    stage.send(&stage.inputs("command", "own-tools"));
+    let run = run_of(&stage, "command");
+    assert_eq!((exit_code(&run), stage.gateway.code("command")), (Some(0), Some(100)), "{}", log(&run));
+    assert_eq!(stage.gateway.traces("command")[0]["input"]["tools"], json!([tool("sub")]));
+}
+
 /// Rows are the worker's: one that ignores `tools` is reported, and the row says what the model was offered.
 #[test]
 fn tools_that_a_worker_ignores_are_reported() {

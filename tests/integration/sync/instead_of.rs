@@ -55,6 +55,28 @@ fn ssh_is_used_instead_of_https() {
     assert!(asked.contains("git@git.example.invalid git-upload-pack 'o/bench'"), "{asked}");
 }
 
+/// For machines on which only HTTPS passes the firewall.
+#[test]
+fn https_is_used_instead_of_ssh() {
+    let github = MockGithub::start();
+    github.repo(&NewRepo { full_name: "o/bench".into(), private: true, ..NewRepo::default() });
+    github.token(SECRET, "reader", "o/bench", &[("contents", "read")]);
+    github.put_file("o/bench", "README.md", "one\n");
+    let server = &github.urls().server_url;
+    for (from, url) in [
+        ("git@git.example.invalid:", "git@git.example.invalid:o/bench"),
+        ("ssh://git@git.example.invalid/", "ssh://git@git.example.invalid/o/bench"),
+    ] {
+        let workspace = Workspace::new().env("GITHUB_SERVER_URL", server).env("GH_ENTERPRISE_TOKEN", SECRET);
+        workspace.write(".gitconfig", format!("[url \"{server}/\"]\n\tinsteadOf = {from}\n"));
+        let bench = Bench { workspace };
+        bench.register(&format!("url: '{url}', ref: main"));
+        bench.sync(&[]).expect(0);
+        assert_eq!(bench.workspace.read("clones/one/README.md"), "one\n");
+        assert_eq!(git(&bench.clone(), &["config", "remote.origin.url"]), url);
+    }
+}
+
 #[test]
 fn a_directory_and_a_program_are_not_used_instead_of_a_server() {
     let bench = Bench::new();

@@ -11,7 +11,7 @@ const FINE: &str = "\
 targets:
   - name: gpt
     provider: openai
-    model: gpt-5-mini
+    model: gpt-6-luna
     api_key: ${{ OPENAI_API_KEY }}
     base_url: ${{ OPENAI_BASE_URL }}
     temperature: ${{ TEMPERATURE:-0.5 }}

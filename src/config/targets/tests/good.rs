@@ -16,7 +16,7 @@ targets:
     shards: auto
   - name: gpt                      # a runner-side target
     provider: openai               # openai | anthropic | gemini | azure | openai-compatible | mock
-    model: gpt-5-mini
+    model: gpt-6-luna
     api_key: ${{ OPENAI_API_KEY }}
     base_url: https://llm.example.com/v1            # only here, never in a batch
     max_concurrency: 64
@@ -47,7 +47,7 @@ fn the_example_of_the_design() {
     };
     assert_eq!(gpt.name, "gpt");
     assert_eq!(reached(&gpt.provider), ("https://llm.example.com/v1", Some(KEY)));
-    assert_eq!(gpt.params.model.as_deref(), Some("gpt-5-mini"));
+    assert_eq!(gpt.params.model.as_deref(), Some("gpt-6-luna"));
     assert_eq!(gpt.limits.max_concurrency.get(), 64);
     assert_eq!(gpt.limits.requests_per_minute.map(NonZeroU32::get), Some(3000));
     assert_eq!(gpt.limits.tokens_per_minute.map(NonZeroU32::get), Some(2_000_000));

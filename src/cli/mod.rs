@@ -29,6 +29,7 @@ use clap::CommandFactory as _;
 use self::args::CompletionsArgs;
 use crate::console::{actions, stdout};
 use crate::model::Exit;
+use crate::util::minted;
 
 /// What is wrong with a command line of AgentV, in the one line that it has room for.
 pub fn usage_line(args: &[std::ffi::OsString], error: &clap::Error) -> Option<String> {
@@ -55,6 +56,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
     if for_agentv {
         actions::answer_a_program();
     }
+    minted::on_mint(|secret| actions::mask([secret]));
     let display = display::Display::new(cli.global.quiet || for_agentv && cli.global.verbose == 0);
     match cli.command {
         Command::Init(args) => init::init(&args, &display),

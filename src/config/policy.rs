@@ -5,11 +5,18 @@ use std::path::Path;
 use reqwest::Url;
 
 use super::{Document, Fields, Node, Problems, Source, did_you_mean};
-use crate::model::{Failure, RunnerTarget, printable};
+use crate::model::{Auth, Endpoint, Failure, RunnerTarget, printable};
 
 /// The legal keys.
-const KEYS: [&str; 6] =
-    ["allowed_targets", "allowed_models", "max_requests", "max_budget_usd", "allowed_senders", "rollout"];
+const KEYS: [&str; 7] = [
+    "allowed_targets",
+    "allowed_models",
+    "max_requests",
+    "max_budget_usd",
+    "allowed_senders",
+    "keyless",
+    "rollout",
+];
 /// The legal keys of `rollout`.
 const ROLLOUT_KEYS: [&str; 1] = ["model_base_urls"];
 
@@ -24,6 +31,8 @@ pub struct Policy {
     allowed_senders: Option<Vec<String>>,
     max_requests: Option<u64>,
     max_budget_usd: Option<f64>,
+    /// Whether static keys are refused.
+    requires_keyless: bool,
     /// Where rollouts may call a model, by the base of its URL.
     model_base_urls: Option<Vec<Url>>,
 }
@@ -69,6 +78,7 @@ impl Policy {
             let message = format!("the target `{}`{behind} may not be used by batches", printable(asked));
             return Err(refused(message, "allowed_targets", allowed));
         }
+        self.check_keyless(target)?;
         if let Some(most) = self.max_requests.filter(|most| requests > *most) {
             let message = format!("the batch has {requests} requests, and {most} are allowed");
             let hint =
@@ -82,6 +92,21 @@ impl Policy {
             return Err(Failure::config(message).hint(hint));
         }
         Ok(())
+    }
+
+    /// Refuses a target with a static key where only the identity of the job may authenticate calls.
+    fn check_keyless(&self, target: &RunnerTarget) -> Result<(), Failure> {
+        let is_static = |endpoint: &Endpoint| matches!(endpoint.auth, Auth::Key(_) | Auth::Aws(_));
+        if !self.requires_keyless || !target.provider.endpoint().is_some_and(is_static) {
+            return Ok(());
+        }
+        let message =
+            format!("the target `{}` has a static key, and the policy allows none", printable(&target.name));
+        let hint = format!(
+            "write `auth` instead of the key (docs/keyless.md), or take `keyless: required` out of `{}` of the runner repository",
+            Self::PATH
+        );
+        Err(Failure::config(message).hint(hint))
     }
 
     /// Refuses a model, be it the target's own or a request's.
@@ -164,6 +189,13 @@ fn read(root: &Node, problems: &mut Problems) -> Option<Policy> {
         && !(budget.is_finite() && budget > 0.0)
     {
         problems.error(&node.span, format!("`max_budget_usd`: expected an amount above 0, found {budget}"));
+    }
+    if let Some(node) = fields.get("keyless").filter(|node| !node.is_null()) {
+        policy.requires_keyless = node.as_str() == Some("required");
+        if !policy.requires_keyless {
+            let message = format!("`keyless`: expected `required`, found {}", node.kind());
+            problems.error_with_hint(&node.span, message, "take the line away to allow static keys");
+        }
     }
     policy.model_base_urls = fields.get("rollout").and_then(|node| read_rollout(node, problems));
     // A limit without a value would look like one and be none.

@@ -11,8 +11,8 @@ use super::endpoint::Trace;
 use super::row::{Conversation, Row};
 use super::status::{Code, Status};
 use crate::model::{
-    Api, Endpoint, FinishReason, Limits, Metadata, Params, Provider, Request, RetryPolicy, RunnerTarget,
-    Secret,
+    Api, Auth, Endpoint, FinishReason, Limits, Metadata, Params, Provider, Request, RetryPolicy,
+    RunnerTarget, Secret,
 };
 use crate::providers::{Call, CallError, Caller, Reply};
 use crate::runner::FailedAttempts;
@@ -165,7 +165,9 @@ fn target(
             api: Api::OpenAiCompatible,
             base_url,
             api_version: None,
-            api_key,
+            auth: api_key.map_or(Auth::None, Auth::Key),
+            region: None,
+            project: None,
             ca_pem: Vec::new(),
         }),
         params: Params { model, ..Params::default() },

@@ -15,6 +15,7 @@ use crate::engine;
 use crate::engine::inputs;
 use crate::github::Client;
 use crate::model::{Exit, Failure, Finding, Level, RemoteTarget, Target, printable};
+use crate::providers;
 
 pub(super) async fn check(args: CheckArgs, display: &Display) -> anyhow::Result<Exit> {
     let cwd = std::env::current_dir().context("cannot find the working directory")?;
@@ -37,6 +38,11 @@ pub(super) async fn check(args: CheckArgs, display: &Display) -> anyhow::Result<
         if let RunBy::Us(Target::Remote(target)) = &inspection.run_by {
             let asked = github.ask(target).await?;
             inspection.findings.splice(0..0, asked);
+        }
+        if let RunBy::Us(Target::Runner(target)) = &inspection.run_by
+            && !args.offline
+        {
+            inspection.findings.extend(providers::check_identity(target).await);
         }
         inspection.agentv.extend(inspection.call.as_deref().and_then(misunderstood));
         if inspection.call.is_some() && inspection.agentv.is_empty() {

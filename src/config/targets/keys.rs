@@ -122,7 +122,7 @@ const RUNNER: [Key; 17] = [
     key("tokens_per_minute", POSITIVE, "The most tokens in a minute."),
     key("timeout", MOMENT, "The longest that one call may take; default 10m."),
     key("timeout_seconds", Shape::Above0(Some(86400.0)), "AgentV's word for `timeout`, in seconds."),
-    key("price", Shape::Price, "What tokens cost, in US dollars for a million of them."),
+    key("price", Shape::Mapping("price"), "What tokens cost, in US dollars for a million of them."),
     key(
         "budget_usd",
         Shape::Above0(None),
@@ -156,7 +156,7 @@ const CA_FILE: Key = key(
 /// The keys of an API that has no others.
 const STANDARD: [Key; 9] =
     [MODEL, DEPLOYMENT, DEPLOYMENT_NAME, VARIANT, BASE_URL, ENDPOINT, API_KEY, CA_FILE, SEED];
-const OPENAI: [Key; 1] = [API_FORMAT];
+const OPENAI: [Key; 2] = [API_FORMAT, auth("auth-openai")];
 const COMPATIBLE: [Key; 10] = [
     MODEL,
     DEPLOYMENT,
@@ -174,7 +174,8 @@ const COMPATIBLE: [Key; 10] = [
     SEED,
     API_FORMAT,
 ];
-const ANTHROPIC: [Key; 2] = [
+const ANTHROPIC: [Key; 3] = [
+    auth("auth-anthropic"),
     called(
         "api_version-anthropic",
         "api_version",
@@ -187,7 +188,8 @@ const ANTHROPIC: [Key; 2] = [
         "AgentV's; without effect in run-evals, which has `reasoning_effort`.",
     ),
 ];
-const AZURE: [Key; 13] = [
+const AZURE: [Key; 14] = [
+    auth("auth-azure"),
     called("model-azure", "model", Shape::Text, "The name of the deployment, or what it deploys."),
     DEPLOYMENT,
     DEPLOYMENT_NAME,
@@ -206,6 +208,129 @@ const AZURE_VERSION: Shape = Shape::Form(
     r"^\s*([0-9]{4}-[0-9]{2}-[0-9]{2}(-preview)?|v1)\s*$",
     "A date such as `2024-10-21`, or `v1`.",
 );
+
+const BEDROCK: [Key; 11] = [
+    called("model-bedrock", "model", Shape::Text, "The id of a model or inference profile, or its ARN."),
+    BASE_URL,
+    ENDPOINT,
+    key("region", REGION, "The AWS region."),
+    called(
+        "api_key-bedrock",
+        "api_key",
+        Shape::ApiKey,
+        "The variable that holds a Bedrock API key, as `${{ NAME }}`.",
+    ),
+    key("access_key_id", Shape::ApiKey, "The variable that holds the access key ID, as `${{ NAME }}`."),
+    key("secret_access_key", Shape::ApiKey, "The variable that holds the secret access key."),
+    key(
+        "session_token",
+        Shape::ApiKey,
+        "The variable that holds the session token of temporary credentials.",
+    ),
+    auth("auth-bedrock"),
+    CA_FILE,
+    VARIANT,
+];
+const VERTEX: [Key; 10] = [
+    called(
+        "model-vertex",
+        "model",
+        Shape::Text,
+        "The model's name; `claude-…` is served by Anthropic's models.",
+    ),
+    BASE_URL,
+    ENDPOINT,
+    key("project", PROJECT, "The Google Cloud project."),
+    called("region-vertex", "region", REGION, "The Google Cloud region; default `global`."),
+    called(
+        "api_key-vertex",
+        "api_key",
+        Shape::ApiKey,
+        "The variable that holds an OAuth access token, as `${{ NAME }}`; it expires after an hour.",
+    ),
+    auth("auth-vertex"),
+    CA_FILE,
+    SEED,
+    VARIANT,
+];
+const REGION: Shape = Shape::Form(r"^\s*[a-z0-9-]+\s*$", "A region such as `us-east-1`.");
+const PROJECT: Shape =
+    Shape::Form(r"^\s*([a-z0-9.-]+:)?[a-z0-9-]+\s*$", "The id or the number of a project.");
+
+const fn auth(id: &'static str) -> Key {
+    called(
+        id,
+        "auth",
+        Shape::Mapping(id),
+        "Instead of a key: exchanges the identity of the GitHub Actions job for a short-lived token; see docs/keyless.md.",
+    )
+}
+
+const AUDIENCE: Key = key("audience", Shape::Text, "The audience of the job's token; default: the vendor's.");
+const TOKEN_URL: Key = key(
+    "token_url",
+    URL,
+    "Where the job's token is exchanged; default: the vendor's. An address beyond this machine is legal only on the default branch of a runner repository.",
+);
+const SERVICE_ACCOUNT_ID: Key =
+    key("service_account_id", Shape::Text, "The service account that the calls are made as.");
+const OPENAI_OIDC: [Key; 4] = [
+    key("identity_provider_id", Shape::Text, "The identity provider that you registered at OpenAI."),
+    SERVICE_ACCOUNT_ID,
+    AUDIENCE,
+    TOKEN_URL,
+];
+const ANTHROPIC_OIDC: [Key; 6] = [
+    key("federation_rule_id", Shape::Text, "The federation rule, `fdrl_…`."),
+    key("organization_id", Shape::Text, "The organization, a UUID."),
+    SERVICE_ACCOUNT_ID,
+    key("workspace_id", Shape::Text, "The workspace, `wrkspc_…` or `default`."),
+    AUDIENCE,
+    TOKEN_URL,
+];
+const AZURE_OIDC: [Key; 5] = [
+    key("tenant_id", Shape::Text, "The Entra tenant, a UUID or a domain."),
+    key("client_id", Shape::Text, "The application or managed identity that trusts the job, a UUID."),
+    key(
+        "scope",
+        Shape::Text,
+        "The scope of the token; default `https://cognitiveservices.azure.com/.default`.",
+    ),
+    AUDIENCE,
+    TOKEN_URL,
+];
+const BEDROCK_OIDC: [Key; 4] = [
+    key(
+        "role_arn",
+        Shape::Form(r"^\s*arn:aws[a-z-]*:iam::[0-9]{12}:role/\S+\s*$", "The ARN of a role."),
+        "The role that trusts the job.",
+    ),
+    key("session_duration", Shape::Duration(900_000), "How long credentials live, 15m to 12h; default 1h."),
+    AUDIENCE,
+    TOKEN_URL,
+];
+const VERTEX_OIDC: [Key; 5] = [
+    key(
+        "workload_identity_provider",
+        Shape::Form(
+            r"^\s*projects/[0-9]+/locations/global/workloadIdentityPools/[a-z0-9-]+/providers/[a-z0-9-]+\s*$",
+            "A provider such as `projects/123456789/locations/global/workloadIdentityPools/github/providers/runner`.",
+        ),
+        "The provider that trusts the job, with the number of the project.",
+    ),
+    key(
+        "service_account",
+        Shape::Text,
+        "The email of a service account to impersonate; its tokens live an hour.",
+    ),
+    key(
+        "impersonation_url",
+        URL,
+        "Where that token is requested; default: Google's. Legal as `token_url` is.",
+    ),
+    AUDIENCE,
+    TOKEN_URL,
+];
 
 const MOCK: [Key; 14] = [
     MODEL,
@@ -320,6 +445,39 @@ pub(super) const PRICE: Group = Group {
     excluding: &[],
 };
 
+/// The mapping `auth` of an API that has one, and the name of its `github_oidc` in the schema.
+const fn auth_group(key: &'static [Key]) -> Group {
+    Group { parts: [key, &[], &[], &[], &[]], needs: &[&["github_oidc"]], excluding: &[] }
+}
+
+const fn oidc_key(id: &'static str) -> [Key; 1] {
+    [called(id, "github_oidc", Shape::Mapping(id), "Public ids that the vendor gave you; none is a secret.")]
+}
+
+const OPENAI_AUTH: [Key; 1] = oidc_key("github_oidc-openai");
+const ANTHROPIC_AUTH: [Key; 1] = oidc_key("github_oidc-anthropic");
+const AZURE_AUTH: [Key; 1] = oidc_key("github_oidc-azure");
+const BEDROCK_AUTH: [Key; 1] = oidc_key("github_oidc-bedrock");
+const VERTEX_AUTH: [Key; 1] = oidc_key("github_oidc-vertex");
+
+/// The mappings `auth` and `auth.github_oidc` of an API.
+pub(super) fn auth_of(api: Api) -> Option<(Group, Group)> {
+    let (auth, oidc, needs): (&'static [Key], &'static [Key], &'static [&'static [&'static str]]) = match api
+    {
+        Api::OpenAi => (&OPENAI_AUTH, &OPENAI_OIDC, &[&["identity_provider_id"], &["service_account_id"]]),
+        Api::Anthropic => (
+            &ANTHROPIC_AUTH,
+            &ANTHROPIC_OIDC,
+            &[&["federation_rule_id"], &["organization_id"], &["service_account_id"]],
+        ),
+        Api::Azure => (&AZURE_AUTH, &AZURE_OIDC, &[&["tenant_id"], &["client_id"]]),
+        Api::Bedrock => (&BEDROCK_AUTH, &BEDROCK_OIDC, &[&["role_arn"]]),
+        Api::Vertex => (&VERTEX_AUTH, &VERTEX_OIDC, &[&["workload_identity_provider"]]),
+        Api::OpenAiCompatible | Api::Gemini => return None,
+    };
+    Some((auth_group(auth), Group { parts: [oidc, &[], &[], &[], &[]], needs, excluding: &[] }))
+}
+
 /// The keys of a kind of provider.
 pub(super) fn of_kind(kind: &ProviderKind) -> Group {
     const SPELLED: &[&[&str]] = &[GRADERS, TOKENS, TIMEOUTS, MODELS, URLS];
@@ -332,12 +490,29 @@ pub(super) fn of_kind(kind: &ProviderKind) -> Group {
         &["deployment", "deployment_name"],
         AZURE_URLS,
         &["api_version", "version"],
+        &["api_key", "auth"],
+    ];
+    const KEYLESS: &[&str] = &["api_key", "auth"];
+    const KEYLESS_SPELLED: &[&[&str]] = &[GRADERS, TOKENS, TIMEOUTS, MODELS, URLS, KEYLESS];
+    const AWS_SPELLED: &[&[&str]] = &[
+        GRADERS,
+        TOKENS,
+        TIMEOUTS,
+        MODELS,
+        URLS,
+        &["api_key", "access_key_id", "auth"],
+        &["api_key", "secret_access_key", "auth"],
     ];
     const KEYED: &[&[&str]] = &[&["api_key"]];
+    const KEYED_OR_KEYLESS: &[&[&str]] = &[KEYLESS];
     let (own, more, needs, excluding): (&'static [Key], &'static [Key], _, _) = match kind.backend {
-        Backend::Api(Api::OpenAi) => (&STANDARD, &OPENAI, KEYED, SPELLED),
-        Backend::Api(Api::Anthropic) => (&STANDARD, &ANTHROPIC, KEYED, SPELLED),
-        Backend::Api(Api::Azure) => (&AZURE, &[], &[&["api_key"], AZURE_URLS] as &[&[&str]], AZURE_SPELLED),
+        Backend::Api(Api::OpenAi) => (&STANDARD, &OPENAI, KEYED_OR_KEYLESS, KEYLESS_SPELLED),
+        Backend::Api(Api::Anthropic) => (&STANDARD, &ANTHROPIC, KEYED_OR_KEYLESS, KEYLESS_SPELLED),
+        Backend::Api(Api::Azure) => (&AZURE, &[], &[KEYLESS, AZURE_URLS] as &[&[&str]], AZURE_SPELLED),
+        Backend::Api(Api::Bedrock) => {
+            (&BEDROCK, &[], &[&["api_key", "access_key_id", "auth"], &["region"]], AWS_SPELLED)
+        }
+        Backend::Api(Api::Vertex) => (&VERTEX, &[], &[KEYLESS, &["project"]], KEYLESS_SPELLED),
         Backend::Api(_) if kind.base_url.is_none() => (&COMPATIBLE, &[], &[URLS] as &[&[&str]], SPELLED),
         Backend::Api(_) => (&STANDARD, &[], KEYED, SPELLED),
         Backend::Mock => (&MOCK, &[], &[] as &[&[&str]], MOCK_SPELLED),

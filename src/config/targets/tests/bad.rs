@@ -828,8 +828,7 @@ fn a_github_token_is_not_a_key_for_another_server() {
 
     hint: write `api_key: ${{ NAME }}`, a variable that holds the key of this server
     ");
-    let (file, _) = load(&target("https://models.github.ai/inference")).unwrap();
-    file.resolve("t", &env).unwrap();
+    insta::assert_snapshot!(refused(&target("https://models.github.ai/inference")), @"");
 }
 
 #[test]

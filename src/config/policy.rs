@@ -424,7 +424,7 @@ allowed_senders: [Octocat, 'my-app[bot]']
          1 | allowed_target: [x]
            | ^^^^^^^^^^^^^^
 
-        hint: did you mean `allowed_targets`? legal in a policy: `allowed_targets`, `allowed_models`, `max_requests`, `max_budget_usd`, `allowed_senders`, `rollout`
+        hint: did you mean `allowed_targets`? legal in a policy: `allowed_targets`, `allowed_models`, `max_requests`, `max_budget_usd`, `allowed_senders`, `keyless`, `rollout`
         ");
         insta::assert_snapshot!(problem("- allowed_senders\n"), @r"
         policy: expected a mapping, found a list

@@ -20,6 +20,7 @@ mod grading;
 mod hostile_batch;
 mod hostile_suite;
 mod init;
+mod keyless;
 mod layers;
 mod power_cut;
 mod quickstart;

@@ -11,7 +11,7 @@ fn an_unknown_key() {
      6 |     tempature: 1
        |     ^^^^^^^^^
 
-    hint: did you mean `temperature`? legal for provider `openai`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `ca_file`, `seed`, `api_format`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `requests_per_minute`, `tokens_per_minute`, `timeout`, `timeout_seconds`, `price`, `budget_usd`, `dedupe`, `keep_raw`, `allow_models`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`, `workers`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`
+    hint: did you mean `temperature`? legal for provider `openai`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `ca_file`, `seed`, `api_format`, `auth`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `requests_per_minute`, `tokens_per_minute`, `timeout`, `timeout_seconds`, `price`, `budget_usd`, `dedupe`, `keep_raw`, `allow_models`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`, `workers`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`
     ");
     insta::assert_snapshot!(refused(&one("provider: github-actions\nrepo: o/n\nworkflow: w.yml\nfrobnicate: 1")), @r"
     unknown key `frobnicate` for provider `github-actions`
@@ -314,7 +314,7 @@ fn two_spellings_of_one_setting() {
 #[test]
 fn an_unknown_provider() {
     insta::assert_snapshot!(refused(&one("provider: opnai")), @r"
-    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `mock`, `github-actions`, found `opnai`
+    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `bedrock`, `vertex`, `mock`, `github-actions`, found `opnai`
       --> targets.yaml:3:15
        |
      3 |     provider: opnai
@@ -323,14 +323,14 @@ fn an_unknown_provider() {
     hint: did you mean `openai`?
     ");
     insta::assert_snapshot!(refused(&one("provider: something-else")), @r"
-    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `mock`, `github-actions`, found `something-else`
+    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `bedrock`, `vertex`, `mock`, `github-actions`, found `something-else`
       --> targets.yaml:3:15
        |
      3 |     provider: something-else
        |               ^^^^^^^^^^^^^^
     ");
     insta::assert_snapshot!(refused(&one("provider: [x]")), @r"
-    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `mock`, `github-actions`, found a list
+    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `bedrock`, `vertex`, `mock`, `github-actions`, found a list
       --> targets.yaml:3:15
        |
      3 |     provider: [x]
@@ -343,7 +343,7 @@ fn an_unknown_provider() {
      2 |   - name: t
        |           ^
 
-    hint: add `provider:`, one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `mock`, `github-actions`
+    hint: add `provider:`, one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `bedrock`, `vertex`, `mock`, `github-actions`
     ");
 }
 
@@ -543,7 +543,7 @@ fn a_file_of_another_shape() {
 #[test]
 fn several_problems_are_reported_at_once() {
     insta::assert_snapshot!(refused("targets:\n  - name: a\n    provider: opnai\n  - name: b\n    provider: mock\n    latency: 5\n    error_rate: 2\n  - name: b\n    use_target: c\n    modle: x\n"), @r"
-    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `mock`, `github-actions`, found `opnai`
+    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `bedrock`, `vertex`, `mock`, `github-actions`, found `opnai`
       --> targets.yaml:3:15
        |
      3 |     provider: opnai
@@ -653,7 +653,7 @@ fn a_literal_key_is_rejected_and_never_shown() {
      5 |     api_ky: ************************
        |     ^^^^^^
 
-    hint: did you mean `api_key`? legal for provider `openai`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `ca_file`, `seed`, `api_format`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `requests_per_minute`, `tokens_per_minute`, `timeout`, `timeout_seconds`, `price`, `budget_usd`, `dedupe`, `keep_raw`, `allow_models`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`, `workers`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`
+    hint: did you mean `api_key`? legal for provider `openai`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `ca_file`, `seed`, `api_format`, `auth`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `requests_per_minute`, `tokens_per_minute`, `timeout`, `timeout_seconds`, `price`, `budget_usd`, `dedupe`, `keep_raw`, `allow_models`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`, `workers`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`
     ");
     insta::assert_snapshot!(refused("targets:\n  - name: t\n    provider: openai\n    model: m\n    api_key: >-\n      sk-test-0123456789abcdef\n"), @r"
     a key must not stand in this file
@@ -828,7 +828,15 @@ fn a_github_token_is_not_a_key_for_another_server() {
 
     hint: write `api_key: ${{ NAME }}`, a variable that holds the key of this server
     ");
-    insta::assert_snapshot!(refused(&target("https://models.github.ai/inference")), @"");
+    insta::assert_snapshot!(refused(&target("https://models.github.ai/inference")), @r"
+    `base_url`: GitHub Models was retired on 2026-07-30
+      --> targets.yaml:5:15
+       |
+     5 |     base_url: https://models.github.ai/inference
+       |               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+
+    hint: name the API of a vendor; with `auth` instead of `api_key`, it needs no stored key either (docs/keyless.md)
+    ");
 }
 
 #[test]
@@ -861,7 +869,7 @@ fn a_variable_with_a_wrong_value_is_not_shown() {
        |              ^^^^^^^^^^
     ");
     insta::assert_snapshot!(unresolved(&one("provider: ${{ ODD }}"), "t", &env()), @r"
-    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `mock`, `github-actions`, found something else in the variable `ODD`
+    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `bedrock`, `vertex`, `mock`, `github-actions`, found something else in the variable `ODD`
       --> targets.yaml:3:15
        |
      3 |     provider: ${{ ODD }}
@@ -967,7 +975,7 @@ fn targets_that_only_agentv_can_run() {
      3 |     provider: codex
        |               ^^^^^
 
-    hint: choose a target whose provider is one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `mock`, `github-actions`
+    hint: choose a target whose provider is one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `bedrock`, `vertex`, `mock`, `github-actions`
     ");
     insta::assert_snapshot!(unresolved("targets:\n  - name: own\n    provider: my-tool\n    command: tool {PROMPT}\n", "own", &env()), @r"
     target `own`: only `agentv eval` runs this provider
@@ -976,7 +984,7 @@ fn targets_that_only_agentv_can_run() {
      3 |     provider: my-tool
        |               ^^^^^^^
 
-    hint: choose a target whose provider is one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `mock`, `github-actions`
+    hint: choose a target whose provider is one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `bedrock`, `vertex`, `mock`, `github-actions`
     ");
 }
 

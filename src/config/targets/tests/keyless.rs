@@ -72,8 +72,24 @@ fn clouds_have_hosts_by_region() {
 #[test]
 fn the_identity_is_found_in_a_job_alone() {
     let told = |env: &Env| unresolved(&one(OPENAI), "t", env);
-    insta::assert_snapshot!(told(&Env::default()), @"");
-    insta::assert_snapshot!(told(&Env::from([("GITHUB_ACTIONS", "true")])), @"");
+    insta::assert_snapshot!(told(&Env::default()), @r"
+    target `t`: `auth.github_oidc` works only in a job on GitHub Actions
+      --> targets.yaml:5:11
+       |
+     5 |     auth: { github_oidc: { identity_provider_id: idp_1, service_account_id: sa_1 } }
+       |           ^^
+
+    hint: run it there, or use a target with a key on this machine: `api_key: ${{ OPENAI_API_KEY }}`
+    ");
+    insta::assert_snapshot!(told(&Env::from([("GITHUB_ACTIONS", "true")])), @r"
+    target `t`: this job may not request an identity token, which `auth.github_oidc` needs
+      --> targets.yaml:5:11
+       |
+     5 |     auth: { github_oidc: { identity_provider_id: idp_1, service_account_id: sa_1 } }
+       |           ^^
+
+    hint: add `id-token: write` to the job's `permissions`; where the job calls a reusable workflow, in the caller, too
+    ");
     let fork = Env::from([("GITHUB_ACTIONS", "true"), ("GITHUB_EVENT_NAME", "pull_request")]);
     assert!(told(&fork).contains("withholds it from pull requests of forks"));
     // A dispatcher reads the limits of a target that only a runner can use.
@@ -83,22 +99,102 @@ fn the_identity_is_found_in_a_job_alone() {
 
 #[test]
 fn keys_and_identities_do_not_mix() {
-    insta::assert_snapshot!(refused(&one(&format!("{OPENAI}\napi_key: ${{{{ KEY }}}}"))), @"");
-    insta::assert_snapshot!(refused(&one("provider: bedrock\nmodel: m\nregion: us-east-1\napi_key: ${{ KEY }}\naccess_key_id: ${{ KEY }}")), @"");
-    insta::assert_snapshot!(refused(&one("provider: bedrock\nmodel: m\naccess_key_id: AKIA0123456789abcdef")), @"");
-    insta::assert_snapshot!(refused(&one("provider: gemini\nmodel: m\nauth: {}")).lines().next().unwrap(), @"");
+    insta::assert_snapshot!(refused(&one(&format!("{OPENAI}\napi_key: ${{{{ KEY }}}}"))), @r"
+    `auth` and `api_key` exclude each other
+      --> targets.yaml:5:11
+       |
+     5 |     auth: { github_oidc: { identity_provider_id: idp_1, service_account_id: sa_1 } }
+       |           ^^
+
+    hint: keep one of them: `auth` needs no stored key
+    ");
+    insta::assert_snapshot!(refused(&one("provider: bedrock\nmodel: m\nregion: us-east-1\napi_key: ${{ KEY }}\naccess_key_id: ${{ KEY }}")), @r"
+    `access_key_id` and `api_key` exclude each other
+      --> targets.yaml:7:20
+       |
+     7 |     access_key_id: ${{ KEY }}
+       |                    ^^^^^^^^^^
+
+    hint: keep one of them
+    ");
+    insta::assert_snapshot!(refused(&one("provider: bedrock\nmodel: m\naccess_key_id: AKIA0123456789abcdef")), @r"
+    target `t`: `region` is missing
+      --> targets.yaml:2:11
+       |
+     2 |   - name: t
+       |           ^
+
+    hint: add `region:`, such as `us-east-1`
+
+    error: `access_key_id` must be one whole reference to an environment variable
+      --> targets.yaml:5:20
+       |
+     5 |     access_key_id: ***
+       |                    ^^^
+
+    hint: write `access_key_id: ${{ AWS_ACCESS_KEY_ID }}` and set that variable where the target is called
+
+    error: target `t`: `secret_access_key` is missing
+      --> targets.yaml:2:11
+       |
+     2 |   - name: t
+       |           ^
+
+    hint: both are needed: `${{ AWS_ACCESS_KEY_ID }}` and `${{ AWS_SECRET_ACCESS_KEY }}`
+    ");
+    insta::assert_snapshot!(refused(&one("provider: gemini\nmodel: m\nauth: {}")).lines().next().unwrap(), @"target `t`: `api_key` is missing");
 }
 
 #[test]
 fn the_keys_of_an_identity_are_closed() {
-    insta::assert_snapshot!(refused(&one("provider: openai\nmodel: m\nauth: { github_oidc: { role_arn: x } }")), @"");
-    insta::assert_snapshot!(refused(&one("provider: openai\nmodel: m\nauth: {}")), @"");
+    insta::assert_snapshot!(refused(&one("provider: openai\nmodel: m\nauth: { github_oidc: { role_arn: x } }")), @r"
+    target `t`: `auth.github_oidc.identity_provider_id` is missing
+      --> targets.yaml:5:26
+       |
+     5 |     auth: { github_oidc: { role_arn: x } }
+       |                          ^^
+
+    hint: the vendor shows it where you registered the identity; docs/keyless.md says where
+
+    error: target `t`: `auth.github_oidc.service_account_id` is missing
+      --> targets.yaml:5:26
+       |
+     5 |     auth: { github_oidc: { role_arn: x } }
+       |                          ^^
+
+    hint: the vendor shows it where you registered the identity; docs/keyless.md says where
+
+    error: unknown key `role_arn` in `github_oidc`
+      --> targets.yaml:5:28
+       |
+     5 |     auth: { github_oidc: { role_arn: x } }
+       |                            ^^^^^^^^
+
+    hint: legal in `github_oidc`: `identity_provider_id`, `service_account_id`, `audience`, `token_url`
+    ");
+    insta::assert_snapshot!(refused(&one("provider: openai\nmodel: m\nauth: {}")), @r"
+    target `t`: `auth.github_oidc` is missing
+      --> targets.yaml:5:11
+       |
+     5 |     auth: {}
+       |           ^
+
+    hint: the identity of the GitHub Actions job is the only one that is exchanged
+    ");
 }
 
 #[test]
 fn only_a_runner_repository_sends_the_identity_elsewhere() {
     let at = |url: &str| one(&OPENAI.replace("idp_1", &format!("idp_1, token_url: '{url}'")));
-    insta::assert_snapshot!(unresolved(&at("https://evil.example/token"), "t", &job()), @"");
+    insta::assert_snapshot!(unresolved(&at("https://evil.example/token"), "t", &job()), @r"
+    `auth.github_oidc.token_url`: expected no address beyond this machine, found `https://evil.example/token`
+      --> targets.yaml:5:68
+       |
+     5 | …h: { github_oidc: { identity_provider_id: idp_1, token_url: 'https://evil.example/token', service_account_id: sa_1 } }
+       |                                                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+
+    hint: the identity of the job is sent there: only `targets.yaml` on the default branch of a runner repository may name one
+    ");
     let (file, _) = load(&at("https://login.example/token")).unwrap();
     file.with_files(BTreeMap::new()).resolve("t", &job()).unwrap();
     let (file, _) = load(&at("http://127.0.0.1:9/token")).unwrap();

@@ -64,7 +64,7 @@ fn answer(world: &World, headers: &HeaderMap, body: &[u8], form: impl FnOnce(&st
     if world.options.echo_secrets {
         let sent =
             [header_text(headers, "authorization"), header_text(headers, "x-amz-security-token")].join(" ");
-        text = format!("{text} {sent} {}", hex::encode(sent));
+        text = format!("{text} {sent} {}", hex::encode(&sent));
     }
     json_response(StatusCode::OK, &form(&text))
 }
@@ -178,6 +178,10 @@ pub(crate) async fn bedrock(
         }
         response
     };
+    // A Bedrock API key, which needs no signature.
+    if header_text(&headers, "authorization") == "Bearer static-bedrock-api-key" {
+        return converse(&world, &headers, &body);
+    }
     let Some(signature) = Signature::read(&headers) else {
         return refused("MissingAuthenticationTokenException", "Missing Authentication Token");
     };
@@ -220,7 +224,11 @@ pub(crate) async fn bedrock(
     if uri.path() != model {
         return rejected(&world, StatusCode::NOT_FOUND, json!({ "message": uri.path() }));
     }
-    answer(&world, &headers, &body, |text| {
+    converse(&world, &headers, &body)
+}
+
+fn converse(world: &World, headers: &HeaderMap, body: &[u8]) -> Response {
+    answer(world, headers, body, |text| {
         json!({
             "output": { "message": { "role": "assistant", "content": [{ "text": text }] } },
             "stopReason": "end_turn",

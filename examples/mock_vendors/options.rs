@@ -55,7 +55,8 @@ pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Options, 
             "--no-role" => options.no_role = true,
             name => {
                 let value = arguments.next().ok_or_else(|| format!("`{name}` needs a value"))?;
-                let number = |value: &str| value.parse().map_err(|_| format!("`{name}` needs a number"));
+                let number =
+                    |value: &str| value.parse::<u64>().map_err(|_| format!("`{name}` needs a number"));
                 match name {
                     "--port" => options.port = number(&value)?.try_into().unwrap_or(0),
                     "--request-token" => options.request_token = value,

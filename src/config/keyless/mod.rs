@@ -1,6 +1,9 @@
 //! The vendor's half of keyless authentication, as text to copy: what to register, and which claims to bind it to.
 
-#![cfg_attr(not(test), expect(dead_code, reason = "for `init runner --keyless`, which prints the vendor's half"))]
+#![cfg_attr(
+    not(test),
+    expect(dead_code, reason = "for `init runner --keyless`, which prints the vendor's half")
+)]
 
 /// The environment of the job in our workflows.
 pub const ENVIRONMENT: &str = "run-evals";
@@ -112,14 +115,16 @@ mod tests {
     /// The page has every set-up, for an invented repository; what it shows as `targets.yaml` is one.
     #[test]
     fn the_page_has_every_set_up() {
-        let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/keyless.md")).unwrap();
+        let page =
+            std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/keyless.md")).unwrap();
         for (name, vendor) in Vendor::ALL {
             let half = vendor_half(vendor, &JOB);
             assert!(!half.contains("{issuer") && !half.contains("{subject"), "{half}");
             assert!(page.contains(half.trim()), "docs/keyless.md lacks the set-up of `{name}`:\n{half}");
             let yaml = half.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
             let yaml = yaml.replace("ACCOUNT", "123456789012").replace("NUMBER", "1").replace("PROJECT", "p");
-            let (file, _) = TargetsFile::parse(yaml.into_bytes(), Path::new("targets.yaml"), Path::new("")).unwrap();
+            let (file, _) =
+                TargetsFile::parse(yaml.into_bytes(), Path::new("targets.yaml"), Path::new("")).unwrap();
             let target = file.names().next().unwrap().to_owned();
             assert!(file.resolve_without_keys(&target, &Env::default()).is_some(), "{name}");
         }
@@ -127,7 +132,9 @@ mod tests {
 
     #[test]
     fn the_workflow_requests_an_identity_and_passes_no_secret() {
-        assert!(WORKFLOW.contains("id-token: write") && WORKFLOW.contains(&format!("environment: {ENVIRONMENT}")));
+        assert!(
+            WORKFLOW.contains("id-token: write") && WORKFLOW.contains(&format!("environment: {ENVIRONMENT}"))
+        );
         assert!(!WORKFLOW.contains("secrets.") && !WORKFLOW.contains("env:\n"));
     }
 }

@@ -318,18 +318,18 @@ fn api_key(kind: &ProviderKind, settings: &mut Settings<'_, '_>) -> Read<Secret>
             None => Ok(None),
         };
     };
-    if let Some(name) = key.variable.as_deref().filter(|name| Env::is_identity(name)) {
-        return Err(settings.error(
-            &key.node.span,
-            format!("`{name}` says who you are on GitHub: it is not sent to a model's server"),
-            format!("write `api_key: {reference}`, a variable that holds the key of this server"),
-        ));
-    }
     secret("api_key", &key, settings).map(Some)
 }
 
 /// The text of a key.
 fn secret(name: &str, key: &Setting<'_>, settings: &mut Settings<'_, '_>) -> Result<Secret, Unknown> {
+    if let Some(variable) = key.variable.as_deref().filter(|name| Env::is_identity(name)) {
+        return Err(settings.error(
+            &key.node.span,
+            format!("`{variable}` says who you are on GitHub: it is not sent to a model's server"),
+            format!("write `{name}: ${{{{ NAME }}}}`, a variable that holds the key of this server"),
+        ));
+    }
     let text = key.text().unwrap_or_default().trim();
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         let place =

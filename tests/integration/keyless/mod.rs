@@ -3,6 +3,7 @@
 mod faults;
 mod leaks;
 mod refusals;
+mod runner;
 
 use crate::support::{MockVendors, Output, Workspace};
 

@@ -21,7 +21,8 @@ async fn arrived(world: &World) {
         let mut known = world.lock();
         known.counts.calls += 1;
         known.waited += 1;
-        known.waited <= world.options.revoke_at
+        let first = world.options.revoke_from + 1;
+        (first..first + world.options.revoke_at).contains(&known.waited)
     };
     if let Some(barrier) = world.barrier.as_ref().filter(|_| waits)
         && barrier.wait().await.is_leader()
@@ -62,8 +63,10 @@ fn answer(world: &World, headers: &HeaderMap, body: &[u8], form: impl FnOnce(&st
     *known.served.entry(text.clone()).or_default() += 1;
     drop(known);
     if world.options.echo_secrets {
-        let sent =
-            [header_text(headers, "authorization"), header_text(headers, "x-amz-security-token")].join(" ");
+        // A signature is no secret: it is valid for this one request.
+        let authorization = header_text(headers, "authorization");
+        let authorization = authorization.split(", SignedHeaders").next().unwrap_or_default();
+        let sent = format!("{authorization} {}", header_text(headers, "x-amz-security-token"));
         text = format!("{text} {sent} {}", hex::encode(&sent));
     }
     json_response(StatusCode::OK, &form(&text))

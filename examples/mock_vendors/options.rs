@@ -19,6 +19,8 @@ pub(crate) struct Options {
     pub(crate) same_jwt: bool,
     /// So many calls wait for each other; then the vendor revokes all tokens, and rejects those calls.
     pub(crate) revoke_at: usize,
+    /// So many calls are answered before that.
+    pub(crate) revoke_from: usize,
     /// Whether answers and errors repeat tokens.
     pub(crate) echo_secrets: bool,
     /// Whether calls are refused for a missing role.
@@ -42,6 +44,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Options, 
         mint_fault: None,
         same_jwt: false,
         revoke_at: 0,
+        revoke_from: 0,
         echo_secrets: false,
         no_role: false,
         clock_ahead: 0,
@@ -66,6 +69,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Options, 
                     "--exchange-fault" => options.exchange_fault = Some(fault(&value)?),
                     "--mint-fault" => options.mint_fault = Some(fault(&value)?),
                     "--revoke-at" => options.revoke_at = usize::try_from(number(&value)?).unwrap_or(0),
+                    "--revoke-from" => options.revoke_from = usize::try_from(number(&value)?).unwrap_or(0),
                     "--clock-ahead" => {
                         options.clock_ahead = value.parse().map_err(|_| "no number".to_owned())?
                     }

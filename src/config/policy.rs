@@ -131,9 +131,16 @@ impl Policy {
         }
     }
 
-    /// Refuses rollouts of more calls than are allowed, and all where there is a budget: what a call behind a tracing endpoint
+    /// Refuses rollouts of more calls than are allowed, and all where static keys are refused or there is a budget: what a call behind a tracing endpoint
     /// costs is not known here, and a limit that nobody keeps would be none.
     pub fn check_rollouts(&self, calls: u64) -> Result<(), Failure> {
+        if self.requires_keyless {
+            let message =
+                "rollouts call with a static key, and `keyless: required` of the policy allows none";
+            let hint =
+                "keep rollouts in a repository of their own, without `keyless: required` in its policy";
+            return Err(Failure::config(message).hint(hint));
+        }
         if self.max_budget_usd.is_some() {
             let message = "`max_budget_usd` of the policy cannot be kept for rollouts: what their calls cost is not known here";
             let hint = format!(
@@ -338,6 +345,36 @@ allowed_senders: [Octocat, 'my-app[bot]']
         policy.check_model("gpt-5-mini").unwrap();
         policy.check_model("claude-opus-latest").unwrap();
         assert_eq!(policy.max_budget_usd(), Some(2.5));
+    }
+
+    #[test]
+    fn static_keys_can_be_refused() {
+        let policy = policy("keyless: required\n");
+        policy.check_batch("gpt", &target("gpt", ""), 1).unwrap();
+        let keyed = |more: &str| {
+            let text = format!("targets:\n  - name: gpt\n    model: m\n{more}");
+            let (file, _) =
+                crate::config::TargetsFile::parse(text.into_bytes(), Path::new("t.yaml"), Path::new(""))
+                    .unwrap();
+            match file.resolve_without_keys("gpt", &crate::config::Env::from([])).unwrap() {
+                crate::model::Target::Runner(target) => *target,
+                crate::model::Target::Remote(_) => unreachable!(),
+            }
+        };
+        let ids = "    auth: { github_oidc: { identity_provider_id: i, service_account_id: s } }\n";
+        policy.check_batch("gpt", &keyed(&format!("    provider: openai\n{ids}")), 1).unwrap();
+        insta::assert_snapshot!(told(policy.check_batch("gpt", &keyed("    provider: openai\n    api_key: ${{ KEY }}\n"), 1)), @r"
+        the target `gpt` has a static key, and the policy allows none
+        hint: write `auth` instead of the key (docs/keyless.md), or take `keyless: required` out of `.run-evals.yml` of the runner repository
+        ");
+        assert!(policy.check_rollouts(1).is_err());
+        insta::assert_snapshot!(problem("keyless: true\n"), @r"
+        `keyless`: expected `required`, found a boolean
+          --> .run-evals.yml:1:10
+           |
+         1 | keyless: true
+           |          ^^^^
+        ");
     }
 
     #[test]

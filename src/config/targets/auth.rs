@@ -1,6 +1,6 @@
 //! With which credentials a vendor is called: a key, AWS credentials, or the identity of a job.
 
-use super::keys::auth_of;
+use super::auth_keys::auth_of;
 use super::settings::{Read, Setting, Settings, Unknown};
 use super::values::{is_loopback, url};
 use crate::config::{Env, Node, Reference};

@@ -1,6 +1,6 @@
 //! `targets.yaml`: the models and runner repositories that commands name.
 //!
-//! `keys` is the table of keys, each with a `shape`. `entry` reads one target through `settings`, which takes legal keys and
+//! `keys` (with `auth_keys`) is the table of keys, each with a `shape`. `entry` reads one target through `settings`, which takes legal keys and
 //! values from the table, each of a type in `typed`: `runner` (with `endpoint` and `auth`) for what is called from here, `remote` for a
 //! repository on GitHub. All shapes are checked at load; `resolve` then follows `use_target` and meets the environment, for
 //! the one target that is used. `schema` is the table for editors. `inspect` tells
@@ -8,6 +8,7 @@
 //! messages, and `values` are the forms that a text may have.
 
 mod auth;
+mod auth_keys;
 mod command;
 mod endpoint;
 mod entry;

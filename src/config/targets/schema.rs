@@ -8,7 +8,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::keys::{Group, Key, LINK, PRICE, auth_of, of_kind};
+use super::auth_keys::auth_of;
+use super::keys::{Group, Key, LINK, PRICE, of_kind};
 use super::shape::{Shape, reference};
 use crate::model::{ONLY_AGENTV, PROVIDERS, ProviderKind};
 

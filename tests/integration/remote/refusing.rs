@@ -180,7 +180,7 @@ fn an_unreadable_policy() {
       |    |
       |  1 | allowed_sender: [alice]
       |    | ^^^^^^^^^^^^^^
-      | hint: did you mean `allowed_senders`? legal in a policy: `allowed_targets`, `allowed_models`, `max_requests`, `max_budget_usd`, `allowed_senders`, `rollout`
+      | hint: did you mean `allowed_senders`? legal in a policy: `allowed_targets`, `allowed_models`, `max_requests`, `max_budget_usd`, `allowed_senders`, `keyless`, `rollout`
       | ##[error]Docker run failed with exit code 3
     to call what is missing: `run-evals dispatch --resume b1`
     ");

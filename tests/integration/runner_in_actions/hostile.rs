@@ -108,7 +108,7 @@ fn the_owner_decides_on_targets_models_senders_and_money() {
      1 | max_request: 1
        | ^^^^^^^^^^^
 
-    hint: did you mean `max_requests`? legal in a policy: `allowed_targets`, `allowed_models`, `max_requests`, `max_budget_usd`, `allowed_senders`, `rollout`
+    hint: did you mean `max_requests`? legal in a policy: `allowed_targets`, `allowed_models`, `max_requests`, `max_budget_usd`, `allowed_senders`, `keyless`, `rollout`
     ");
     // The policy of another branch is ignored.
     stage.github.put_file_on(REPO, "mine", ".run-evals.yml", "{}\n");

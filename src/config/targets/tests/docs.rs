@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::config::targets::keys::{Group, Key, LINK, PRICE, auth_of, of_kind};
+use crate::config::targets::auth_keys::auth_of;
+use crate::config::targets::keys::{Group, Key, LINK, PRICE, of_kind};
 use crate::config::targets::shape::Shape;
 use crate::config::targets::targets_schema;
 use crate::model::PROVIDERS;

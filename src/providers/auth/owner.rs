@@ -97,6 +97,15 @@ pub(in crate::providers) struct TokenOwner {
     is_refreshing: AtomicBool,
 }
 
+/// A refresh in the background; another one may start when it is dropped.
+struct Refresh(Arc<TokenOwner>);
+
+impl Drop for Refresh {
+    fn drop(&mut self) {
+        self.0.is_refreshing.store(false, Ordering::Release);
+    }
+}
+
 impl TokenOwner {
     /// The owner of these credentials in this process.
     pub(super) fn of(federation: &Federation, ca_pem: &[u8]) -> Result<Arc<Self>, Failure> {
@@ -151,14 +160,13 @@ impl TokenOwner {
         if self.is_refreshing.swap(true, Ordering::AcqRel) {
             return;
         }
-        let owner = Arc::clone(self);
+        let refresh = Refresh(Arc::clone(self));
         tokio::spawn(async move {
-            if let Err(refusal) = owner.replace(Some(serial), false).await {
+            if let Err(refusal) = refresh.0.replace(Some(serial), false).await {
                 let message = refusal.redacted(&Redactor::default()).message;
                 tracing::warn!("the token expires soon and could not be refreshed: {message}");
                 clock::sleep(PAUSE).await;
             }
-            owner.is_refreshing.store(false, Ordering::Release);
         });
     }
 

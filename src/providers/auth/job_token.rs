@@ -9,7 +9,7 @@ use reqwest::{Client, Method, Request, Url};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{TIMEOUT, not_billed, passing};
+use super::{TIMEOUT, not_billed, retry};
 use crate::model::{ErrorKind, Federation, Secret};
 use crate::providers::{Refusal, Retry, http};
 use crate::util::minted;
@@ -60,9 +60,11 @@ pub(super) async fn mint(client: &Client, federation: &Federation) -> Result<Job
         let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         let said = said["message"].as_str().unwrap_or_default();
         let message = format!("GitHub issued no identity token: it answered {} {said}", answer.status);
-        let refusal = match passing(answer.status, &answer.headers) {
-            Some(wait) => Refusal::new(ErrorKind::Server, Retry::After(wait), message),
-            None => Refusal::new(ErrorKind::Auth, Retry::No, message.trim_end().to_owned() + NO_PERMISSION),
+        let refusal = match retry(answer.status, &answer.headers) {
+            Retry::No => {
+                Refusal::new(ErrorKind::Auth, Retry::No, message.trim_end().to_owned() + NO_PERMISSION)
+            }
+            retry @ Retry::After(_) => Refusal::new(ErrorKind::Server, retry, message),
         };
         return Err(Refusal { status: Some(answer.status), ..refusal });
     }

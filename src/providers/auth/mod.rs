@@ -127,9 +127,12 @@ fn is_rejection(refusal: &Refusal) -> bool {
     }
 }
 
-/// Whether a status passes by itself, and how long the server asks to wait.
-fn passing(status: u16, headers: &HeaderMap) -> Option<Option<Duration>> {
-    matches!(status, 408 | 425 | 429 | 500..).then(|| retry_after(headers, Timestamp::now()))
+/// Whether a request with this status may succeed later, and after how long.
+fn retry(status: u16, headers: &HeaderMap) -> Retry {
+    match status {
+        408 | 425 | 429 | 500.. => Retry::After(retry_after(headers, Timestamp::now())),
+        _ => Retry::No,
+    }
 }
 
 /// No model has worked before there is a token.

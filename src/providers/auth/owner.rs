@@ -24,6 +24,8 @@ use crate::util::redact::Redactor;
 const REFRESH_BEFORE: Duration = Duration::from_mins(2);
 /// Credentials this close to their end are not used for a new call.
 const MARGIN: Duration = Duration::from_secs(5);
+/// Credentials are taken to live no longer, whatever the vendor says: a sum with the present time must not overflow.
+const LONGEST_LIFE: Duration = Duration::from_hours(24);
 /// How often an exchange with a passing failure is tried.
 const ATTEMPTS: u32 = 5;
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(500), Duration::from_secs(8));
@@ -230,7 +232,8 @@ impl TokenOwner {
 
 impl Token {
     fn new(issued: &Issued, serial: u64, replaces_rejected: bool) -> Result<Self, Refusal> {
-        let (now, lifetime) = (Instant::now(), issued.lifetime);
+        let lifetime = issued.lifetime.min(LONGEST_LIFE);
+        let after = |early: Duration| Instant::now() + lifetime.saturating_sub(early);
         let credentials = match &issued.credentials {
             Issue::Bearer(token) => Credentials::Bearer(bearer(token)?),
             Issue::Aws(keys) => Credentials::Aws(keys.clone()),
@@ -238,8 +241,8 @@ impl Token {
         Ok(Self {
             credentials,
             serial,
-            refresh_at: now + lifetime - REFRESH_BEFORE.min(lifetime / 2),
-            expires_at: now + lifetime - MARGIN.min(lifetime / 10),
+            refresh_at: after(REFRESH_BEFORE.min(lifetime / 2)),
+            expires_at: after(MARGIN.min(lifetime / 10)),
             replaces_rejected,
             is_accepted: AtomicBool::new(false),
         })

@@ -4,7 +4,7 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 use super::job_token::JobToken;
-use super::passing;
+use super::retry;
 use crate::model::{Api, ErrorKind, Exchange, Federation};
 use crate::providers::{Refusal, Retry};
 
@@ -72,10 +72,13 @@ pub(super) fn of(
     let said = [complaint.code.as_str(), complaint.description.as_str()];
     let said: Vec<&str> = said.into_iter().filter(|part| !part.is_empty()).collect();
     let said = format!("{status} {}", said.join(": "));
-    let passing = passing(status, headers).or_else(|| is_passing(exchange, complaint).then_some(None));
-    let refusal = if let Some(wait) = passing {
+    let retry = match retry(status, headers) {
+        Retry::No if is_passing(exchange, complaint) => Retry::After(None),
+        retry => retry,
+    };
+    let refusal = if let Retry::After(_) = retry {
         let message = format!("the token exchange with {vendor} failed: it answered {}", said.trim_end());
-        Refusal::new(ErrorKind::Server, Retry::After(wait), message)
+        Refusal::new(ErrorKind::Server, retry, message)
     } else {
         let message = format!(
             "{vendor} refused the identity of this job, subject `{}`, audience `{audience}`: {}; it answered {}",

@@ -6,6 +6,9 @@ use tracing_subscriber::EnvFilter;
 
 use crate::console::stderr;
 
+/// What is never logged, whatever the filter says.
+const OFF: [&str; 1] = ["aws_sigv4=off"];
+
 /// Starts the log. Warnings are shown without `-v`, unless the command is to be silent; everything of ours with `-vv`.
 pub fn init(verbose: u8, silent: bool) {
     let default = match verbose {
@@ -15,6 +18,8 @@ pub fn init(verbose: u8, silent: bool) {
         _ => "run_evals=debug",
     };
     let filter = EnvFilter::try_from_env("RUN_EVALS_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    // The signer logs what it signs, with the session token.
+    let filter = OFF.iter().filter_map(|off| off.parse().ok()).fold(filter, EnvFilter::add_directive);
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| Stderr).with_target(false);
     // Control characters are escaped on their way to stderr, and colors are made of them.
     log.with_ansi(false).init();

@@ -126,13 +126,24 @@ fn dispatch(
     requests: &Path,
     concurrency: usize,
 ) -> Result<Command> {
+    let lines = format!("provider: openai-compatible\nbase_url: {base_url}\napi_key: ${{{{ MOCK_KEY }}}}");
+    dispatch_to(program, directory, &lines, requests, concurrency)
+}
+
+/// The command for a target with these lines, which may refer to `MOCK_KEY`.
+pub(crate) fn dispatch_to(
+    program: &OsStr,
+    directory: &Path,
+    lines: &str,
+    requests: &Path,
+    concurrency: usize,
+) -> Result<Command> {
     let targets = directory.join("targets.yaml");
+    let lines: String = lines.lines().map(|line| format!("    {line}\n")).collect();
+    let model = if lines.contains("model:") { "" } else { "    model: mock-model\n" };
     fs::write(
         &targets,
-        format!(
-            "targets:\n  - name: mock\n    provider: openai-compatible\n    base_url: {base_url}\n    \
-             model: mock-model\n    api_key: ${{{{ MOCK_KEY }}}}\n    max_concurrency: {concurrency}\n"
-        ),
+        format!("targets:\n  - name: mock\n{model}    max_concurrency: {concurrency}\n{lines}"),
     )?;
     let mut command = Command::new(program);
     command.args(["dispatch", "--target", "mock", "-q", "--requests"]).arg(requests);
@@ -154,7 +165,7 @@ fn question(number: usize) -> String {
 }
 
 /// Counts the rows that hold the answer to their own request. Each request must have one row, and without an error.
-fn check(responses: &Path, count: usize, in_order: bool) -> (usize, Result<()>) {
+pub(crate) fn check(responses: &Path, count: usize, in_order: bool) -> (usize, Result<()>) {
     let mut seen = vec![false; count];
     let checked = check_rows(responses, in_order, &mut seen);
     let answered = seen.iter().filter(|seen| **seen).count();

@@ -6,6 +6,7 @@
 //! programs, `minimal` the plain loop, `server` the mock server, `measure` wall, CPU and memory, `table` the rows.
 
 mod client;
+mod keyless;
 mod measure;
 mod minimal;
 mod scenarios;

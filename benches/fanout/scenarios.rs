@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result};
 use tempfile::TempDir;
 
 use crate::client::{self, BEFORE, Client, Outcome};
+use crate::keyless;
 use crate::server::{self, Counters, Server};
 use crate::table::{self, Goal};
 
@@ -32,6 +33,11 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
     Scenario { name: "learn20", about: "400 requests at 64 to a server that takes 20/s", run: learn_20 },
     Scenario { name: "learn200", about: "4,000 requests at 64 to a server that takes 200/s", run: learn_200 },
+    Scenario {
+        name: "keyless",
+        about: "a short-lived token next to a static key, and a signature next to a bearer key: 20,000 requests, 64 at once",
+        run: keyless::compare,
+    },
     Scenario {
         name: "before",
         about: "the binary that `RUN_EVALS_BEFORE` names and this one in turns: 20,000 requests of 50 ms and of 0 ms",
@@ -77,10 +83,20 @@ impl Bench {
     /// Builds the mock server and creates a directory for files.
     pub(crate) fn new(quick: bool, only_minimal: bool) -> Result<Self> {
         let directory = tempfile::Builder::new().prefix("fanout-").tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
-        Ok(Self { quick, only_minimal, server: server::build()?, directory })
+        Ok(Self { quick, only_minimal, server: server::build("mock_llm")?, directory })
     }
 
-    fn count(&self, full: usize) -> usize {
+    /// The mock server.
+    pub(crate) fn server(&self) -> &PathBuf {
+        &self.server
+    }
+
+    /// A new directory for files.
+    pub(crate) fn new_directory(&self) -> Result<TempDir> {
+        Ok(tempfile::tempdir_in(self.directory.path())?)
+    }
+
+    pub(crate) fn count(&self, full: usize) -> usize {
         if self.quick { full / 10 } else { full }
     }
 
@@ -100,7 +116,7 @@ impl Bench {
             client::write_requests(&requests, count).context("cannot write the requests")?;
         }
         let directory = tempfile::tempdir_in(self.directory.path())?;
-        let server = Server::start(&self.server, server)?;
+        let server = Server::start(&self.server, &format!("--exit-with-stdin {server}"))?;
         let outcome = client.run(directory.path(), &server.base_url(), &requests, count, concurrency)?;
         let server_cpu_us = server.cpu().map_or(f64::NAN, |cpu| cpu.as_secs_f64() * 1e6);
         let counters = server.counters()?;

@@ -1,4 +1,4 @@
-//! The mock server of `examples/mock_llm`, as a process of its own.
+//! The mock servers of `examples`, each as a process of its own.
 
 use std::env;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -33,7 +33,6 @@ impl Server {
     /// Starts the program with these options on a free port.
     pub(crate) fn start(program: &PathBuf, options: &str) -> Result<Self> {
         let mut process = Command::new(program)
-            .arg("--exit-with-stdin")
             .args(options.split_whitespace())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -45,6 +44,11 @@ impl Server {
         let address = line.trim_end().strip_prefix("listening on http://");
         let address = address.context("the mock server does not say where it listens")?.to_owned();
         Ok(Self { process, address })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 
     /// The base URL of the API.
@@ -77,18 +81,18 @@ impl Drop for Server {
 }
 
 /// Builds the example in the profile of this executable (nothing happens where it is fresh) and returns its path.
-pub(crate) fn build() -> Result<PathBuf> {
+pub(crate) fn build(example: &str) -> Result<PathBuf> {
     let executable = env::current_exe()?;
     let directory = executable.ancestors().nth(2).context("the benchmark does not stand in `target`")?;
     let profile = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let profile = if profile == "debug" { "dev" } else { profile };
     let target = directory.parent().context("the benchmark does not stand in `target`")?;
     let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--quiet", "--example", "mock_llm", "--profile", profile, "--target-dir"])
+        .args(["build", "--quiet", "--example", example, "--profile", profile, "--target-dir"])
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
         .context("cannot run cargo")?;
-    ensure!(status.success(), "cannot build the example `mock_llm`");
-    Ok(directory.join("examples").join("mock_llm").with_extension(env::consts::EXE_EXTENSION))
+    ensure!(status.success(), "cannot build the example `{example}`");
+    Ok(directory.join("examples").join(example).with_extension(env::consts::EXE_EXTENSION))
 }

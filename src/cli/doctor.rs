@@ -13,6 +13,7 @@ use crate::console;
 use crate::engine::inputs;
 use crate::github::{ApiError, Client};
 use crate::model::{Exit, Failure, Finding, Level, RemoteTarget, Target, printable};
+use crate::providers;
 use crate::setup::{self, Costs, PING_BYTES, PING_TOKENS, Ping, Report, Status, TargetReport};
 use crate::util::figures;
 
@@ -42,6 +43,7 @@ pub(super) async fn doctor(args: DoctorArgs, display: &Display) -> anyhow::Resul
             && !args.offline
         {
             inspection.findings.extend(setup::shutdown(target).await);
+            inspection.findings.extend(providers::check_identity(target).await);
         }
         if args.ping {
             let file = file.path();

@@ -34,6 +34,7 @@ use clap::CommandFactory as _;
 use self::args::CompletionsArgs;
 use crate::console::{actions, stdout};
 use crate::model::Exit;
+use crate::util::minted;
 
 /// What is wrong with a command line of AgentV, in the one line that it has room for.
 pub fn usage_line(args: &[std::ffi::OsString], error: &clap::Error) -> Option<String> {
@@ -60,6 +61,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
     if for_agentv {
         actions::answer_a_program();
     }
+    minted::on_mint(|secret| actions::mask([secret]));
     let mut display = display::Display::new(&cli.global);
     if for_agentv && cli.global.verbose == 0 {
         display = display.quiet();

@@ -228,7 +228,9 @@ fn hide_secret(line: &str) -> String {
         shown.push_str(&rest[..=colon]);
         rest = value;
         // A mapping below a bare `key` is looked into: it says how items are told apart.
-        let is_mapping = name.trim() == "key" && value.trim_start().starts_with('{');
+        // `auth` holds ids, and no secret.
+        let is_mapping = (name.trim() == "key" || name.trim_end().ends_with("auth"))
+            && value.trim_start().starts_with('{');
         // In `{ model: m, api_key: x }` only the last word before the colon is the name.
         let key = name.trim_end().trim_end_matches(['"', '\'']);
         let key = key.rsplit([' ', ',', '{', '"', '\'']).next().unwrap_or(key);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-use crate::model::Secret;
+use crate::model::{JobIdentity, Secret};
 use crate::util::process_env::ProcessEnv;
 use crate::util::regular_file;
 use crate::util::secrets::{is_known_secret, is_secret_name};
@@ -27,13 +27,15 @@ pub struct Env {
     /// What the process has not.
     added: HashMap<String, String>,
     secrets: BTreeSet<String>,
+    /// Whether this is treated as a job with an identity.
+    has_assumed_job: bool,
 }
 
 impl Env {
     /// The environment of this process, with the variables of [`IDENTITY`] marked as secrets.
     pub fn from_process() -> Self {
         let secrets = IDENTITY.map(ToOwned::to_owned).into();
-        Self { process: ProcessEnv::read(), added: HashMap::new(), secrets }
+        Self { process: ProcessEnv::read(), secrets, ..Self::default() }
     }
 
     /// The environment of the process alone.
@@ -81,6 +83,20 @@ impl Env {
                 self.added.insert(name, value.to_owned());
             }
         }
+    }
+
+    /// Where this GitHub Actions job requests its identity tokens; `None` without the permission for it. Like every identity, it
+    /// comes from the process environment alone.
+    pub fn job_identity(&self) -> Option<JobIdentity> {
+        let [url, token] = JobIdentity::VARIABLES.map(|name| self.process.get(name));
+        let assumed = self.has_assumed_job.then_some("unset");
+        let (url, token) = url.zip(token).or(assumed.zip(assumed))?;
+        Some(JobIdentity { request_url: url.to_owned(), request_token: Secret::new(token) })
+    }
+
+    /// Treats this process as a job with an identity, to read targets that will run in one.
+    pub fn assume_job(&mut self) {
+        self.has_assumed_job = true;
     }
 
     /// Those, and the ones whose names or values say that they hold a key.

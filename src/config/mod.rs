@@ -4,7 +4,7 @@
 //! are told at once, each with its line drawn (`diagnostic`). `env` is the only source of environment values, `interpolate`
 //! puts them into strings, `merge` resolves `<<`, and `roots` are the directories where references are looked up.
 //! `targets` reads `targets.yaml`, `jsonl` one line of a JSONL file, `skill` reads skills and the models that they are
-//! evaluated with, `policy` reads what a runner repository allows, `workflow`
+//! evaluated with, `policy` reads what a runner repository allows, `keyless` is what its vendors must be told, `workflow`
 //! looks into a workflow file.
 
 mod diagnostic;
@@ -13,6 +13,7 @@ mod env;
 mod growth;
 mod interpolate;
 mod jsonl;
+pub mod keyless;
 mod merge;
 mod node;
 mod policy;

@@ -5,11 +5,18 @@ use std::path::Path;
 use reqwest::Url;
 
 use super::{Document, Fields, Node, Problems, Source, unknown_hint};
-use crate::model::{Failure, RunnerTarget, printable};
+use crate::model::{Auth, Endpoint, Failure, RunnerTarget, printable};
 
 /// The legal keys.
-const KEYS: [&str; 6] =
-    ["allowed_targets", "allowed_models", "max_requests", "max_budget_usd", "allowed_senders", "rollout"];
+const KEYS: [&str; 7] = [
+    "allowed_targets",
+    "allowed_models",
+    "max_requests",
+    "max_budget_usd",
+    "allowed_senders",
+    "keyless",
+    "rollout",
+];
 /// The legal keys of `rollout`.
 const ROLLOUT_KEYS: [&str; 1] = ["model_base_urls"];
 
@@ -24,6 +31,8 @@ pub struct Policy {
     allowed_senders: Option<Vec<String>>,
     max_requests: Option<u64>,
     max_budget_usd: Option<f64>,
+    /// Whether static keys are refused.
+    requires_keyless: bool,
     /// Where rollouts may call a model, by the base of its URL.
     model_base_urls: Option<Vec<Url>>,
 }
@@ -69,6 +78,7 @@ impl Policy {
             let message = format!("the target `{}`{behind} may not be used by batches", printable(asked));
             return Err(refused(message, "allowed_targets", allowed));
         }
+        self.check_keyless(target)?;
         if let Some(most) = self.max_requests.filter(|most| requests > *most) {
             let message = format!("the batch has {requests} requests, and {most} are allowed");
             let hint =
@@ -82,6 +92,21 @@ impl Policy {
             return Err(Failure::config(message).hint(hint));
         }
         Ok(())
+    }
+
+    /// Refuses a target with a static key where only the identity of the job may authenticate calls.
+    fn check_keyless(&self, target: &RunnerTarget) -> Result<(), Failure> {
+        let is_static = |endpoint: &Endpoint| matches!(endpoint.auth, Auth::Key(_) | Auth::Aws(_));
+        if !self.requires_keyless || !target.provider.endpoint().is_some_and(is_static) {
+            return Ok(());
+        }
+        let message =
+            format!("the target `{}` has a static key, and the policy allows none", printable(&target.name));
+        let hint = format!(
+            "write `auth` instead of the key (docs/keyless.md), or take `keyless: required` out of `{}` of the runner repository",
+            Self::PATH
+        );
+        Err(Failure::config(message).hint(hint))
     }
 
     /// Refuses a model, be it the target's own or a request's.
@@ -106,9 +131,16 @@ impl Policy {
         }
     }
 
-    /// Refuses rollouts of more calls than are allowed, and all where there is a budget: what a call behind a tracing endpoint
+    /// Refuses rollouts of more calls than are allowed, and all where static keys are refused or there is a budget: what a call behind a tracing endpoint
     /// costs is not known here, and a limit that nobody keeps would be none.
     pub fn check_rollouts(&self, calls: u64) -> Result<(), Failure> {
+        if self.requires_keyless {
+            let message =
+                "rollouts call with a static key, and `keyless: required` of the policy allows none";
+            let hint =
+                "keep rollouts in a repository of their own, without `keyless: required` in its policy";
+            return Err(Failure::config(message).hint(hint));
+        }
         if self.max_budget_usd.is_some() {
             let message = "`max_budget_usd` of the policy cannot be kept for rollouts: what their calls cost is not known here";
             let hint = format!(
@@ -164,6 +196,13 @@ fn read(root: &Node, problems: &mut Problems) -> Option<Policy> {
         && !(budget.is_finite() && budget > 0.0)
     {
         problems.error(&node.span, format!("`max_budget_usd`: expected an amount above 0, found {budget}"));
+    }
+    if let Some(node) = fields.get("keyless").filter(|node| !node.is_null()) {
+        policy.requires_keyless = node.as_str() == Some("required");
+        if !policy.requires_keyless {
+            let message = format!("`keyless`: expected `required`, found {}", node.kind());
+            problems.error_with_hint(&node.span, message, "take the line away to allow static keys");
+        }
     }
     policy.model_base_urls = fields.get("rollout").and_then(|node| read_rollout(node, problems));
     // A limit without a value would look like one and be none.
@@ -302,6 +341,36 @@ allowed_senders: [Octocat, 'my-app[bot]']
         policy.check_model("gpt-6-luna").unwrap();
         policy.check_model("claude-opus-latest").unwrap();
         assert_eq!(policy.max_budget_usd(), Some(2.5));
+    }
+
+    #[test]
+    fn static_keys_can_be_refused() {
+        let policy = policy("keyless: required\n");
+        policy.check_batch("gpt", &target("gpt", ""), 1).unwrap();
+        let keyed = |more: &str| {
+            let text = format!("targets:\n  - name: gpt\n    model: m\n{more}");
+            let (file, _) =
+                crate::config::TargetsFile::parse(text.into_bytes(), Path::new("t.yaml"), Path::new(""))
+                    .unwrap();
+            match file.resolve_without_keys("gpt", &crate::config::Env::from([])).unwrap() {
+                crate::model::Target::Runner(target) => *target,
+                crate::model::Target::Remote(_) => unreachable!(),
+            }
+        };
+        let ids = "    auth: { github_oidc: { identity_provider_id: i, service_account_id: s } }\n";
+        policy.check_batch("gpt", &keyed(&format!("    provider: openai\n{ids}")), 1).unwrap();
+        insta::assert_snapshot!(told(policy.check_batch("gpt", &keyed("    provider: openai\n    api_key: ${{ KEY }}\n"), 1)), @r"
+        the target `gpt` has a static key, and the policy allows none
+        hint: write `auth` instead of the key (docs/keyless.md), or take `keyless: required` out of `.run-evals.yml` of the runner repository
+        ");
+        assert!(policy.check_rollouts(1).is_err());
+        insta::assert_snapshot!(problem("keyless: true\n"), @r"
+        `keyless`: expected `required`, found a boolean
+          --> .run-evals.yml:1:10
+           |
+         1 | keyless: true
+           |          ^^^^
+        ");
     }
 
     #[test]

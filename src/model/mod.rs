@@ -1,13 +1,14 @@
 //! Plain domain types without I/O.
 //!
 //! - `request`, `response`, `tool`: one call to a model, its result, and the tools it may call
-//! - `target`, `provider`: where requests go
+//! - `target`, `provider`, `auth`: where requests go, and with which credentials
 //! - `suite`, `grader`, `trajectory`, `prompt`: a loaded suite, its graders and their prompts
 //! - `score`, `evaluation`: the score of a response, and the figures of a whole suite
 //! - `skill`, `version`, `field_rules`, `entry`, `ratio`: skill evaluations and leaderboard entries
 //! - `failure`, `finding`: exit codes with errors, and findings of checks
 //! - `text`: untrusted text, escaped for messages
 
+mod auth;
 mod entry;
 mod evaluation;
 mod failure;
@@ -30,6 +31,7 @@ mod tool;
 mod trajectory;
 mod version;
 
+pub use auth::{Auth, AwsKeys, Exchange, Federation, JobIdentity};
 pub use entry::{
     Accuracy, Calls, CaseCounts, CaseFigures, ENTRY_FORMAT, Entry, ModelParams, Reproducibility, SchemaFit,
     SkipReason, Skipped, StructuredOutput, TokenSums,

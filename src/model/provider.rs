@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Secret;
+use super::Auth;
 
 /// An API that run-evals speaks. The file of the same name in `providers` implements it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,10 @@ pub enum Api {
     Anthropic,
     /// Gemini `generateContent`.
     Gemini,
+    /// Amazon Bedrock's Converse.
+    Bedrock,
+    /// Google Cloud's Vertex AI: Gemini, and Claude by `rawPredict`.
+    Vertex,
 }
 
 /// What serves the requests of a target.
@@ -53,7 +57,7 @@ const fn kind(name: &'static str, aliases: &'static [&'static str], backend: Bac
 }
 
 /// All kinds, in the order in which messages list them.
-pub static PROVIDERS: [ProviderKind; 8] = [
+pub static PROVIDERS: [ProviderKind; 10] = [
     ProviderKind {
         key_variable: Some("OPENAI_API_KEY"),
         base_url: Some("https://api.openai.com/v1"),
@@ -79,6 +83,14 @@ pub static PROVIDERS: [ProviderKind; 8] = [
         key_variable: Some("OPENROUTER_API_KEY"),
         base_url: Some("https://openrouter.ai/api/v1"),
         ..kind("openrouter", &[], Backend::Api(Api::OpenAiCompatible))
+    },
+    ProviderKind {
+        key_variable: Some("AWS_BEARER_TOKEN_BEDROCK"),
+        ..kind("bedrock", &["aws-bedrock"], Backend::Api(Api::Bedrock))
+    },
+    ProviderKind {
+        key_variable: Some("GOOGLE_ACCESS_TOKEN"),
+        ..kind("vertex", &["vertex-ai"], Backend::Api(Api::Vertex))
     },
     kind("mock", &[], Backend::Mock),
     kind("github-actions", &[], Backend::GithubActions),
@@ -141,7 +153,7 @@ impl Provider {
     }
 }
 
-/// URL and key of an API.
+/// URL and credentials of an API.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     pub api: Api,
@@ -150,7 +162,11 @@ pub struct Endpoint {
     pub base_url: String,
     /// API version, if the API has one. For Azure, a date; without it, the v1 API is used.
     pub api_version: Option<String>,
-    pub api_key: Option<Secret>,
+    pub auth: Auth,
+    /// Region, for the APIs of a cloud.
+    pub region: Option<String>,
+    /// Project, for Vertex AI.
+    pub project: Option<String>,
     /// Certificates of private CAs in PEM format, checked; trusted besides the system's.
     pub ca_pem: Vec<u8>,
 }

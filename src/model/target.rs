@@ -65,8 +65,7 @@ impl RunnerTarget {
 
     /// All secrets in this target.
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
-        let endpoint = self.provider.endpoint();
-        endpoint.and_then(|endpoint| endpoint.api_key.as_ref()).into_iter()
+        self.provider.endpoint().into_iter().flat_map(|endpoint| endpoint.auth.secrets())
     }
 }
 

@@ -23,19 +23,31 @@ pub(super) const WIRE: Wire = Wire {
     most_output_tokens: DEFAULT_MAX_TOKENS,
     is_chat_completions: false,
     address,
-    encode,
+    encode: |request, params, model, files| encode_for(request, params, Surface::Model(model), files),
     decode,
 };
 
 /// The vendor demands a limit of output tokens; this is sent where neither the request nor the target sets one. Thinking
 /// counts against it, and above 21,333 the vendor's own clients refuse to wait for an answer in one piece.
-const DEFAULT_MAX_TOKENS: u64 = 16_384;
+pub(super) const DEFAULT_MAX_TOKENS: u64 = 16_384;
 
 const VENDOR: &str = "Anthropic";
 
+/// Where the body names the model and the version of the API.
+#[derive(Clone, Copy)]
+pub(super) enum Surface<'a> {
+    /// Anthropic's own: the body names the model, a header the version.
+    Model(&'a str),
+    /// Another platform's: the body names the version, the URL the model.
+    Versioned(&'static str),
+}
+
 #[derive(Serialize)]
 struct Body<'a> {
-    model: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    anthropic_version: Option<&'static str>,
     max_tokens: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     system: Option<Cow<'a, str>>,
@@ -129,10 +141,10 @@ fn address(endpoint: &Endpoint) -> Result<Address, Failure> {
 }
 
 /// The body of a call.
-fn encode(
+pub(super) fn encode_for(
     request: &Request,
     params: &Params,
-    model: &str,
+    surface: Surface<'_>,
     files: Attachments<'_>,
 ) -> Result<Vec<u8>, Refusal> {
     if params.seed.is_some() {
@@ -156,8 +168,13 @@ fn encode(
             messages.push(turn(message, files)?);
         }
     }
+    let (model, anthropic_version) = match surface {
+        Surface::Model(model) => (Some(model), None),
+        Surface::Versioned(version) => (None, Some(version)),
+    };
     let body = Body {
         model,
+        anthropic_version,
         max_tokens: params.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS),
         system: match system.len() {
             0 => None,
@@ -251,7 +268,7 @@ impl Usage {
 }
 
 /// What a successful answer says.
-fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
+pub(super) fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
     let answer: Answer = serde_json::from_slice(body)?;
     if let Some(error) = answer.error {
         return Ok(Decoded::Fault(error));

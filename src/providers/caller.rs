@@ -10,6 +10,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method};
 
 use super::attachments;
+use super::auth::{Authorizer, Token};
 use super::base_url::{self, Address};
 use super::mock::{Mock, Question};
 use super::openai::COMPATIBLE;
@@ -17,7 +18,8 @@ use super::reply::tidy;
 use super::wire::{Wire, wire};
 use super::{CallError, Refusal, Reply, http};
 use crate::model::{
-    Block, Content, Endpoint, ErrorKind, Failure, FinishReason, Provider, Request, RunnerTarget, TokenUsage,
+    Api, Auth, Block, Content, Endpoint, ErrorKind, Failure, FinishReason, Provider, Request, RunnerTarget,
+    TokenUsage,
 };
 use crate::util::redact::Redactor;
 
@@ -36,6 +38,9 @@ const MOST_OUTPUT_TOKENS: u64 = 1_000_000;
 /// How many tokens a picture or a PDF is taken for: its bytes say little about it.
 const USUAL_BINARY_TOKENS: u64 = 1_500;
 
+/// What Anthropic asks for in calls with a token instead of a key.
+const OAUTH_BETA: &str = "oauth-2025-04-20";
+
 /// Everything about calling one target; made once per run.
 pub struct Caller {
     target: Arc<RunnerTarget>,
@@ -44,8 +49,16 @@ pub struct Caller {
 }
 
 enum Route {
-    Http { wire: &'static Wire, address: Address, headers: HeaderMap, client: Client },
+    Http(HttpRoute),
     Mock(Mock),
+}
+
+struct HttpRoute {
+    wire: &'static Wire,
+    address: Address,
+    headers: HeaderMap,
+    client: Client,
+    authorizer: Authorizer,
 }
 
 /// A request, encoded: it can be sent any number of times.
@@ -101,7 +114,7 @@ impl Caller {
             Route::Mock(mock) => {
                 Outgoing::Mock(mock.question(request, params.model.as_deref(), files_dir)?)
             }
-            Route::Http { wire, address, headers, .. } => {
+            Route::Http(HttpRoute { wire, address, headers, .. }) => {
                 let model = params.model.as_deref().ok_or_else(|| {
                     Refusal::bad_request(format!(
                         "neither the request nor target `{}` names a `model`",
@@ -119,7 +132,7 @@ impl Caller {
     /// A chat completion with this very body, for a target that speaks that API.
     pub fn encode_chat(&self, body: &serde_json::Map<String, serde_json::Value>) -> Result<Call, CallError> {
         let outgoing = match &self.route {
-            Route::Http { wire, address, headers, .. } if wire.is_chat_completions => {
+            Route::Http(HttpRoute { wire, address, headers, .. }) if wire.is_chat_completions => {
                 let model = body.get("model").and_then(serde_json::Value::as_str).unwrap_or_default();
                 let url = address.of(model).map_err(Refusal::bad_request);
                 let bytes = serde_json::to_vec(body).map_err(|error| Refusal::bad_request(error.to_string()));
@@ -147,9 +160,7 @@ impl Caller {
                 let tool_calls = || mock.tool_calls(question, attempt).to_vec();
                 reply.map(|reply| Reply { tool_calls: tool_calls(), ..reply })
             }
-            (Route::Http { wire, client, .. }, Outgoing::Http(request)) => {
-                self.post(wire, client, request).await
-            }
+            (Route::Http(route), Outgoing::Http(request)) => self.post(route, request).await,
             _ => Err(Refusal::bad_request("the call was encoded for another target")),
         };
         // A vendor may repeat the key in its complaint about it.
@@ -172,7 +183,7 @@ impl Caller {
     /// `max_tokens` allows. Where nothing limits the answer, and for pictures and PDFs, this is an assumption.
     pub fn most_tokens(&self, request: &Request) -> TokenUsage {
         let params = request.params.or(&self.target.params);
-        let wire = if let Route::Http { wire, .. } = &self.route { wire } else { &COMPATIBLE };
+        let wire = if let Route::Http(HttpRoute { wire, .. }) = &self.route { wire } else { &COMPATIBLE };
         let output = params.max_tokens.unwrap_or(wire.most_output_tokens);
         let schema = params.response_format.as_ref().and_then(|format| serde_json::to_string(format).ok());
         let schema = schema.map_or(0, |schema| schema.len() as u64);
@@ -184,13 +195,39 @@ impl Caller {
         TokenUsage { input: text_bytes + binary + frames + schema, output, ..TokenUsage::default() }
     }
 
-    async fn post(&self, wire: &Wire, client: &Client, request: &reqwest::Request) -> Result<Reply, Refusal> {
+    /// Sends a call; once more with other credentials where short-lived ones were rejected.
+    async fn post(&self, route: &HttpRoute, request: &reqwest::Request) -> Result<Reply, Refusal> {
+        let authorizer = &route.authorizer;
+        let Some(token) = authorizer.token().await? else {
+            return self.post_with(route, request, None).await;
+        };
+        let refusal = match self.post_with(route, request, Some(&token)).await {
+            Ok(reply) => {
+                token.accepted();
+                return Ok(reply);
+            }
+            Err(refusal) => refusal,
+        };
+        let Some(renewed) = authorizer.renewed(&token, &refusal).await? else {
+            return Err(authorizer.explained(refusal));
+        };
+        let reply = self.post_with(route, request, Some(&renewed)).await;
+        reply.inspect(|_| renewed.accepted()).map_err(|refusal| authorizer.explained(refusal))
+    }
+
+    async fn post_with(
+        &self,
+        route: &HttpRoute,
+        request: &reqwest::Request,
+        token: Option<&Token>,
+    ) -> Result<Reply, Refusal> {
         let url = request.url();
         // The body is shared, not copied; only a streamed one could not be sent twice.
-        let outgoing =
+        let mut outgoing =
             request.try_clone().ok_or_else(|| Refusal::bad_request("the call cannot be sent again"))?;
-        let answer = http::post(client, outgoing).await?;
-        wire.reply(&answer, Timestamp::now(), self.target.keep_raw).map_err(|error| match error.kind {
+        route.authorizer.authorize(&mut outgoing, token)?;
+        let answer = http::post(&route.client, outgoing).await?;
+        route.wire.reply(&answer, Timestamp::now(), self.target.keep_raw).map_err(|error| match error.kind {
             // A wrong model, deployment, version or path look alike: only the address tells them apart.
             ErrorKind::NotFound => {
                 let message = format!("{} (at {})", error.message, base_url::describe(url));
@@ -216,17 +253,19 @@ impl Route {
         let wire = wire(endpoint);
         let address = (wire.address)(endpoint)?;
         let (headers, client) = (headers(wire, endpoint)?, http::client(&endpoint.ca_pem)?);
-        Ok(Self::Http { wire, address, headers, client })
+        let authorizer = Authorizer::new(endpoint)?;
+        Ok(Self::Http(HttpRoute { wire, address, headers, client, authorizer }))
     }
 }
 
 fn headers(wire: &Wire, endpoint: &Endpoint) -> Result<HeaderMap, Failure> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    // An empty key is what a secret that does not exist looks like in a workflow.
-    if let Some(key) = endpoint.api_key.as_ref().filter(|key| !key.expose().is_empty()) {
-        let (name, value) = http::key_header(wire, key)?;
+    if let Some((name, value)) = http::key_header(wire, endpoint)? {
         headers.insert(name, value);
+    }
+    if endpoint.api == Api::Anthropic && matches!(endpoint.auth, Auth::GithubOidc(_)) {
+        headers.insert(HeaderName::from_static("anthropic-beta"), HeaderValue::from_static(OAUTH_BETA));
     }
     if let Some((name, version)) = wire.version_header.zip(endpoint.api_version.as_deref()) {
         let value = HeaderValue::from_str(version)

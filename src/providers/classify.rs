@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use reqwest::header::HeaderMap;
 
 use super::fault::Fault;
-use super::headers::{parse_reset, retry_after, should_retry};
+use super::headers::{clock_skew, parse_reset, retry_after, should_retry};
 use super::{Refusal, Retry};
 use crate::model::ErrorKind;
 
@@ -24,6 +24,7 @@ const QUOTA_WORDS: &[&str] = &[
     "enforced_spend_limit_reached",
     "organization_on_hold",
     "budget_exceeded",
+    "servicequotaexceededexception",
 ];
 /// Anthropic tells these two only in its text.
 const QUOTA_PHRASES: &[&str] = &["credit balance", "specified api usage limits", "spend limit"];
@@ -35,6 +36,11 @@ const AUTH_WORDS: &[&str] = &[
     "permission_error",
     "permission_denied",
     "unsupported_country_region_territory",
+    "accessdeniedexception",
+    "expiredtokenexception",
+    "invalidsignatureexception",
+    "missingauthenticationtokenexception",
+    "unrecognizedclientexception",
 ];
 const CONTEXT_WORDS: &[&str] = &["context_length_exceeded"];
 /// Servers that have no code for it.
@@ -44,9 +50,15 @@ const CONTEXT_PHRASES: &[&str] = &[
     "context length is only",
     "exceeds the maximum number of tokens allowed",
     "exceeds the available context size",
+    "input is too long for requested model",
 ];
 const NOT_FOUND_WORDS: &[&str] = &["model_not_found", "deploymentnotfound", "not_found_error", "not_found"];
 const PARAMETER_WORDS: &[&str] = &["unsupported_parameter", "unsupported_value", "unknown_parameter"];
+
+/// AWS could not verify a signature.
+const SIGNATURE_WORDS: &[&str] = &["invalidsignatureexception", "requestexpired", "requesttimetooskewed"];
+/// AWS accepts signatures that are at most this much older or newer than its own clock, in seconds.
+const MOST_SKEW: i64 = 300;
 
 /// What an error means.
 #[derive(Debug)]
@@ -68,6 +80,7 @@ pub(super) fn classify(fault: &Fault, status: u16, headers: &HeaderMap, now: Tim
         None => by_status(status, fault, headers, wait),
     };
     let message = match &fault.parameter {
+        _ if fault.says(SIGNATURE_WORDS) => signature_message(fault, clock_skew(headers, now)),
         _ if fault.message.is_empty() => format!("the server answered {status} without a message"),
         Some(parameter) if kind == ErrorKind::BadRequest => {
             format!("parameter `{parameter}`: {}", fault.message)
@@ -78,6 +91,23 @@ pub(super) fn classify(fault: &Fault, status: u16, headers: &HeaderMap, now: Tim
     // A gateway that waited in vain does not know what the machine behind it did.
     let may_be_billed = error.may_be_billed || matches!(status, 408 | 504 | 524);
     Verdict::Failed(Refusal { status: Some(status), may_be_billed, ..error })
+}
+
+/// Why a signature is not valid: the clock, which a signature contains, or the credentials.
+fn signature_message(fault: &Fault, skew: Option<i64>) -> String {
+    match skew.filter(|skew| skew.abs() > MOST_SKEW) {
+        Some(skew) => {
+            let (minutes, side) = (skew.abs() / 60, if skew > 0 { "ahead of" } else { "behind" });
+            format!(
+                "this machine's clock is {minutes} minutes {side} AWS, which accepts 5: set the clock; AWS says: {}",
+                fault.message
+            )
+        }
+        None => format!(
+            "AWS refuses the signature: check the region and the credentials; AWS says: {}",
+            fault.message
+        ),
+    }
 }
 
 /// What an error inside a good status means: as if it had the status that it claims for itself.

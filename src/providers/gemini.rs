@@ -144,7 +144,7 @@ fn of_model(base: &Url, model: &str) -> Result<Url, String> {
 }
 
 /// The body of a call; the model stands in the URL.
-fn encode(request: &Request, params: &Params, files: Attachments<'_>) -> Result<Vec<u8>, Refusal> {
+pub(super) fn encode(request: &Request, params: &Params, files: Attachments<'_>) -> Result<Vec<u8>, Refusal> {
     let seed = match params.seed.map(i32::try_from) {
         None => None,
         Some(Ok(seed)) => Some(seed),
@@ -277,7 +277,7 @@ impl Usage {
 }
 
 /// What a successful answer says.
-fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
+pub(super) fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
     let answer: Answer = serde_json::from_slice(body)?;
     if let Some(error) = answer.error {
         return Ok(Decoded::Fault(error));

@@ -133,9 +133,25 @@ pub(super) fn should_retry(headers: &HeaderMap) -> Option<bool> {
 /// A `Retry-After`: seconds, whole or not, or an HTTP date.
 pub(super) fn parse_wait(text: &str, now: Timestamp) -> Option<Duration> {
     parse_duration(text).or_else(|| {
-        let at = DateTimeParser::new().relaxed_weekday(true).parse_timestamp(text.trim()).ok()?;
+        let at = parse_http_date(text)?;
         Some(until(at, now))
     })
+}
+
+/// An HTTP date.
+pub(super) fn parse_http_date(text: &str) -> Option<Timestamp> {
+    DateTimeParser::new().relaxed_weekday(true).parse_timestamp(text.trim()).ok()
+}
+
+/// By how many seconds this machine's clock is ahead of the server's.
+pub(super) fn clock_skew(headers: &HeaderMap, now: Timestamp) -> Option<i64> {
+    parse_http_date(text(headers, "date")?).map(|at| now.as_second() - at.as_second())
+}
+
+/// The error that AWS names in a header, in lower case.
+pub(super) fn aws_error(headers: &HeaderMap) -> Option<String> {
+    let name = text(headers, "x-amzn-errortype")?;
+    Some(name.split(':').next().unwrap_or(name).to_lowercase())
 }
 
 /// A reset: a duration, seconds, a point in time in seconds or milliseconds, or RFC 3339.

@@ -7,7 +7,7 @@ use reqwest::{Client, Request, Response, Url};
 
 use super::wire::{Wire, WireResponse};
 use super::{Refusal, Retry};
-use crate::model::{ErrorKind, Failure, Secret};
+use crate::model::{Auth, Endpoint, ErrorKind, Failure};
 use crate::util::ca::trusting;
 use crate::util::error::{innermost, is_wrong_address};
 
@@ -41,15 +41,23 @@ pub(super) fn client(ca_pem: &[u8]) -> Result<Client, Failure> {
         })
 }
 
-/// The header that holds the key, marked so that no log prints it.
-pub(super) fn key_header(wire: &Wire, key: &Secret) -> Result<(HeaderName, HeaderValue), Failure> {
+/// The header that holds a static key, marked so that no log prints it.
+pub(super) fn key_header(
+    wire: &Wire,
+    endpoint: &Endpoint,
+) -> Result<Option<(HeaderName, HeaderValue)>, Failure> {
+    let Auth::Key(key) = &endpoint.auth else { return Ok(None) };
+    // An empty key is what a secret that does not exist looks like in a workflow.
+    if key.expose().is_empty() {
+        return Ok(None);
+    }
     let (name, prefix) = wire.key_header;
     // The error of `from_str` is not passed on: what it says about the value is none of a log's business.
     let value = HeaderValue::from_str(&format!("{prefix}{}", key.expose())).ok();
     match value.filter(|_| !key.expose().contains(char::is_control)) {
         Some(mut value) => {
             value.set_sensitive(true);
-            Ok((HeaderName::from_static(name), value))
+            Ok(Some((HeaderName::from_static(name), value)))
         }
         None => {
             Err(Failure::config("the API key contains a line break or another character that no key has")

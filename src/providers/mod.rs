@@ -1,14 +1,16 @@
 //! The model vendors' wires: the only place that knows them.
 //!
 //! A [`Caller`] encodes a request once and sends it as often as its user likes; waiting and repeating are not its
-//! business. Everything between the bytes is pure: `openai`, `azure`, `anthropic` and `gemini` each define a
+//! business. Everything between the bytes is pure: `openai`, `azure`, `anthropic`, `gemini`, `bedrock` and `vertex` each define a
 //! `Wire`, which turns requests into bodies and bodies into replies, `fault` and `classify` read every way of saying no, `headers` reads limits and waits. Only
-//! `http` touches the network, and `mock` stands in for it.
+//! `http` touches the network, and `mock` stands in for it. `auth` adds the credentials.
 
 mod anthropic;
 mod attachments;
+mod auth;
 mod azure;
 mod base_url;
+mod bedrock;
 mod caller;
 mod classify;
 mod fault;
@@ -21,11 +23,13 @@ mod models;
 mod openai;
 mod reply;
 mod script;
+mod vertex;
 mod wire;
 
 #[cfg(test)]
 mod tests;
 
+pub use auth::check_identity;
 pub use base_url::chat_completions_url;
 pub use caller::{Call, Caller};
 pub use headers::{Allowance, RateHints};

@@ -6,9 +6,10 @@ use reqwest::header::HeaderMap;
 use reqwest::{Client, Method, Url};
 use serde::Deserialize;
 
+use super::auth::Authorizer;
 use super::base_url::{self, Address};
-use super::http;
 use super::wire::wire;
+use super::{Refusal, Retry, http};
 use crate::model::{Endpoint, Exit, Failure, RunnerTarget, printable};
 use crate::util::backoff;
 use crate::util::redact::Redactor;
@@ -108,15 +109,14 @@ async fn ask(client: &Client, url: &Url, endpoint: &Endpoint) -> Result<Vec<List
     let mut request = reqwest::Request::new(Method::GET, url.clone());
     *request.timeout_mut() = Some(LONGEST_WAIT);
     let mut headers = HeaderMap::new();
-    if let Some(key) = &endpoint.api_key {
-        let (name, value) =
-            http::key_header(wire(endpoint), key).map_err(|failure| (failure.to_string(), false))?;
-        headers.insert(name, value);
-    }
+    let failed = |failure: Failure| (failure.to_string(), false);
+    headers.extend(http::key_header(wire(endpoint), endpoint).map_err(failed)?);
     *request.headers_mut() = headers;
-    let answer = http::post(client, request)
-        .await
-        .map_err(|error| (error.message.clone(), !matches!(error.retry, super::Retry::No)))?;
+    let refused = |refusal: Refusal| (refusal.message, refusal.retry != Retry::No);
+    let authorizer = Authorizer::new(endpoint).map_err(failed)?;
+    let token = authorizer.token().await.map_err(refused)?;
+    authorizer.authorize(&mut request, token.as_deref()).map_err(refused)?;
+    let answer = http::post(client, request).await.map_err(refused)?;
     let passing = matches!(answer.status, 408 | 425 | 429) || answer.status >= 500;
     if !(200..300).contains(&answer.status) {
         return Err((format!("it answered {}{}", answer.status, words(&answer.body)), passing));
@@ -169,7 +169,7 @@ mod tests {
             socket.write_all((head + &body).as_bytes()).await.unwrap();
         });
         let endpoint = Endpoint {
-            api_key: Some(crate::model::Secret::new(key)),
+            auth: crate::model::Auth::Key(crate::model::Secret::new(key)),
             ..endpoint(Api::OpenAiCompatible, &base)
         };
         let target = target(crate::model::Provider::Api(endpoint));

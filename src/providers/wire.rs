@@ -11,7 +11,7 @@ use super::base_url::Address;
 use super::classify::{Verdict, classify, classify_embedded};
 use super::fault::Fault;
 use super::lenient::shallow;
-use super::{Refusal, Reply, Retry, anthropic, azure, gemini, headers, openai};
+use super::{Refusal, Reply, Retry, anthropic, azure, bedrock, gemini, headers, openai, vertex};
 use crate::model::{Api, Endpoint, ErrorKind, Failure, FinishReason, Params, Request, TokenUsage, ToolCall};
 
 /// Makes the body of a call of a model.
@@ -45,6 +45,8 @@ pub(super) fn wire(endpoint: &Endpoint) -> &'static Wire {
         Api::Azure => azure::wire(endpoint),
         Api::Anthropic => &anthropic::WIRE,
         Api::Gemini => &gemini::WIRE,
+        Api::Bedrock => &bedrock::WIRE,
+        Api::Vertex => &vertex::WIRE,
     }
 }
 
@@ -131,7 +133,11 @@ impl Wire {
                 classify_embedded(&Fault::of_error(&error), answer.status, &answer.headers, now)
             }
             Some(Err(undecodable)) => Verdict::Failed(bad_response(answer, &undecodable)),
-            None => classify(&Fault::read(&answer.body), answer.status, &answer.headers, now),
+            None => {
+                let mut fault = Fault::read(&answer.body);
+                fault.words.extend(headers::aws_error(&answer.headers));
+                classify(&fault, answer.status, &answer.headers, now)
+            }
         };
         match verdict {
             Verdict::Filtered => Ok(Reply {

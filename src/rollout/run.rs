@@ -16,7 +16,7 @@ use super::ids::Ids;
 use super::row::{Dataset, Row};
 use super::status::{Code, Status};
 use super::talk;
-use crate::model::{Api, Endpoint as ModelEndpoint, Failure};
+use crate::model::{Api, Auth, Endpoint as ModelEndpoint, Failure};
 use crate::util::clock;
 use crate::util::redact::Redactor;
 
@@ -229,7 +229,9 @@ impl Run {
             api: Api::OpenAiCompatible,
             base_url: self.calls(ids, given),
             api_version: None,
-            api_key: self.options.endpoint.key().cloned(),
+            auth: self.options.endpoint.key().cloned().map_or(Auth::None, Auth::Key),
+            region: None,
+            project: None,
             ca_pem: self.options.endpoint.ca_pem().to_vec(),
         };
         let call = (endpoint, self.options.call_timeout);

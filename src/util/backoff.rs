@@ -60,6 +60,8 @@ pub struct Policy {
 pub const CLONE: Policy = Policy::new(500, 1_000, 3);
 /// A git command in a job that nobody watches.
 pub const GIT: Policy = Policy::new(1_000, 30_000, 7);
+/// The exchange of a job's identity for credentials.
+pub const TOKEN_EXCHANGE: Policy = Policy::new(500, 8_000, 5);
 /// A read from GitHub's API.
 pub const GITHUB: Policy = Policy::new(1_000, 30_000, 8);
 /// A provider's list of models.

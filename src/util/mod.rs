@@ -11,6 +11,7 @@ pub mod gzip;
 pub mod js_regex;
 pub mod lock_file;
 pub mod markdown;
+pub mod minted;
 pub mod own_dir;
 pub mod path;
 pub mod percent;

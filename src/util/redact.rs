@@ -13,7 +13,7 @@ use memchr::memmem;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use super::percent;
+use super::{minted, percent};
 use crate::model::{ErrorInfo, FinishReason, OutputMessage, Response, Secret, ToolCall};
 
 /// Shorter values are not redacted: they are words like `ollama` that stand for "no key", and redacting
@@ -37,7 +37,7 @@ const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
 
 const MASK: &str = "***";
 
-/// Replaces every known secret with `***`.
+/// Replaces every known secret with `***`: those that it was made for, and the [`minted`] ones.
 #[derive(Clone, Default)]
 pub struct Redactor {
     needles: Vec<memmem::Finder<'static>>,
@@ -52,7 +52,9 @@ impl Redactor {
 
     /// Whether a text contains a secret.
     pub fn finds(&self, text: &str) -> bool {
-        let has_any = |text: &[u8]| self.needles.iter().any(|needle| needle.find(text).is_some());
+        let minted = minted::finders();
+        let all = || self.needles.iter().chain(minted.iter().flat_map(|minted| minted.iter()));
+        let has_any = |text: &[u8]| all().any(|needle| needle.find(text).is_some());
         has_any(text.as_bytes()) || Joined::new(text).is_some_and(|joined| has_any(&joined.bytes))
     }
 
@@ -90,7 +92,7 @@ impl Redactor {
     /// Redacts the fields that a provider wrote. The others must not change, or the row would no longer
     /// match its request.
     pub fn redact_response<'r>(&self, response: &'r Response) -> Cow<'r, Response> {
-        if self.needles.is_empty() || !self.finds_in_response(response) {
+        if !self.finds_in_response(response) {
             return Cow::Borrowed(response);
         }
         let words = |text: String| self.redact(text);
@@ -156,9 +158,11 @@ impl Redactor {
         find: impl Fn(&str, &memmem::Finder<'_>) -> Vec<(usize, usize)>,
     ) -> impl Fn(&str) -> Vec<(usize, usize)> {
         move |text| {
-            let mut found: Vec<_> = self.needles.iter().flat_map(|needle| find(text, needle)).collect();
+            let minted = minted::finders();
+            let all = || self.needles.iter().chain(minted.iter().flat_map(|minted| minted.iter()));
+            let mut found: Vec<_> = all().flat_map(|needle| find(text, needle)).collect();
             if let Some(joined) = Joined::new(text) {
-                let across = self.needles.iter().flat_map(|needle| matches(&joined.bytes, needle));
+                let across = all().flat_map(|needle| matches(&joined.bytes, needle));
                 found.extend(
                     across.map(|(start, end)| (joined.position(start), joined.position(end - 1) + 1)),
                 );

@@ -22,6 +22,7 @@ mod gh;
 mod html_report;
 mod image;
 mod junit;
+mod keyless;
 mod pull_requests;
 #[expect(dead_code, reason = "the other tests use the rest")]
 #[path = "../integration/rollout/stage.rs"]

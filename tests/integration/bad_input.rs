@@ -68,7 +68,7 @@ fn several_problems_in_targets_are_reported_together() {
         &EVAL,
     );
     assert_snapshot!(message, @r"
-    error: `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `mock`, `github-actions`, found `opnai`
+    error: `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `bedrock`, `vertex`, `mock`, `github-actions`, found `opnai`
       --> targets.yaml:3:15
        |
      3 |     provider: opnai

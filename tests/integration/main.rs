@@ -23,6 +23,7 @@ mod hostile_batch;
 mod hostile_suite;
 mod init;
 mod interrupted;
+mod keyless;
 mod layers;
 mod mistakes;
 mod one_verdict;

@@ -316,7 +316,8 @@ fn no_mask_is_printed_into_a_pipe_of_the_step() {
 }
 
 /// Every file below a directory, git objects unpacked by git itself.
-fn everything_written(workspace: &Workspace) -> Vec<(String, Vec<u8>)> {
+/// The content of every file of a workspace, and of every object in its exchange.
+pub(crate) fn everything_written(workspace: &Workspace) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in walkdir::WalkDir::new(workspace.root()).into_iter().map(Result::unwrap) {
         if entry.file_type().is_file() && entry.file_name() != ".env" {

@@ -1,13 +1,10 @@
-//! Where a vendor is reached, and with which key.
+//! Where a vendor is reached.
 
+use super::auth;
 use super::settings::{Read, Settings, Unknown};
 use super::values::{Legal, is_cleartext, url};
-use crate::config::{Env, Node, Reference};
-use crate::model::{Api, Endpoint, ProviderKind, Secret, printable};
+use crate::model::{Api, Endpoint, ProviderKind, printable};
 use crate::util::{ca, regular_file};
-
-/// A literal below this length is no secret but a word like `EMPTY` or `ollama`, for servers that want any key.
-const SHORTEST_SECRET: usize = 8;
 
 /// What a file with certificates is.
 const CA_HINT: &str =
@@ -16,6 +13,9 @@ const CA_HINT: &str =
 /// What the spellings of `base_url` end with where the path of the call itself was pasted too.
 const CALLS: [&str; 3] = ["/chat/completions", "/responses", "/messages"];
 
+/// The hosts of GitHub Models, which no longer answer.
+const RETIRED: [&str; 2] = ["models.github.ai", "models.inference.ai.azure.com"];
+
 /// Reads where an API is reached.
 pub(super) fn read(
     kind: &ProviderKind,
@@ -23,7 +23,9 @@ pub(super) fn read(
     settings: &mut Settings<'_, '_>,
 ) -> Result<Endpoint, Unknown> {
     let base_url = base_url(kind, api, settings);
-    let api_key = api_key(kind, base_url.as_deref().ok(), settings);
+    let region = settings.text("region");
+    let project = settings.text("project");
+    let auth = auth::read(kind, api, region.as_ref().ok().and_then(Option::as_deref), settings);
     let api_version = match api {
         Api::Azure => azure_version(settings),
         _ => settings.text("api_version"),
@@ -34,7 +36,9 @@ pub(super) fn read(
         api,
         base_url: base_url?,
         api_version: api_version?.or_else(default_version),
-        api_key: api_key?,
+        auth: auth?,
+        region: region?,
+        project: project?,
         ca_pem: ca_pem?,
     })
 }
@@ -72,7 +76,7 @@ fn base_url(kind: &ProviderKind, api: Api, settings: &mut Settings<'_, '_>) -> R
     if api == Api::OpenAi {
         settings.optional(key);
     }
-    let has_key = settings.node("api_key").is_some();
+    let has_key = ["api_key", "auth"].iter().any(|key| settings.node(key).is_some());
     let parsed = settings.parsed(key, |text| base(api, text));
     if let Ok(Some(base)) = &parsed
         && has_key
@@ -86,8 +90,19 @@ fn base_url(kind: &ProviderKind, api: Api, settings: &mut Settings<'_, '_>) -> R
             "use `https://`, or a tunnel that ends on this machine",
         );
     }
+    if let Ok(Some(base)) = &parsed
+        && url(base).is_ok_and(|url| RETIRED.contains(&url.host_str().unwrap_or_default()))
+        && let Ok(Some(setting)) = settings.get(key)
+    {
+        return Err(settings.error(
+            &setting.node.span,
+            format!("`{key}`: GitHub Models was retired on 2026-07-30"),
+            "name the API of a vendor; with `auth` instead of `api_key`, it needs no stored key either (docs/keyless.md)",
+        ));
+    }
     match kind.base_url {
         Some(default) => Ok(parsed?.unwrap_or_else(|| default.to_owned())),
+        None if matches!(api, Api::Bedrock | Api::Vertex) => cloud_url(api, parsed, settings),
         None if api == Api::Azure => {
             settings.required(key, parsed, "add `base_url: https://<resource>.openai.azure.com`")
         }
@@ -97,6 +112,25 @@ fn base_url(kind: &ProviderKind, api: Api, settings: &mut Settings<'_, '_>) -> R
             "add `base_url: https://…/v1`, up to but without `/chat/completions`",
         ),
     }
+}
+
+/// The host of a cloud's region.
+fn cloud_url(api: Api, parsed: Read<String>, settings: &mut Settings<'_, '_>) -> Result<String, Unknown> {
+    let region = settings.text("region");
+    if api == Api::Bedrock {
+        let region = settings.required("region", region, "add `region:`, such as `us-east-1`")?;
+        let default = || format!("https://bedrock-runtime.{region}.amazonaws.com");
+        return Ok(parsed?.unwrap_or_else(default));
+    }
+    let project = settings.text("project");
+    settings.required("project", project, "add `project:`, the Google Cloud project")?;
+    let region = region?;
+    let default = || match region.as_deref() {
+        None | Some("global") => "https://aiplatform.googleapis.com".to_owned(),
+        Some(multi @ ("us" | "eu")) => format!("https://aiplatform.{multi}.rep.googleapis.com"),
+        Some(region) => format!("https://{region}-aiplatform.googleapis.com"),
+    };
+    Ok(parsed?.unwrap_or_else(default))
 }
 
 /// The base as the user wrote it, without a trailing slash: the wire knows which version and path it adds.
@@ -147,66 +181,4 @@ fn azure_version(settings: &mut Settings<'_, '_>) -> Read<String> {
         }
     })?;
     Ok(version.filter(|version| version != "v1"))
-}
-
-fn api_key(kind: &ProviderKind, base_url: Option<&str>, settings: &mut Settings<'_, '_>) -> Read<Secret> {
-    let variable = kind.key_variable;
-    let reference = format!("${{{{ {} }}}}", variable.unwrap_or("NAME"));
-    if let Some(node) = settings.node("api_key")
-        && let Some(message) = refusal(kind, node)
-    {
-        let hint = format!("write `api_key: {reference}` and set that variable where the target is called");
-        return Err(settings.error(&node.span, message, hint));
-    }
-    let given = settings.get("api_key")?.filter(|key| key.text().is_some_and(|text| !text.trim().is_empty()));
-    let Some(key) = given else {
-        return match variable {
-            Some(_) => {
-                settings.required("api_key", Ok(None), &format!("add `api_key: {reference}`")).map(Some)
-            }
-            None => Ok(None),
-        };
-    };
-    if let Some(name) = key.variable.as_deref().filter(|name| Env::is_identity(name))
-        && !base_url.is_some_and(is_of_github)
-    {
-        return Err(settings.error(
-            &key.node.span,
-            format!("`{name}` says who you are on GitHub: it is not sent to a model's server"),
-            format!("write `api_key: {reference}`, a variable that holds the key of this server"),
-        ));
-    }
-    let text = key.text().unwrap_or_default().trim();
-    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let place = key
-            .variable
-            .as_ref()
-            .map_or_else(|| "`api_key`".to_owned(), |name| format!("the key in `{name}`"));
-        return Err(settings.error(
-            &key.node.span,
-            format!("{place} has white space, control characters or letters that no key has"),
-            "copy the key again, without quotes and line breaks",
-        ));
-    }
-    Ok(Some(Secret::new(text)))
-}
-
-/// Whether GitHub serves models there, for which its tokens are the keys.
-fn is_of_github(base_url: &str) -> bool {
-    url(base_url).is_ok_and(|url| url.scheme() == "https" && url.host_str() == Some("models.github.ai"))
-}
-
-/// Why this cannot be the value of `api_key`: the key, or the default of its reference, stands in the file itself.
-fn refusal(kind: &ProviderKind, node: &Node) -> Option<&'static str> {
-    const IN_FILE: &str = "a key must not be in this file";
-    let Some(text) = node.as_str() else { return Some(IN_FILE) };
-    let literal = match Reference::whole(text) {
-        Some(reference) => reference.default.unwrap_or_default(),
-        None if text.contains("${{") => {
-            return Some("`api_key` must be one whole reference to an environment variable");
-        }
-        None => text,
-    };
-    let any_key_will_do = kind.key_variable.is_none() && literal.len() < SHORTEST_SECRET;
-    (!literal.is_empty() && !any_key_will_do).then_some(IN_FILE)
 }

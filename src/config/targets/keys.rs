@@ -17,7 +17,7 @@ pub(super) struct Key {
 /// The keys of one kind of target.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Group {
-    parts: [&'static [Key]; 5],
+    pub(super) parts: [&'static [Key]; 5],
     /// What must be there, in one of its spellings.
     pub(super) needs: &'static [&'static [&'static str]],
     /// What must not stand side by side.
@@ -43,18 +43,18 @@ impl Group {
     }
 }
 
-const fn key(name: &'static str, shape: Shape, about: &'static str) -> Key {
+pub(super) const fn key(name: &'static str, shape: Shape, about: &'static str) -> Key {
     Key { name, id: name, shape, about }
 }
 
-const fn called(id: &'static str, name: &'static str, shape: Shape, about: &'static str) -> Key {
+pub(super) const fn called(id: &'static str, name: &'static str, shape: Shape, about: &'static str) -> Key {
     Key { name, id, shape, about }
 }
 
 const SHARE: Shape = Shape::Number(0.0, Some(1.0));
 const POSITIVE: Shape = Shape::Whole(Some(1), Some(u32::MAX as i64));
 const DELAY: Shape = Shape::Whole(Some(0), Some(u32::MAX as i64));
-const URL: Shape = Shape::Form(
+pub(super) const URL: Shape = Shape::Form(
     r"^\s*[hH][tT][tT][pP][sS]?://[^?#]+$",
     "A URL such as `https://api.example.com/v1`, without `?` and `#`.",
 );
@@ -122,7 +122,7 @@ const RUNNER: [Key; 17] = [
     key("tokens_per_minute", POSITIVE, "The most tokens in a minute."),
     key("timeout", MOMENT, "The longest that one call may take; default 10m."),
     key("timeout_seconds", Shape::Above0(Some(86400.0)), "AgentV's word for `timeout`, in seconds."),
-    key("price", Shape::Price, "What tokens cost, in US dollars for a million of them."),
+    key("price", Shape::Mapping("price"), "What tokens cost, in US dollars for a million of them."),
     key(
         "budget_usd",
         Shape::Above0(None),
@@ -156,7 +156,7 @@ const CA_FILE: Key = key(
 /// The keys of an API that has no others.
 const STANDARD: [Key; 9] =
     [MODEL, DEPLOYMENT, DEPLOYMENT_NAME, VARIANT, BASE_URL, ENDPOINT, API_KEY, CA_FILE, SEED];
-const OPENAI: [Key; 1] = [API_FORMAT];
+const OPENAI: [Key; 2] = [API_FORMAT, auth("auth-openai")];
 const COMPATIBLE: [Key; 10] = [
     MODEL,
     DEPLOYMENT,
@@ -174,7 +174,8 @@ const COMPATIBLE: [Key; 10] = [
     SEED,
     API_FORMAT,
 ];
-const ANTHROPIC: [Key; 2] = [
+const ANTHROPIC: [Key; 3] = [
+    auth("auth-anthropic"),
     called(
         "api_version-anthropic",
         "api_version",
@@ -187,7 +188,8 @@ const ANTHROPIC: [Key; 2] = [
         "AgentV's; without effect in run-evals, which has `reasoning_effort`.",
     ),
 ];
-const AZURE: [Key; 13] = [
+const AZURE: [Key; 14] = [
+    auth("auth-azure"),
     called("model-azure", "model", Shape::Text, "The name of the deployment, or what it deploys."),
     DEPLOYMENT,
     DEPLOYMENT_NAME,
@@ -206,6 +208,63 @@ const AZURE_VERSION: Shape = Shape::Form(
     r"^\s*([0-9]{4}-[0-9]{2}-[0-9]{2}(-preview)?|v1)\s*$",
     "A date such as `2024-10-21`, or `v1`.",
 );
+
+const BEDROCK: [Key; 11] = [
+    called("model-bedrock", "model", Shape::Text, "The id of a model or inference profile, or its ARN."),
+    BASE_URL,
+    ENDPOINT,
+    key("region", REGION, "The AWS region."),
+    called(
+        "api_key-bedrock",
+        "api_key",
+        Shape::ApiKey,
+        "The variable that holds a Bedrock API key, as `${{ NAME }}`.",
+    ),
+    key("access_key_id", Shape::ApiKey, "The variable that holds the access key ID, as `${{ NAME }}`."),
+    key("secret_access_key", Shape::ApiKey, "The variable that holds the secret access key."),
+    key(
+        "session_token",
+        Shape::ApiKey,
+        "The variable that holds the session token of temporary credentials.",
+    ),
+    auth("auth-bedrock"),
+    CA_FILE,
+    VARIANT,
+];
+const VERTEX: [Key; 10] = [
+    called(
+        "model-vertex",
+        "model",
+        Shape::Text,
+        "The model's name; `claude-…` is served by Anthropic's models.",
+    ),
+    BASE_URL,
+    ENDPOINT,
+    key("project", PROJECT, "The Google Cloud project."),
+    called("region-vertex", "region", REGION, "The Google Cloud region; default `global`."),
+    called(
+        "api_key-vertex",
+        "api_key",
+        Shape::ApiKey,
+        "The variable that holds an OAuth access token, as `${{ NAME }}`; it expires after an hour.",
+    ),
+    auth("auth-vertex"),
+    CA_FILE,
+    SEED,
+    VARIANT,
+];
+const REGION: Shape = Shape::Form(r"^\s*[a-z0-9-]+\s*$", "A region such as `us-east-1`.");
+const PROJECT: Shape =
+    Shape::Form(r"^\s*([a-z0-9.-]+:)?[a-z0-9-]+\s*$", "The id or the number of a project.");
+
+const fn auth(id: &'static str) -> Key {
+    called(
+        id,
+        "auth",
+        Shape::Mapping(id),
+        "Instead of a key: exchanges the identity of the GitHub Actions job for a short-lived token; see docs/keyless.md.",
+    )
+}
 
 const MOCK: [Key; 14] = [
     MODEL,
@@ -332,12 +391,29 @@ pub(super) fn of_kind(kind: &ProviderKind) -> Group {
         &["deployment", "deployment_name"],
         AZURE_URLS,
         &["api_version", "version"],
+        &["api_key", "auth"],
+    ];
+    const KEYLESS: &[&str] = &["api_key", "auth"];
+    const KEYLESS_SPELLED: &[&[&str]] = &[GRADERS, TOKENS, TIMEOUTS, MODELS, URLS, KEYLESS];
+    const AWS_SPELLED: &[&[&str]] = &[
+        GRADERS,
+        TOKENS,
+        TIMEOUTS,
+        MODELS,
+        URLS,
+        &["api_key", "access_key_id", "auth"],
+        &["api_key", "secret_access_key", "auth"],
     ];
     const KEYED: &[&[&str]] = &[&["api_key"]];
+    const KEYED_OR_KEYLESS: &[&[&str]] = &[KEYLESS];
     let (own, more, needs, excluding): (&'static [Key], &'static [Key], _, _) = match kind.backend {
-        Backend::Api(Api::OpenAi) => (&STANDARD, &OPENAI, KEYED, SPELLED),
-        Backend::Api(Api::Anthropic) => (&STANDARD, &ANTHROPIC, KEYED, SPELLED),
-        Backend::Api(Api::Azure) => (&AZURE, &[], &[&["api_key"], AZURE_URLS] as &[&[&str]], AZURE_SPELLED),
+        Backend::Api(Api::OpenAi) => (&STANDARD, &OPENAI, KEYED_OR_KEYLESS, KEYLESS_SPELLED),
+        Backend::Api(Api::Anthropic) => (&STANDARD, &ANTHROPIC, KEYED_OR_KEYLESS, KEYLESS_SPELLED),
+        Backend::Api(Api::Azure) => (&AZURE, &[], &[KEYLESS, AZURE_URLS] as &[&[&str]], AZURE_SPELLED),
+        Backend::Api(Api::Bedrock) => {
+            (&BEDROCK, &[], &[&["api_key", "access_key_id", "auth"], &["region"]], AWS_SPELLED)
+        }
+        Backend::Api(Api::Vertex) => (&VERTEX, &[], &[KEYLESS, &["project"]], KEYLESS_SPELLED),
         Backend::Api(_) if kind.base_url.is_none() => (&COMPATIBLE, &[], &[URLS] as &[&[&str]], SPELLED),
         Backend::Api(_) => (&STANDARD, &[], KEYED, SPELLED),
         Backend::Mock => (&MOCK, &[], &[] as &[&[&str]], MOCK_SPELLED),

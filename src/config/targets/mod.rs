@@ -1,12 +1,14 @@
 //! `targets.yaml`: the models and runner repositories that commands name.
 //!
-//! `keys` is the table of keys, each with a `shape`. `entry` reads one target through `settings`, which takes legal keys and
-//! values from the table, each of a type in `typed`: `runner` (with `endpoint`) for what is called from here, `remote` for a
+//! `keys` (with `auth_keys`) is the table of keys, each with a `shape`. `entry` reads one target through `settings`, which takes legal keys and
+//! values from the table, each of a type in `typed`: `runner` (with `endpoint` and `auth`) for what is called from here, `remote` for a
 //! repository on GitHub. All shapes are checked at load; `resolve` then follows `use_target` and meets the environment, for
 //! the one target that is used. `schema` is the table for editors. `inspect` tells
 //! what is right and wrong with every target (`command`: with what AgentV makes of it). `mask` keeps literal keys out of the
 //! messages, and `values` are the forms that a text may have.
 
+mod auth;
+mod auth_keys;
 mod command;
 mod endpoint;
 mod entry;
@@ -93,7 +95,7 @@ impl TargetsFile {
         let mut names = Vec::new();
         for entry in &self.entries {
             for (key, value) in entry.node.entries().unwrap_or_default() {
-                if is_secret_name(&key.text) {
+                if is_secret_name(&key.text) && key.text != "auth" {
                     each_reference(value, &mut |_, name| names.push(name.to_owned()));
                 }
             }

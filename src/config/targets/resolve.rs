@@ -55,6 +55,7 @@ impl TargetsFile {
     pub fn resolve_without_keys(&self, name: &str, env: &Env) -> Option<Target> {
         let mut env = env.clone();
         env.set_where_unset(self.secret_names(), "unset");
+        env.assume_job();
         self.resolve(name, &env).ok()
     }
 

@@ -8,6 +8,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::auth_keys::auth_of;
 use super::keys::{Group, Key, LINK, PRICE, of_kind};
 use super::shape::{Shape, reference};
 use crate::model::{ONLY_AGENTV, PROVIDERS, ProviderKind};
@@ -23,6 +24,12 @@ pub fn targets_schema() -> Value {
     let mut groups: Vec<(String, Group)> = vec![("link".to_owned(), LINK)];
     groups.extend(PROVIDERS.iter().map(|kind| (kind.name.to_owned(), of_kind(kind))));
     groups.push(("price".to_owned(), PRICE));
+    for kind in &PROVIDERS {
+        if let Some((auth, oidc)) = kind.api().and_then(auth_of) {
+            groups.push((format!("auth-{}", kind.name), auth));
+            groups.push((format!("github_oidc-{}", kind.name), oidc));
+        }
+    }
     let mut keys = Map::new();
     for (name, group) in &groups {
         definitions.insert(name.clone(), group.closed());
@@ -142,8 +149,9 @@ impl Key {
     fn described(&self) -> Value {
         let mut schema = Map::from_iter([("description".to_owned(), Value::from(self.about))]);
         match self.shape {
-            Shape::Price => {
-                schema.insert("allOf".to_owned(), json!([{ "$ref": "#/definitions/price" }]));
+            Shape::Mapping(name) => {
+                let definition = format!("#/definitions/{name}");
+                schema.insert("allOf".to_owned(), json!([{ "$ref": definition }]));
             }
             Shape::Provider => {
                 // All words for completion; which of them are legal depends on the other keys.

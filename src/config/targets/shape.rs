@@ -41,8 +41,8 @@ pub(super) enum Shape {
     ApiKey,
     /// The same, or a short word for servers that want any key.
     AnyKey,
-    /// The mapping of prices, without a reference in its place.
-    Price,
+    /// The mapping with this name in the schema, without a reference in its place.
+    Mapping(&'static str),
     /// The shape of an answer.
     ResponseFormat,
     /// Whole numbers in a list, which nobody here reads.
@@ -76,7 +76,7 @@ impl Shape {
         let pattern = |rest: &str, expected| text(&format!("{NO_REFERENCE}{rest}"), expected);
         let schema = match self {
             Self::Name => pattern(r"\S(.*\S)?$", "Text on one line, without `${{ … }}`."),
-            Self::Provider | Self::Price | Self::Any => json!({}),
+            Self::Provider | Self::Mapping(_) | Self::Any => json!({}),
             Self::Text => {
                 pattern(r"\s*\S(.*\S)?\s*$", "Text on one line; variables are written `${{ NAME }}`.")
             }

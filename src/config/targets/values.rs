@@ -72,11 +72,15 @@ pub(super) fn url(text: &str) -> Result<Url, Legal> {
 
 /// Whether a request to this URL leaves the machine unencrypted.
 pub(super) fn is_cleartext(url: &Url) -> bool {
+    url.scheme() == "http" && !is_loopback(url)
+}
+
+/// Whether a URL is on this machine.
+pub(super) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    let loopback = host == "localhost"
+    host == "localhost"
         || host.ends_with(".localhost")
-        || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    url.scheme() == "http" && !loopback
+        || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// A repository as `owner/name`.

@@ -456,3 +456,21 @@ fn tools_are_part_of_the_prompt() {
     assert_eq!(more(&|request| caller.most_tokens(request).input), bytes + 1024);
     assert_eq!(more(&|request| caller.estimated_tokens(request).input), bytes / 4 + u64::from(bytes % 4 > 1));
 }
+
+#[test]
+fn clouds_are_sent_their_own_forms() {
+    let dir = Path::new("");
+    let mut request = conversation();
+    request.params.max_tokens = Some(5);
+    insta::assert_snapshot!(body(("Bedrock", Api::Bedrock, None), &request, dir), @r#"
+    messages: [{"role":"user","content":[{"text":"Hi \"there\"\n"}]},{"role":"assistant","content":[{"text":"Hello."}]},{"role":"user","content":[{"text":"Who\n\nare you?"}]}]
+    system: [{"text":"Be brief."},{"text":"Be kind."}]
+    inferenceConfig: {"maxTokens":5}
+    "#);
+    let vertex = wire_of(Api::Vertex, None);
+    let claude = vertex.body(&request, &request.params, "claude-opus-5", dir).unwrap();
+    insta::assert_snapshot!(String::from_utf8(claude).unwrap(), @r#"{"anthropic_version":"vertex-2023-10-16","max_tokens":5,"system":"Be brief.\n\nBe kind.","messages":[{"role":"user","content":"Hi \"there\"\n"},{"role":"assistant","content":"Hello."},{"role":"user","content":[{"type":"text","text":"Who\n\nare you?"}]}]}"#);
+    let gemini = vertex.body(&request, &request.params, "gemini-3.5-flash", dir).unwrap();
+    assert_eq!(gemini, wire_of(Api::Gemini, None).body(&request, &request.params, "m-1", dir).unwrap());
+    insta::assert_snapshot!(refusal(("Bedrock", Api::Bedrock, None), &every_parameter(), dir), @"bad_request: Bedrock's Converse has no parameter `seed`: remove it from the request and the target");
+}

@@ -15,12 +15,14 @@ use crate::providers::wire::{Wire, WireResponse};
 use crate::providers::{Refusal, Reply, Retry};
 use crate::util::redact::Redactor;
 
-const APIS: [(&str, Api, Option<&str>); 5] = [
+const APIS: [(&str, Api, Option<&str>); 7] = [
     ("openai", Api::OpenAi, None),
     ("azure", Api::Azure, Some("2024-10-21")),
     ("openai-compatible", Api::OpenAiCompatible, None),
     ("anthropic", Api::Anthropic, None),
     ("gemini", Api::Gemini, None),
+    ("bedrock", Api::Bedrock, None),
+    ("vertex", Api::Vertex, None),
 ];
 
 #[derive(Deserialize)]

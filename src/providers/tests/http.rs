@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::{KEY, caller, endpoint, request, target};
-use crate::model::{Api, Endpoint, ErrorKind, Provider, Request, Secret};
+use crate::model::{Api, Auth, Endpoint, ErrorKind, Provider, Request, Secret};
 use crate::providers::{CallError, Caller, Reply, Retry};
 
 const GOOD: &str = r#"{"model":"m","choices":[{"message":{"content":"Hi"},"finish_reason":"stop"}]}"#;
@@ -141,7 +141,12 @@ async fn a_call_can_be_sent_again() {
 async fn without_a_key_there_is_no_header() {
     for api_key in [None, Some(Secret::new(""))] {
         let (base, seen) = server(http("200 OK", "", GOOD)).await;
-        send(Provider::Api(Endpoint { api_key, ..endpoint(Api::OpenAiCompatible, &base) })).await.unwrap();
+        send(Provider::Api(Endpoint {
+            auth: api_key.map_or(Auth::None, Auth::Key),
+            ..endpoint(Api::OpenAiCompatible, &base)
+        }))
+        .await
+        .unwrap();
         assert!(!seen.await.unwrap().contains("authorization"));
     }
 }
@@ -222,7 +227,8 @@ async fn endless_answers_are_cut_off() {
 #[test]
 fn keys_that_do_not_fit_into_a_header_are_rejected_and_not_shown() {
     for key in ["sk-one\nsk-two", "sk-\u{7f}x", "sk-é\u{0}", "sk-\tx"] {
-        let endpoint = Endpoint { api_key: Some(Secret::new(key)), ..endpoint(Api::OpenAi, "https://host") };
+        let endpoint =
+            Endpoint { auth: Auth::Key(Secret::new(key)), ..endpoint(Api::OpenAi, "https://host") };
         let failure = Caller::new(Arc::new(target(Provider::Api(endpoint)))).unwrap_err();
         let text = format!("{failure}\n\nhint: {}", failure.hint_text().unwrap());
         assert!(!text.contains("sk-"), "{text}");

@@ -13,13 +13,22 @@ use serde_json::Value;
 
 use super::Caller;
 use super::wire::{Wire, wire};
-use crate::model::{Api, Endpoint, Limits, Params, Provider, Request, RetryPolicy, RunnerTarget, Secret};
+use crate::model::{
+    Api, Auth, Endpoint, Limits, Params, Provider, Request, RetryPolicy, RunnerTarget, Secret,
+};
 
 const KEY: &str = "sk-fake-0123456789";
 
 pub(super) fn endpoint(api: Api, base_url: &str) -> Endpoint {
-    let (base_url, api_key) = (base_url.to_owned(), Some(Secret::new(KEY)));
-    Endpoint { api, base_url, api_version: None, api_key, ca_pem: Vec::new() }
+    Endpoint {
+        api,
+        base_url: base_url.to_owned(),
+        api_version: None,
+        auth: Auth::Key(Secret::new(KEY)),
+        region: None,
+        project: None,
+        ca_pem: Vec::new(),
+    }
 }
 
 /// The wire of an API version.

@@ -12,7 +12,7 @@ use reqwest::Url;
 use serde_json::{Map, Value};
 
 use super::Refused;
-use crate::model::{Api, Endpoint, Exit, Failure, RunnerTarget, Secret, printable};
+use crate::model::{Api, Auth, Endpoint, Exit, Failure, RunnerTarget, Secret, printable};
 use crate::rollout::fields;
 use crate::util::ca::trusting;
 
@@ -169,7 +169,14 @@ impl Upstream {
             Failure::config(format!("target `{}`: `base_url` is not a URL: {error}", target.name))
         })?;
         let url = crate::providers::chat_completions_url(&target.provider)?;
-        let key = endpoint.api_key.clone().filter(|key| !key.expose().is_empty());
+        let key = match &endpoint.auth {
+            Auth::Key(key) => Some(key.clone()).filter(|key| !key.expose().is_empty()),
+            Auth::None => None,
+            Auth::Aws(_) | Auth::GithubOidc(_) => {
+                let message = format!("target `{}`: the trace gateway does not support `auth`", target.name);
+                return Err(Failure::config(message).hint("give it a target with `api_key`"));
+            }
+        };
         let client = trusting(reqwest::Client::builder(), &endpoint.ca_pem)?
             .user_agent(USER_AGENT)
             // A redirect would take the key to a host that nobody allowed.

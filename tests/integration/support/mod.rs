@@ -11,6 +11,7 @@ mod scene;
 mod server;
 pub(crate) mod stage;
 mod until;
+mod vendors;
 mod workspace;
 
 use example::example;
@@ -20,4 +21,5 @@ pub(crate) use results::{Came, Results};
 pub(crate) use scene::Scene;
 pub(crate) use server::Server;
 pub(crate) use until::{PATIENCE, until};
+pub(crate) use vendors::{MockVendors, REQUEST_TOKEN};
 pub(crate) use workspace::{CLOCK_FACTOR, Output, Workspace, temporary};

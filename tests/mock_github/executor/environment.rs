@@ -137,7 +137,10 @@ pub(super) fn facts(world: &World, matrix_job: &MatrixJob, dir: &Path) -> Result
         results_service::runtime_token(world, matrix_job.run, &backend, matrix_job.job, &job_backend);
     base.insert("ACTIONS_RUNTIME_TOKEN".to_owned(), runtime_token);
     base.insert("PATH".to_owned(), std::env::var("PATH").unwrap_or_default());
-    base.extend(repo.machine_env);
+    // A job without the permission has no identity.
+    let has_identity = matrix_job.definition["permissions"]["id-token"] == "write";
+    let is_given = |name: &str| has_identity || !name.starts_with("ACTIONS_ID_TOKEN_REQUEST_");
+    base.extend(repo.machine_env.into_iter().filter(|(name, _)| is_given(name)));
     Ok(Facts { event, variables: base, secrets })
 }
 

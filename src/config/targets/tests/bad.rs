@@ -314,7 +314,7 @@ fn two_spellings_of_one_setting() {
 #[test]
 fn an_unknown_provider() {
     insta::assert_snapshot!(refused(&one("provider: opnai")), @r"
-    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `mock`, `github-actions`, found `opnai`
+    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `bedrock`, `vertex`, `mock`, `github-actions`, found `opnai`
       --> targets.yaml:3:15
        |
      3 |     provider: opnai
@@ -323,14 +323,14 @@ fn an_unknown_provider() {
     hint: did you mean `openai`?
     ");
     insta::assert_snapshot!(refused(&one("provider: something-else")), @r"
-    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `mock`, `github-actions`, found `something-else`
+    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `bedrock`, `vertex`, `mock`, `github-actions`, found `something-else`
       --> targets.yaml:3:15
        |
      3 |     provider: something-else
        |               ^^^^^^^^^^^^^^
     ");
     insta::assert_snapshot!(refused(&one("provider: [x]")), @r"
-    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `mock`, `github-actions`, found a list
+    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `bedrock`, `vertex`, `mock`, `github-actions`, found a list
       --> targets.yaml:3:15
        |
      3 |     provider: [x]
@@ -343,7 +343,7 @@ fn an_unknown_provider() {
      2 |   - name: t
        |           ^
 
-    hint: add `provider:`, one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `mock`, `github-actions`
+    hint: add `provider:`, one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `bedrock`, `vertex`, `mock`, `github-actions`
     ");
 }
 
@@ -543,7 +543,7 @@ fn a_file_of_another_shape() {
 #[test]
 fn several_problems_are_reported_at_once() {
     insta::assert_snapshot!(refused("targets:\n  - name: a\n    provider: opnai\n  - name: b\n    provider: mock\n    latency: 5\n    error_rate: 2\n  - name: b\n    use_target: c\n    modle: x\n"), @r"
-    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `mock`, `github-actions`, found `opnai`
+    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `bedrock`, `vertex`, `mock`, `github-actions`, found `opnai`
       --> targets.yaml:3:15
        |
      3 |     provider: opnai
@@ -828,8 +828,15 @@ fn a_github_token_is_not_a_key_for_another_server() {
 
     hint: write `api_key: ${{ NAME }}`, a variable that holds the key of this server
     ");
-    let (file, _) = load(&target("https://models.github.ai/inference")).unwrap();
-    file.resolve("t", &env).unwrap();
+    insta::assert_snapshot!(refused(&target("https://models.github.ai/inference")), @r"
+    `base_url`: GitHub Models was retired on 2026-07-30
+      --> targets.yaml:5:15
+       |
+     5 |     base_url: https://models.github.ai/inference
+       |               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+
+    hint: name the API of a vendor; with `auth` instead of `api_key`, it needs no stored key either (docs/keyless.md)
+    ");
 }
 
 #[test]
@@ -862,7 +869,7 @@ fn a_variable_with_a_wrong_value_is_not_shown() {
        |              ^^^^^^^^^^
     ");
     insta::assert_snapshot!(unresolved(&one("provider: ${{ ODD }}"), "t", &env()), @r"
-    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `mock`, `github-actions`, found something else in the variable `ODD`
+    `provider`: expected one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `bedrock`, `vertex`, `mock`, `github-actions`, found something else in the variable `ODD`
       --> targets.yaml:3:15
        |
      3 |     provider: ${{ ODD }}
@@ -968,7 +975,7 @@ fn targets_that_only_agentv_can_run() {
      3 |     provider: codex
        |               ^^^^^
 
-    hint: choose a target whose provider is one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `mock`, `github-actions`
+    hint: choose a target whose provider is one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `bedrock`, `vertex`, `mock`, `github-actions`
     ");
     insta::assert_snapshot!(unresolved("targets:\n  - name: own\n    provider: my-tool\n    command: tool {PROMPT}\n", "own", &env()), @r"
     target `own`: only `agentv eval` runs this provider
@@ -977,7 +984,7 @@ fn targets_that_only_agentv_can_run() {
      3 |     provider: my-tool
        |               ^^^^^^^
 
-    hint: choose a target whose provider is one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `mock`, `github-actions`
+    hint: choose a target whose provider is one of `openai`, `anthropic`, `gemini`, `azure`, `openai-compatible`, `openrouter`, `bedrock`, `vertex`, `mock`, `github-actions`
     ");
 }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use crate::config::targets::auth_keys::auth_of;
 use crate::config::targets::keys::{Group, Key, LINK, PRICE, of_kind};
 use crate::config::targets::shape::Shape;
 use crate::config::targets::targets_schema;
@@ -65,6 +66,14 @@ fn page() -> String {
     for key in PRICE.keys() {
         let _ = writeln!(page, "| `{}` | {} | {} |", key.name, value(key.shape), key.about);
     }
+    for kind in &PROVIDERS {
+        let Some((_, oidc)) = kind.api().and_then(auth_of) else { continue };
+        let _ = writeln!(page, "\n`auth.github_oidc` of `{}` is a mapping:\n", kind.name);
+        page.push_str("| key | value | meaning |\n|---|---|---|\n");
+        for key in oidc.keys() {
+            let _ = writeln!(page, "| `{}` | {} | {} |", key.name, value(key.shape), key.about);
+        }
+    }
     page
 }
 
@@ -102,7 +111,7 @@ fn value(shape: Shape) -> String {
         Shape::Strings => "text, or a list of texts".to_owned(),
         Shape::Shards => format!("`auto`, or 1 to {MOST_SHARDS}"),
         Shape::ApiKey | Shape::AnyKey => "`${{ NAME }}`".to_owned(),
-        Shape::Price | Shape::ResponseFormat => "mapping".to_owned(),
+        Shape::Mapping(_) | Shape::ResponseFormat => "mapping".to_owned(),
         Shape::Wholes => "list of numbers".to_owned(),
         Shape::Any => "any".to_owned(),
     }

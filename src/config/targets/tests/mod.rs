@@ -3,6 +3,7 @@
 mod bad;
 mod docs;
 mod good;
+mod keyless;
 
 use std::num::NonZeroU32;
 use std::sync::LazyLock;
@@ -102,5 +103,5 @@ fn endpoint(provider: &Provider) -> &Endpoint {
 /// `base_url`, and the key if there is one.
 fn reached(provider: &Provider) -> (&str, Option<&str>) {
     let endpoint = endpoint(provider);
-    (&endpoint.base_url, endpoint.api_key.as_ref().map(crate::model::Secret::expose))
+    (&endpoint.base_url, endpoint.auth.secrets().next().map(crate::model::Secret::expose))
 }

@@ -1,0 +1,262 @@
+//! The vendors' token endpoints. Each accepts exactly the documented form.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Value, json};
+
+use crate::identity::Wrong;
+use crate::state::{World, error, header_text, json_response, random};
+
+const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
+const PROVIDER: &str =
+    "iam.googleapis.com/projects/123/locations/global/workloadIdentityPools/github/providers/runner";
+const CLOUD_PLATFORM: &str = "https://www.googleapis.com/auth/cloud-platform";
+
+type Fields = BTreeMap<String, String>;
+
+/// Counts an exchange, lets it fail if it should, and reads its fields.
+async fn received(world: &World, headers: &HeaderMap, body: &str, is_form: bool) -> Result<Fields, Response> {
+    let number = {
+        let mut known = world.lock();
+        known.counts.exchanges += 1;
+        known.counts.exchanges
+    };
+    if let Some(fault) = world.fault(world.options.exchange_fault.as_ref(), number).await {
+        return Err(fault);
+    }
+    let bad = |what: &str| Err(error(StatusCode::BAD_REQUEST, "invalid_request", what));
+    if headers.contains_key("authorization") || headers.contains_key("x-api-key") {
+        return bad("an exchange takes no other credentials");
+    }
+    let (expected, fields) = if is_form {
+        let pairs = body.split('&').map(|pair| {
+            let (name, value) = pair.split_once('=')?;
+            let value = percent_encoding::percent_decode_str(&value.replace('+', " "))
+                .decode_utf8()
+                .ok()?
+                .into_owned();
+            Some((name.to_owned(), value))
+        });
+        ("application/x-www-form-urlencoded", pairs.collect::<Option<Fields>>())
+    } else {
+        ("application/json", serde_json::from_str(body).ok())
+    };
+    match fields {
+        Some(fields) if header_text(headers, "content-type") == expected => Ok(fields),
+        _ => bad("the body has the wrong form"),
+    }
+}
+
+/// Checks that the fields are exactly these, and takes the token out.
+fn exactly(mut fields: Fields, token: &str, expected: &[(&str, &str)]) -> Result<String, Response> {
+    let jwt = fields.remove(token).unwrap_or_default();
+    let expected: Fields =
+        expected.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    if fields == expected {
+        return Ok(jwt);
+    }
+    let names: Vec<&String> = fields.keys().collect();
+    Err(error(StatusCode::BAD_REQUEST, "invalid_request", &format!("wrong fields: {names:?}")))
+}
+
+/// What a refusal says; some vendors repeat the token in it.
+fn said(world: &World, wrong: &Wrong, jwt: &str) -> String {
+    if world.options.echo_secrets { format!("{wrong:?}: {jwt}") } else { format!("{wrong:?}") }
+}
+
+fn token(world: &World, vendor: &'static str, prefix: &str) -> Response {
+    let body = json!({
+        "access_token": world.issue(vendor, prefix),
+        "token_type": "Bearer",
+        "expires_in": world.options.token_life,
+    });
+    json_response(StatusCode::OK, &body)
+}
+
+pub(crate) async fn openai(State(world): State<Arc<World>>, headers: HeaderMap, body: String) -> Response {
+    let answer = async {
+        let fields = received(&world, &headers, &body, false).await?;
+        let jwt = exactly(
+            fields,
+            "subject_token",
+            &[
+                ("grant_type", TOKEN_EXCHANGE),
+                ("subject_token_type", JWT),
+                ("identity_provider_id", "idp_mock"),
+                ("service_account_id", "sa_mock"),
+            ],
+        )?;
+        world
+            .verify(&jwt, "https://api.openai.com/v1", false)
+            .map_err(|wrong| error(StatusCode::FORBIDDEN, "access_denied", &said(&world, &wrong, &jwt)))?;
+        Ok(token(&world, "openai", "oai-wif-"))
+    };
+    answer.await.unwrap_or_else(|refusal| refusal)
+}
+
+pub(crate) async fn anthropic(State(world): State<Arc<World>>, headers: HeaderMap, body: String) -> Response {
+    let refused = |message: &str| {
+        let error =
+            json!({ "type": "error", "error": { "type": "authentication_error", "message": message } });
+        json_response(StatusCode::UNAUTHORIZED, &error)
+    };
+    let answer = async {
+        let fields = received(&world, &headers, &body, false).await?;
+        if header_text(&headers, "anthropic-beta") != "oauth-2025-04-20,oidc-federation-2026-04-01" {
+            return Err(refused("the beta header is missing"));
+        }
+        let jwt = exactly(
+            fields,
+            "assertion",
+            &[
+                ("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer"),
+                ("federation_rule_id", "fdrl_mock"),
+                ("organization_id", "00000000-0000-0000-0000-000000000001"),
+                ("service_account_id", "svac_mock"),
+                ("workspace_id", "default"),
+            ],
+        )?;
+        world.verify(&jwt, "https://api.anthropic.com", true).map_err(|wrong| match wrong {
+            Wrong::Reused => refused("jti_reused"),
+            wrong => refused(&said(&world, &wrong, &jwt)),
+        })?;
+        Ok(token(&world, "anthropic", "sk-ant-oat01-"))
+    };
+    answer.await.unwrap_or_else(|refusal| refusal)
+}
+
+pub(crate) async fn azure(
+    State(world): State<Arc<World>>,
+    Path(tenant): Path<String>,
+    headers: HeaderMap,
+    body: String,
+) -> Response {
+    let refused = |code: &str| error(StatusCode::BAD_REQUEST, "invalid_client", code);
+    let answer = async {
+        let fields = received(&world, &headers, &body, true).await?;
+        if tenant != "tenant-mock" {
+            return Err(refused("AADSTS90002: Tenant not found."));
+        }
+        if fields.get("scope").map(String::as_str) != Some("https://cognitiveservices.azure.com/.default") {
+            return Err(refused("AADSTS70011: The scope is not valid."));
+        }
+        let jwt = exactly(
+            fields,
+            "client_assertion",
+            &[
+                ("client_id", "client-mock"),
+                ("scope", "https://cognitiveservices.azure.com/.default"),
+                ("grant_type", "client_credentials"),
+                ("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"),
+            ],
+        )?;
+        world.verify(&jwt, "api://AzureADTokenExchange", false).map_err(|wrong| match wrong {
+            Wrong::Expired => refused("AADSTS700024: Client assertion is not within its valid time range."),
+            wrong => refused(&format!(
+                "AADSTS700213: No matching federated identity record found. {}",
+                said(&world, &wrong, &jwt)
+            )),
+        })?;
+        Ok(token(&world, "azure", "eyJ0eXAi-mock-"))
+    };
+    answer.await.unwrap_or_else(|refusal| refusal)
+}
+
+pub(crate) async fn aws(State(world): State<Arc<World>>, headers: HeaderMap, body: String) -> Response {
+    let refused = |status: StatusCode, code: &str, message: &str| {
+        let xml = format!(
+            "<ErrorResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><Error><Type>Sender</Type><Code>{code}</Code><Message>{message}</Message></Error></ErrorResponse>"
+        );
+        (status, [(header::CONTENT_TYPE, "text/xml")], xml).into_response()
+    };
+    let answer = async {
+        let mut fields = received(&world, &headers, &body, true).await?;
+        let session = fields.remove("RoleSessionName").unwrap_or_default();
+        if !session.starts_with("run-evals") {
+            return Err(refused(StatusCode::BAD_REQUEST, "ValidationError", "no session name"));
+        }
+        let jwt = exactly(
+            fields,
+            "WebIdentityToken",
+            &[
+                ("Action", "AssumeRoleWithWebIdentity"),
+                ("Version", "2011-06-15"),
+                ("RoleArn", "arn:aws:iam::123456789012:role/run-evals"),
+                ("DurationSeconds", "3600"),
+            ],
+        )?;
+        world.verify(&jwt, "sts.amazonaws.com", false).map_err(|wrong| match wrong {
+            Wrong::Expired => refused(StatusCode::BAD_REQUEST, "ExpiredTokenException", "Token expired"),
+            Wrong::Subject => refused(
+                StatusCode::FORBIDDEN,
+                "AccessDenied",
+                &format!(
+                    "Not authorized to perform sts:AssumeRoleWithWebIdentity {}",
+                    said(&world, &wrong, &jwt)
+                ),
+            ),
+            wrong => refused(StatusCode::BAD_REQUEST, "InvalidIdentityToken", &said(&world, &wrong, &jwt)),
+        })?;
+        let session_token = world.issue("bedrock", "IQoJb3JpZ2luX2VjE-mock//+");
+        let (id, secret) = (format!("ASIA{}", random()[..16].to_uppercase()), random());
+        let life = i64::try_from(world.options.token_life).unwrap_or(i64::MAX);
+        let expiration = jiff::Timestamp::from_second(world.now() + life).unwrap_or_default();
+        let mut known = world.lock();
+        known.aws.insert(id.clone(), (secret.clone(), session_token.clone()));
+        known.secrets.extend([id.clone(), secret.clone()]);
+        let xml = format!(
+            "<AssumeRoleWithWebIdentityResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><AssumeRoleWithWebIdentityResult><Credentials>\
+             <AccessKeyId>{id}</AccessKeyId><SecretAccessKey>{secret}</SecretAccessKey><SessionToken>{session_token}</SessionToken>\
+             <Expiration>{expiration}</Expiration></Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>"
+        );
+        Ok(([(header::CONTENT_TYPE, "text/xml")], xml).into_response())
+    };
+    answer.await.unwrap_or_else(|refusal| refusal)
+}
+
+pub(crate) async fn gcp(State(world): State<Arc<World>>, headers: HeaderMap, body: String) -> Response {
+    let answer = async {
+        let fields = received(&world, &headers, &body, false).await?;
+        let jwt = exactly(
+            fields,
+            "subjectToken",
+            &[
+                ("audience", &format!("//{PROVIDER}")),
+                ("grantType", TOKEN_EXCHANGE),
+                ("requestedTokenType", "urn:ietf:params:oauth:token-type:access_token"),
+                ("scope", CLOUD_PLATFORM),
+                ("subjectTokenType", JWT),
+            ],
+        )?;
+        world.verify(&jwt, &format!("https://{PROVIDER}"), false).map_err(|wrong| {
+            error(StatusCode::UNAUTHORIZED, "unauthorized_client", &said(&world, &wrong, &jwt))
+        })?;
+        Ok(token(&world, "gcp-federated", "ya29.d.mock-"))
+    };
+    answer.await.unwrap_or_else(|refusal| refusal)
+}
+
+pub(crate) async fn impersonate(
+    State(world): State<Arc<World>>,
+    headers: HeaderMap,
+    body: String,
+) -> Response {
+    let bearer = header_text(&headers, "authorization").strip_prefix("Bearer ").unwrap_or_default();
+    let asked: Value = serde_json::from_str(&body).unwrap_or_default();
+    if !world.accepts("gcp-federated", bearer)
+        || asked != json!({ "scope": [CLOUD_PLATFORM], "lifetime": "3600s" })
+    {
+        let denied = json!({ "error": { "code": 403, "message": "denied", "status": "PERMISSION_DENIED" } });
+        return json_response(StatusCode::FORBIDDEN, &denied);
+    }
+    let life = i64::try_from(world.options.token_life).unwrap_or(i64::MAX);
+    let expires = jiff::Timestamp::from_second(world.now() + life).unwrap_or_default();
+    let body =
+        json!({ "accessToken": world.issue("vertex", "ya29.c.mock-"), "expireTime": expires.to_string() });
+    json_response(StatusCode::OK, &body)
+}

@@ -1,0 +1,81 @@
+//! Verifies AWS signatures, written from AWS's description and without the program's signer.
+
+use std::collections::BTreeMap;
+
+use aws_lc_rs::{digest, hmac};
+use axum::http::HeaderMap;
+
+use crate::state::header_text;
+
+/// The parts of a request that a signature covers.
+pub(crate) struct Signed<'r> {
+    pub(crate) path: &'r str,
+    pub(crate) headers: &'r HeaderMap,
+    pub(crate) body: &'r [u8],
+}
+
+/// Who signed a request.
+pub(crate) struct Signature<'r> {
+    pub(crate) access_key_id: &'r str,
+    date: &'r str,
+    region: &'r str,
+    service: &'r str,
+    names: Vec<&'r str>,
+    signature: &'r str,
+}
+
+impl<'r> Signature<'r> {
+    pub(crate) fn read(headers: &'r HeaderMap) -> Option<Self> {
+        let text = header_text(headers, "authorization").strip_prefix("AWS4-HMAC-SHA256 ")?;
+        let parts: BTreeMap<&str, &str> = text.split(", ").filter_map(|part| part.split_once('=')).collect();
+        let mut scope = parts.get("Credential")?.split('/');
+        Some(Self {
+            access_key_id: scope.next()?,
+            date: scope.next()?,
+            region: scope.next()?,
+            service: scope.next()?,
+            names: parts.get("SignedHeaders")?.split(';').collect(),
+            signature: parts.get("Signature")?,
+        })
+    }
+
+    /// Whether the signature is that of this secret, for Bedrock, and covers what it must.
+    pub(crate) fn is_valid(&self, request: &Signed<'_>, secret: &str, has_token: bool) -> bool {
+        let mut needed = vec!["host", "x-amz-content-sha256", "x-amz-date"];
+        needed.extend(has_token.then_some("x-amz-security-token"));
+        let hash = sha256(request.body);
+        let is_complete = needed.iter().all(|name| self.names.contains(name))
+            && self.service == "bedrock"
+            && header_text(request.headers, "x-amz-content-sha256") == hash;
+        // The path as it was sent is encoded once more.
+        let path: Vec<String> = request.path.split('/').map(encode).collect();
+        let headers: String = self
+            .names
+            .iter()
+            .map(|name| format!("{name}:{}\n", header_text(request.headers, name).trim()))
+            .collect();
+        let canonical = format!("POST\n{}\n\n{headers}\n{}\n{hash}", path.join("/"), self.names.join(";"));
+        let scope = format!("{}/{}/{}/aws4_request", self.date, self.region, self.service);
+        let moment = header_text(request.headers, "x-amz-date");
+        let to_sign = format!("AWS4-HMAC-SHA256\n{moment}\n{scope}\n{}", sha256(canonical.as_bytes()));
+        let steps = [self.date, self.region, self.service, "aws4_request", &to_sign];
+        let signature = steps.iter().fold(format!("AWS4{secret}").into_bytes(), |key, text| sign(&key, text));
+        is_complete && moment.starts_with(self.date) && hex::encode(signature) == self.signature
+    }
+}
+
+fn sign(key: &[u8], text: &str) -> Vec<u8> {
+    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes()).as_ref().to_vec()
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    hex::encode(digest::digest(&digest::SHA256, bytes))
+}
+
+fn encode(segment: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    segment
+        .bytes()
+        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}

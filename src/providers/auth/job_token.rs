@@ -1,0 +1,115 @@
+//! The identity token of a GitHub Actions job.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderValue};
+use reqwest::{Client, Method, Request, Url};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{TIMEOUT, not_billed, retry};
+use crate::model::{ErrorKind, Federation, Secret};
+use crate::providers::{Refusal, Retry, http};
+use crate::util::minted;
+
+/// A token, and what it says about the job.
+#[derive(Debug)]
+pub(super) struct JobToken {
+    pub(super) jwt: Secret,
+    pub(super) claims: Claims,
+}
+
+/// The claims that vendors bind their rules to. None of them is secret.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(super) struct Claims {
+    #[serde(default)]
+    pub(super) sub: String,
+    #[serde(default)]
+    pub(super) environment: Option<String>,
+    #[serde(default)]
+    exp: Option<i64>,
+    #[serde(default)]
+    iat: Option<i64>,
+}
+
+impl Claims {
+    /// Reads the claims of a token. The vendor verifies it; here, they are only shown.
+    pub(super) fn read(jwt: &str) -> Self {
+        let payload = jwt.split('.').nth(1).and_then(|part| URL_SAFE_NO_PAD.decode(part).ok());
+        payload.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    }
+
+    /// How long the token lives, by GitHub's clock alone.
+    pub(super) fn lifetime(&self) -> Option<Duration> {
+        let seconds = self.exp?.checked_sub(self.iat?)?;
+        u64::try_from(seconds).ok().map(Duration::from_secs)
+    }
+}
+
+#[derive(Deserialize)]
+struct Minted {
+    value: String,
+}
+
+/// Requests a new token from GitHub. Every exchange takes its own: some vendors accept each only once.
+pub(super) async fn mint(client: &Client, federation: &Federation) -> Result<JobToken, Refusal> {
+    let answer = http::post(client, request(federation)?).await.map_err(not_billed)?;
+    if answer.status != 200 {
+        let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let said = said["message"].as_str().unwrap_or_default();
+        let message = format!("GitHub issued no identity token: it answered {} {said}", answer.status);
+        let refusal = match retry(answer.status, &answer.headers) {
+            Retry::No => {
+                Refusal::new(ErrorKind::Auth, Retry::No, message.trim_end().to_owned() + NO_PERMISSION)
+            }
+            retry @ Retry::After(_) => Refusal::new(ErrorKind::Server, retry, message),
+        };
+        return Err(Refusal { status: Some(answer.status), ..refusal });
+    }
+    let Minted { value } = serde_json::from_slice(&answer.body).map_err(|_| {
+        let message = "GitHub's answer to the request for an identity token has no `value`";
+        not_billed(Refusal::new(ErrorKind::BadResponse, Retry::After(None), message))
+    })?;
+    let jwt = Secret::new(&value);
+    minted::announce(&jwt);
+    Ok(JobToken { claims: Claims::read(jwt.expose()), jwt })
+}
+
+const NO_PERMISSION: &str = "; the job needs `id-token: write` among its `permissions`";
+
+fn request(federation: &Federation) -> Result<Request, Refusal> {
+    let broken = |what: &str| {
+        Refusal::new(ErrorKind::Auth, Retry::No, format!("invalid {what} in the job's environment"))
+    };
+    let job = &federation.job;
+    let mut url = Url::parse(&job.request_url).map_err(|_| broken("`ACTIONS_ID_TOKEN_REQUEST_URL`"))?;
+    url.query_pairs_mut().append_pair("audience", &federation.audience);
+    let mut bearer = HeaderValue::from_str(&format!("bearer {}", job.request_token.expose()))
+        .map_err(|_| broken("`ACTIONS_ID_TOKEN_REQUEST_TOKEN`"))?;
+    bearer.set_sensitive(true);
+    let mut request = Request::new(Method::GET, url);
+    *request.timeout_mut() = Some(TIMEOUT);
+    request.headers_mut().insert(AUTHORIZATION, bearer);
+    request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+    Ok(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_are_read_without_verification() {
+        let payload = URL_SAFE_NO_PAD
+            .encode(r#"{"sub":"repo:o/r:environment:e","environment":"e","iat":100,"exp":400}"#);
+        let claims = Claims::read(&format!("x.{payload}.y"));
+        assert_eq!(
+            (claims.sub.as_str(), claims.environment.as_deref()),
+            ("repo:o/r:environment:e", Some("e"))
+        );
+        assert_eq!(claims.lifetime(), Some(Duration::from_mins(5)));
+        assert_eq!(Claims::read("no token").sub, "");
+    }
+}

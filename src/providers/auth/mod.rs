@@ -1,0 +1,152 @@
+//! The credentials of calls: static ones, or those that a vendor issues for the identity of a GitHub Actions job.
+//!
+//! - `job_token`: the identity, requested from GitHub
+//! - `exchange`, `refusal`: what the vendor makes of it
+//! - `owner`: the one owner of the credentials, which replaces them in time
+//! - `sigv4`: the signature of AWS
+
+mod exchange;
+mod job_token;
+mod owner;
+mod refusal;
+mod sigv4;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use reqwest::Request;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+
+pub(super) use self::owner::Token;
+use self::owner::{Credentials, TokenOwner};
+use super::headers::retry_after;
+use super::reply::tidy;
+use super::{Refusal, Retry};
+use crate::model::{
+    Api, Auth, AwsKeys, Endpoint, ErrorKind, Failure, Finding, Level, RunnerTarget, Secret, printable,
+};
+use crate::util::redact::Redactor;
+
+/// How long one request for a token may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What authorizes the calls of an endpoint.
+pub(super) struct Authorizer {
+    api: Api,
+    region: String,
+    source: Source,
+}
+
+enum Source {
+    /// In the headers of every call, or nowhere.
+    Headers,
+    AwsKeys(AwsKeys),
+    Owner(Arc<TokenOwner>),
+}
+
+impl Authorizer {
+    pub(super) fn new(endpoint: &Endpoint) -> Result<Self, Failure> {
+        let source = match &endpoint.auth {
+            Auth::None | Auth::Key(_) => Source::Headers,
+            Auth::Aws(keys) => Source::AwsKeys(keys.clone()),
+            Auth::GithubOidc(federation) => Source::Owner(TokenOwner::of(federation, &endpoint.ca_pem)?),
+        };
+        Ok(Self { api: endpoint.api, region: endpoint.region.clone().unwrap_or_default(), source })
+    }
+
+    /// Valid short-lived credentials, for an endpoint that needs them.
+    pub(super) async fn token(&self) -> Result<Option<Arc<Token>>, Refusal> {
+        match &self.source {
+            Source::Owner(owner) => owner.token().await.map(Some),
+            Source::Headers | Source::AwsKeys(_) => Ok(None),
+        }
+    }
+
+    /// Other credentials, if these were rejected and others may be accepted.
+    pub(super) async fn renewed(
+        &self,
+        token: &Token,
+        refusal: &Refusal,
+    ) -> Result<Option<Arc<Token>>, Refusal> {
+        match &self.source {
+            Source::Owner(owner) if is_rejection(refusal) => owner.renew(token).await,
+            _ => Ok(None),
+        }
+    }
+
+    /// Adds the credentials to a call. A signature covers the whole call, so nothing may change afterwards.
+    pub(super) fn authorize(&self, request: &mut Request, token: Option<&Token>) -> Result<(), Refusal> {
+        let keys = match (&self.source, token.map(|token| &token.credentials)) {
+            (_, Some(Credentials::Bearer(header))) => {
+                request.headers_mut().insert(AUTHORIZATION, header.clone());
+                return Ok(());
+            }
+            (_, Some(Credentials::Aws(keys))) | (Source::AwsKeys(keys), _) => keys,
+            (Source::Headers | Source::Owner(_), _) => return Ok(()),
+        };
+        sigv4::sign(request, keys, &self.region, SystemTime::now())
+    }
+
+    /// The refusal of a call, with what may be missing at the vendor.
+    pub(super) fn explained(&self, refusal: Refusal) -> Refusal {
+        if refusal.kind != ErrorKind::Auth || !matches!(self.source, Source::Owner(_)) {
+            return refusal;
+        }
+        let message = format!("{} ({})", refusal.message, refusal::missing_role(self.api));
+        Refusal { message, ..refusal }
+    }
+}
+
+/// Exchanges the identity of the job for a target with `auth.github_oidc`, and says what the vendor accepted or refused.
+pub async fn check_identity(target: &RunnerTarget) -> Option<Finding> {
+    let endpoint = target.provider.endpoint()?;
+    let Auth::GithubOidc(federation) = &endpoint.auth else { return None };
+    let owner = match TokenOwner::of(federation, &endpoint.ca_pem) {
+        Ok(owner) => owner,
+        Err(failure) => return Some(Finding::failure(Level::Error, &failure)),
+    };
+    Some(match owner.identity().await {
+        Ok(identity) => Finding::ok(identity.to_string()),
+        Err(refusal) => {
+            let level = if refusal.retry == Retry::No { Level::Error } else { Level::Unknown };
+            Finding::new(level, printable(&tidy(refusal.message, &Redactor::new(target.secrets()))))
+        }
+    })
+}
+
+/// Whether a vendor rejected the credentials, and not the call.
+fn is_rejection(refusal: &Refusal) -> bool {
+    match refusal.status {
+        Some(401) => true,
+        Some(400 | 403) => {
+            refusal.message.contains("ExpiredToken")
+                || refusal.message.contains("token included in the request is expired")
+        }
+        _ => false,
+    }
+}
+
+/// Whether a request with this status may succeed later, and after how long.
+fn retry(status: u16, headers: &HeaderMap) -> Retry {
+    match status {
+        408 | 425 | 429 | 500.. => Retry::After(retry_after(headers, Timestamp::now())),
+        _ => Retry::No,
+    }
+}
+
+/// No model has worked before there is a token.
+fn not_billed(refusal: Refusal) -> Refusal {
+    Refusal { may_be_billed: false, ..refusal }
+}
+
+/// The header with a token, marked so that no log prints it.
+fn bearer(token: &Secret) -> Result<HeaderValue, Refusal> {
+    let value = HeaderValue::from_str(&format!("Bearer {}", token.expose())).map_err(|_| {
+        Refusal::new(ErrorKind::Auth, Retry::No, "the issued token has characters that no header may have")
+    });
+    value.map(|mut value| {
+        value.set_sensitive(true);
+        value
+    })
+}

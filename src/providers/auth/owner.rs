@@ -1,0 +1,247 @@
+//! The owner of a vendor's short-lived credentials: one per process and target, whatever the number of calls.
+//!
+//! Calls read the current credentials and wait for new ones only where there are none that are still valid. One exchange is
+//! in flight at a time; whoever waits for it shares its result, be it credentials or an error.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use reqwest::Client;
+use reqwest::header::HeaderValue;
+
+use super::exchange::{self, Issue, Issued};
+use super::job_token::{Claims, mint};
+use super::{bearer, refusal};
+use crate::model::{AwsKeys, Failure, Federation, printable};
+use crate::providers::{Refusal, Retry, http};
+use crate::util::backoff::{self, at_least};
+use crate::util::clock;
+use crate::util::redact::Redactor;
+
+/// Credentials are replaced this long before they expire, or after half of their life.
+const REFRESH_BEFORE: Duration = Duration::from_mins(2);
+/// Credentials this close to their end are not used for a new call.
+const MARGIN: Duration = Duration::from_secs(5);
+/// Credentials are taken to live no longer, whatever the vendor says: a sum with the present time must not overflow.
+const LONGEST_LIFE: Duration = Duration::from_hours(24);
+/// The longest `Retry-After` of an exchange that is honored.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// The pause after a failed refresh, as long as the credentials are still valid.
+const PAUSE: Duration = Duration::from_secs(10);
+
+static OWNERS: Mutex<Vec<Arc<TokenOwner>>> = Mutex::new(Vec::new());
+
+/// Valid credentials.
+#[derive(Debug)]
+pub(in crate::providers) struct Token {
+    pub(super) credentials: Credentials,
+    /// Number of the exchange.
+    serial: u64,
+    refresh_at: Instant,
+    expires_at: Instant,
+    /// Whether it replaces one that was rejected.
+    replaces_rejected: bool,
+    is_accepted: AtomicBool,
+}
+
+/// Credentials, ready for use.
+#[derive(Debug)]
+pub(super) enum Credentials {
+    Bearer(HeaderValue),
+    Aws(AwsKeys),
+}
+
+impl Token {
+    /// Notes that the vendor accepted a call.
+    pub(in crate::providers) fn accepted(&self) {
+        self.is_accepted.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What an exchange showed, without the credentials.
+#[derive(Debug, Clone)]
+pub(super) struct Identity {
+    vendor: &'static str,
+    subject: String,
+    audience: String,
+    environment: Option<String>,
+    lifetime: Duration,
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { vendor, subject, audience, environment, lifetime } = self;
+        let environment = environment.as_deref().unwrap_or("none");
+        let [subject, audience, environment] = [subject, audience, environment].map(printable);
+        let seconds = lifetime.as_secs();
+        write!(
+            f,
+            "{vendor} accepts this job: subject `{subject}`, audience `{audience}`, environment `{environment}`; its token lives {seconds} s"
+        )
+    }
+}
+
+/// Exchanges the identity of the job, and keeps the result.
+pub(in crate::providers) struct TokenOwner {
+    federation: Federation,
+    ca_pem: Vec<u8>,
+    client: Client,
+    current: RwLock<Option<Arc<Token>>>,
+    /// Held during an exchange; the error of the last one.
+    exchange: tokio::sync::Mutex<Option<Refusal>>,
+    /// Finished exchanges.
+    rounds: AtomicU64,
+    is_refreshing: AtomicBool,
+}
+
+/// A refresh in the background; another one may start when it is dropped.
+struct Refresh(Arc<TokenOwner>);
+
+impl Drop for Refresh {
+    fn drop(&mut self) {
+        self.0.is_refreshing.store(false, Ordering::Release);
+    }
+}
+
+impl TokenOwner {
+    /// The owner of these credentials in this process.
+    pub(super) fn of(federation: &Federation, ca_pem: &[u8]) -> Result<Arc<Self>, Failure> {
+        let mut owners = OWNERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |owner: &&Arc<Self>| {
+            let known = &owner.federation;
+            known.exchange == federation.exchange
+                && known.audience == federation.audience
+                && known.token_url == federation.token_url
+                && known.job.request_url == federation.job.request_url
+                && owner.ca_pem == ca_pem
+        };
+        if let Some(owner) = owners.iter().find(is_same) {
+            return Ok(Arc::clone(owner));
+        }
+        let owner = Arc::new(Self {
+            federation: federation.clone(),
+            ca_pem: ca_pem.to_vec(),
+            client: http::client(ca_pem)?,
+            current: RwLock::new(None),
+            exchange: tokio::sync::Mutex::new(None),
+            rounds: AtomicU64::new(0),
+            is_refreshing: AtomicBool::new(false),
+        });
+        owners.push(Arc::clone(&owner));
+        Ok(owner)
+    }
+
+    /// Valid credentials. Those that expire soon are replaced in the background.
+    pub(super) async fn token(self: &Arc<Self>) -> Result<Arc<Token>, Refusal> {
+        let Some(token) = self.valid() else { return self.replace(None, false).await };
+        if Instant::now() >= token.refresh_at {
+            self.refresh_in_background(token.serial);
+        }
+        Ok(token)
+    }
+
+    /// New credentials after these were rejected; nothing if new ones were rejected just as well.
+    pub(super) async fn renew(&self, rejected: &Token) -> Result<Option<Arc<Token>>, Refusal> {
+        if rejected.replaces_rejected && !rejected.is_accepted.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        self.replace(Some(rejected.serial), true).await.map(Some)
+    }
+
+    fn valid(&self) -> Option<Arc<Token>> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.as_ref().filter(|token| Instant::now() < token.expires_at).map(Arc::clone)
+    }
+
+    fn refresh_in_background(self: &Arc<Self>, serial: u64) {
+        if self.is_refreshing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let refresh = Refresh(Arc::clone(self));
+        tokio::spawn(async move {
+            if let Err(refusal) = refresh.0.replace(Some(serial), false).await {
+                let message = refusal.redacted(&Redactor::default()).message;
+                tracing::warn!("the token expires soon and could not be refreshed: {message}");
+                clock::sleep(PAUSE).await;
+            }
+        });
+    }
+
+    /// Credentials other than the `stale` ones: those of an exchange that finished meanwhile, or of a new one.
+    async fn replace(&self, stale: Option<u64>, is_rejected: bool) -> Result<Arc<Token>, Refusal> {
+        let seen = self.rounds.load(Ordering::Acquire);
+        let mut last = self.exchange.lock().await;
+        if let Some(token) = self.valid().filter(|token| Some(token.serial) != stale) {
+            return Ok(token);
+        }
+        if let Some(refusal) = last.as_ref().filter(|_| self.rounds.load(Ordering::Acquire) != seen) {
+            return Err(refusal.clone());
+        }
+        let result = self.exchange().await;
+        let serial = self.rounds.fetch_add(1, Ordering::AcqRel) + 1;
+        let token = result.and_then(|(issued, _)| Token::new(&issued, serial, is_rejected));
+        *last = token.as_ref().err().cloned();
+        let token = Arc::new(token?);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&token));
+        Ok(token)
+    }
+
+    /// Exchanges a new token of the job, again after a passing failure.
+    async fn exchange(&self) -> Result<(Issued, Claims), Refusal> {
+        let mut attempts = backoff::TOKEN_EXCHANGE.attempts();
+        loop {
+            let refusal = match self.exchange_once().await {
+                Ok(issued) => return Ok(issued),
+                Err(refusal) => refusal,
+            };
+            let (Retry::After(asked), Some(own)) = (refusal.retry, attempts.failed()) else {
+                return Err(refusal);
+            };
+            tokio::time::sleep(asked.map_or(own, |wait| at_least(wait.min(LONGEST_WAIT)))).await;
+        }
+    }
+
+    async fn exchange_once(&self) -> Result<(Issued, Claims), Refusal> {
+        let job = mint(&self.client, &self.federation).await?;
+        let issued = exchange::exchange(&self.client, &self.federation, &job).await.map_err(|refusal| {
+            // A vendor may repeat the assertion in its complaint about it.
+            let message = Redactor::new([&job.jwt]).redact(refusal.message);
+            Refusal { message, ..refusal }
+        })?;
+        tracing::debug!(subject = job.claims.sub, lifetime = ?issued.lifetime, "exchanged the identity of the job");
+        Ok((issued, job.claims))
+    }
+
+    /// Exchanges once more and says what the vendor accepted.
+    pub(super) async fn identity(&self) -> Result<Identity, Refusal> {
+        let (issued, claims) = self.exchange().await?;
+        Ok(Identity {
+            vendor: refusal::vendor(&self.federation.exchange),
+            subject: claims.sub,
+            audience: self.federation.audience.clone(),
+            environment: claims.environment,
+            lifetime: issued.lifetime,
+        })
+    }
+}
+
+impl Token {
+    fn new(issued: &Issued, serial: u64, replaces_rejected: bool) -> Result<Self, Refusal> {
+        let lifetime = issued.lifetime.min(LONGEST_LIFE);
+        let after = |early: Duration| Instant::now() + lifetime.saturating_sub(early);
+        let credentials = match &issued.credentials {
+            Issue::Bearer(token) => Credentials::Bearer(bearer(token)?),
+            Issue::Aws(keys) => Credentials::Aws(keys.clone()),
+        };
+        Ok(Self {
+            credentials,
+            serial,
+            refresh_at: after(REFRESH_BEFORE.min(lifetime / 2)),
+            expires_at: after(MARGIN.min(lifetime / 10)),
+            replaces_rejected,
+            is_accepted: AtomicBool::new(false),
+        })
+    }
+}

@@ -1,0 +1,79 @@
+//! What users read where a vendor refuses the job, and where there is no job.
+
+use super::{dispatched, error_of, write_target};
+use crate::support::{MockVendors, Workspace};
+
+#[test]
+fn a_wrong_subject_is_shown_with_what_to_change() {
+    let mut told = Vec::new();
+    for vendor in ["openai", "anthropic", "azure", "bedrock", "vertex"] {
+        let vendors = MockVendors::start(&["--accepted-subject", "repo:myorg/eval-runner:environment:other"]);
+        let (workspace, output) = dispatched(&vendors, vendor, "", 8);
+        output.expect(5);
+        assert_eq!((vendors.counter("calls"), vendors.counter("exchanges")), (0, 1), "{vendor}");
+        told.push(error_of(&workspace));
+    }
+    insta::assert_snapshot!(told.join("\n"), @r"
+    auth: OpenAI refused the identity of this job, subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, audience `https://api.openai.com/v1`: let the identity provider `idp_mock` map this subject to the service account `sa_mock`; it answered 403 access_denied: Subject
+    auth: Anthropic refused the identity of this job, subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, audience `https://api.anthropic.com`: let the federation rule `fdrl_mock` match this subject and audience; it answered 401 authentication_error: Subject
+    auth: Microsoft Entra refused the identity of this job, subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, audience `api://AzureADTokenExchange`: add a federated credential with exactly this subject and audience to the application `client-mock`; it answered 400 invalid_client: AADSTS700213: No matching federated identity record found. Subject
+    auth: AWS refused the identity of this job, subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, audience `sts.amazonaws.com`: let the trust policy of `arn:aws:iam::123456789012:role/run-evals` allow `sts:AssumeRoleWithWebIdentity` for this subject and audience; it answered 403 AccessDenied: Not authorized to perform sts:AssumeRoleWithWebIdentity Subject
+    auth: Google Cloud refused the identity of this job, subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, audience `https://iam.googleapis.com/projects/123/locations/global/workloadIdentityPools/github/providers/runner`: let the attribute condition of the workload identity provider accept this subject; it answered 401 unauthorized_client: Subject
+    ");
+}
+
+#[test]
+fn a_reused_assertion_is_explained() {
+    let vendors = MockVendors::start(&["--same-jwt", "--revoke-at", "2"]);
+    let (workspace, output) = dispatched(&vendors, "anthropic", "max_concurrency: 2", 4);
+    output.expect(5);
+    insta::assert_snapshot!(error_of(&workspace), @"auth: Anthropic refused the identity of this job, subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, audience `https://api.anthropic.com`: the assertion was used before, and each is valid once; run the job again; it answered 401 authentication_error: jti_reused");
+    assert_eq!(vendors.counter("ok"), 0);
+}
+
+#[test]
+fn a_missing_role_is_named_after_one_more_exchange() {
+    for (vendor, exchanges) in [("azure", 2), ("vertex", 1)] {
+        let vendors = MockVendors::start(&["--no-role"]);
+        let (workspace, output) = dispatched(&vendors, vendor, "max_concurrency: 1", 4);
+        output.expect(5);
+        let role = if vendor == "azure" { "Cognitive Services OpenAI User" } else { "roles/aiplatform.user" };
+        assert!(error_of(&workspace).contains(role), "{}", error_of(&workspace));
+        assert_eq!(vendors.counter("exchanges"), exchanges, "{vendor}");
+    }
+}
+
+#[test]
+fn a_wrong_clock_is_named() {
+    for (ahead, told) in [("3600", "60 minutes behind AWS"), ("-1200", "20 minutes ahead of AWS")] {
+        let vendors = MockVendors::start(&["--clock-ahead", ahead]);
+        let (workspace, output) = dispatched(&vendors, "bedrock", "", 2);
+        output.expect(5);
+        let error = error_of(&workspace);
+        assert!(error.starts_with("auth: this machine's clock is") && error.contains(told), "{error}");
+    }
+}
+
+#[test]
+fn without_an_identity_nothing_starts() {
+    let vendors = MockVendors::start(&[]);
+    let refused = |workspace: Workspace| {
+        write_target(&workspace, &vendors.target("openai"));
+        workspace.write_requests(1);
+        workspace.dispatch(&[]).expect(3).stderr
+    };
+    let outside = refused(Workspace::new());
+    assert!(outside.contains("works only in a job on GitHub Actions"), "{outside}");
+    assert!(outside.contains("`api_key: ${{ OPENAI_API_KEY }}`"), "{outside}");
+    let job = || Workspace::new().env("GITHUB_ACTIONS", "true");
+    let fork = refused(job().env("GITHUB_EVENT_NAME", "pull_request"));
+    assert!(fork.contains("withholds it from pull requests of forks"), "{fork}");
+    let unpermitted = refused(job());
+    assert!(unpermitted.contains("add `id-token: write` to the job's `permissions`"), "{unpermitted}");
+    // A `.env` file does not make a job.
+    let checkout = job();
+    let url = vendors.request_url();
+    checkout.write(".env", format!("ACTIONS_ID_TOKEN_REQUEST_URL={url}\nACTIONS_ID_TOKEN_REQUEST_TOKEN=x\n"));
+    refused(checkout);
+    assert_eq!(vendors.counter("minted"), 0);
+}

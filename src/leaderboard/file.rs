@@ -94,7 +94,7 @@ impl Leaderboard {
         let wrong = |line: usize, what: &str| {
             Err(Failure::config(format!("`{}` was changed by hand: {what}", at(line))).hint(hint()))
         };
-        if board.schema_version != ENTRY_FORMAT {
+        if !(1..=ENTRY_FORMAT).contains(&board.schema_version) {
             return wrong(2, &format!("`schema_version` is {}, and never was", board.schema_version));
         }
         if let Some((entry, what)) =
@@ -110,6 +110,9 @@ impl Leaderboard {
 
     /// Puts an entry in the place of the one with its key, or among the others. The model was asked, so it is not absent.
     pub fn insert(&mut self, entry: Entry) {
+        if entry.rules_sha256.is_some() {
+            self.schema_version = ENTRY_FORMAT;
+        }
         self.absent.retain(|absent| {
             (&absent.skill, &absent.prompt_commit, &absent.model)
                 != (&entry.skill, &entry.prompt_commit, &entry.model)
@@ -152,9 +155,9 @@ impl Leaderboard {
         bytes
     }
 
-    /// The same entries, each key once, in order.
+    /// The same entries, each key once, in order. A file of format 1 stays one until it gets a new entry.
     fn canonical(&self) -> Self {
-        let mut board = Self::empty();
+        let mut board = Self { schema_version: self.schema_version, ..Self::empty() };
         for entry in &self.entries {
             board.insert(entry.clone());
         }

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::{
-    Accuracy, Calls, CaseCounts, CaseFigures, CommitSha, Digest, ENTRY_FORMAT, ModelParams, Ratio,
-    Reproducibility, SchemaFit, SkipReason, Skipped, StructuredOutput, TokenSums,
+    Accuracy, Calls, CaseCounts, CaseFigures, CommitSha, Digest, ENTRY_FORMAT, ModelParams, Prose,
+    Ratio, Reproducibility, SchemaFit, SkipReason, Skipped, StructuredOutput, TokenSums,
 };
 
 fn commit(digit: char) -> CommitSha {
@@ -34,7 +34,8 @@ fn entry(model: &str, digit: char, version: &str, correct: u64) -> Entry {
             structured_output: StructuredOutput::JsonSchema,
         },
         replicates: 2.try_into().unwrap(),
-        scorer_version: 1,
+        scorer_version: 2,
+        rules_sha256: Some(Digest::of(b"rules")),
         cases: CaseCounts {
             total: 2,
             run: 1,
@@ -51,6 +52,12 @@ fn entry(model: &str, digit: char, version: &str, correct: u64) -> Entry {
             n_hallucinated: 0,
             n_correct_absent: 3,
         },
+        prose: Some(Prose {
+            score: ratio(1, 1),
+            overlap: ratio(3, 4),
+            n_correct: 1,
+            ..Prose::default()
+        }),
         reproducibility: Reproducibility {
             score: ratio(2, 3),
             interval: None,

@@ -31,7 +31,7 @@ mod trajectory;
 mod version;
 
 pub use entry::{
-    Accuracy, Calls, CaseCounts, CaseFigures, ENTRY_FORMAT, Entry, ModelParams, Reproducibility, SchemaFit,
+    Accuracy, Calls, CaseCounts, CaseFigures, ENTRY_FORMAT, Entry, ModelParams, Prose, Reproducibility, SchemaFit,
     SkipReason, Skipped, StructuredOutput, TokenSums,
 };
 pub use evaluation::{

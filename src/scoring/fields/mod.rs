@@ -2,18 +2,21 @@
 //!
 //! `answer` is what a model said and how it is read, markdown through `markdown` as a tree like JSON. `compare` counts the fields
 //! of one answer and `agreement` holds replicates against each other; both follow the skill's rules by `matcher`, know by
-//! `reading` (with `decimal` and `day`) when two values mean the same, and by `pairing` which items of lists belong together.
-//! `assemble` sums all of it up.
+//! `reading` (with `decimal` and `day`) when two values mean the same, by `prose` when two texts do, and by `pairing` and `align`
+//! (with `assignment`) which items of lists belong together. `assemble` sums all of it up.
 
 mod agreement;
+mod align;
 mod answer;
 mod assemble;
+mod assignment;
 mod compare;
 mod day;
 mod decimal;
 mod markdown;
 mod matcher;
 mod pairing;
+mod prose;
 mod reading;
 #[cfg(test)]
 mod tests;

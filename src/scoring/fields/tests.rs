@@ -432,7 +432,7 @@ proptest! {
     #[test]
     fn the_expected_answer_itself_is_fully_correct(value in tree(), rules in rules()) {
         let rules = as_rules(&rules);
-        let found = compare::count(&value, &value, &matcher::Matcher::new(&rules), "");
+        let found = compare::count(&value, &value, &matcher::Matcher::new(&rules), &compare::Case::new(""));
         prop_assert_eq!((found.incorrect, found.missing, found.hallucinated), (0, 0, 0), "{:?}", found);
         prop_assert_eq!(found.correct, compare::present(&value, &matcher::Matcher::new(&rules)));
     }
@@ -441,7 +441,7 @@ proptest! {
     fn every_expected_field_is_counted_once(expected in tree(), answer in tree(), rules in rules()) {
         let rules = as_rules(&rules);
         let matcher = matcher::Matcher::new(&rules);
-        let found = compare::count(&expected, &answer, &matcher, "");
+        let found = compare::count(&expected, &answer, &matcher, &compare::Case::new(""));
         let wanted = compare::present(&expected, &matcher);
         prop_assert_eq!(found.correct + found.incorrect + found.missing, wanted);
         prop_assert!(found.hallucinated <= compare::present(&answer, &matcher));
@@ -459,12 +459,12 @@ proptest! {
     ) {
         let rules = as_rules(&json!({"set": ["$"]}));
         let matcher = matcher::Matcher::new(&rules);
-        let first = compare::count(&json!(expected), &json!(answer), &matcher, "");
+        let first = compare::count(&json!(expected), &json!(answer), &matcher, &compare::Case::new(""));
         let mut random = fastrand::Rng::with_seed(seed);
         let (mut expected, mut answer) = (expected, answer);
         random.shuffle(&mut expected);
         random.shuffle(&mut answer);
-        prop_assert_eq!(compare::count(&json!(expected), &json!(answer), &matcher, ""), first);
+        prop_assert_eq!(compare::count(&json!(expected), &json!(answer), &matcher, &compare::Case::new("")), first);
     }
 
     #[test]
@@ -483,7 +483,7 @@ proptest! {
         let matcher = matcher::Matcher::new(&none);
         for text in [&text, &marks] {
             let tree = markdown::tree(text, &matcher);
-            let found = compare::count(&tree, &tree, &matcher, "");
+            let found = compare::count(&tree, &tree, &matcher, &compare::Case::new(""));
             prop_assert_eq!((found.incorrect, found.missing, found.hallucinated), (0, 0, 0));
             answer::parse(text, crate::config::OutputFormat::JsonObject, &matcher);
         }

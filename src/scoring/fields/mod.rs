@@ -13,6 +13,8 @@ mod assignment;
 mod compare;
 mod day;
 mod decimal;
+#[cfg(test)]
+mod defaults;
 mod markdown;
 mod matcher;
 mod pairing;

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use super::reading::CODES;
 use crate::model::Ratio;
 use crate::scoring::dates::LONG_MONTHS;
 
@@ -12,8 +13,8 @@ const LEAST_WORDS: usize = 12;
 const LEAST_WORDS_OF_A_SENTENCE: usize = 8;
 /// A `phrase` with so many words is compared as prose.
 const LEAST_WORDS_OF_A_PHRASE: usize = 6;
-/// A shorter text than this must keep its names and its `not`.
-const SHORT: usize = 25;
+/// A shorter text than this must keep its names, and say `not` as often.
+const SHORT: usize = 40;
 /// In a shorter text than this, the first word may be a name.
 const VERY_SHORT: usize = 8;
 /// The share of words that two texts must have in common, unless a rule names another.
@@ -57,7 +58,7 @@ pub(super) fn is_long_phrase(text: &str) -> bool {
 /// Whether a text says something that can be wrong: a number or a name.
 pub(super) fn has_facts(text: &str) -> bool {
     let read = Reading::of(text);
-    !read.facts.is_empty() || !read.names.is_empty()
+    !read.facts.is_empty() || read.is_named
 }
 
 /// Every word of a text, for looking them up: facts and names of an answer may come from the input.
@@ -82,7 +83,7 @@ pub(super) fn compare(expected: &str, found: &str, least: f64, input: &HashSet<S
     let is_long = wanted.words >= SHORT;
     let keeps_sense = is_long
         || (wanted.names.iter().all(|name| got.knows(name))
-            && wanted.is_negated == got.is_negated
+            && wanted.negations == got.negations
             && !wanted.contradicts(&got)
             && !got.contradicts(&wanted));
     let is_right = overlap.as_f64() >= least && keeps_facts && is_grounded && keeps_sense;
@@ -102,7 +103,9 @@ struct Reading {
     names: BTreeSet<String>,
     /// Every word, and the digits of those that are numbers.
     all: HashSet<String>,
-    is_negated: bool,
+    negations: usize,
+    /// Whether a name is more than the first word of a short text.
+    is_named: bool,
 }
 
 impl Reading {
@@ -122,8 +125,9 @@ impl Reading {
                 read.facts.insert(stem.clone());
             } else if token.is_capital && may_be_name && !is_title && !is_stop_word {
                 read.names.insert(stem.clone());
+                read.is_named |= !token.starts_sentence || next_is_capital;
             }
-            read.is_negated |= NEGATIONS.contains(&word);
+            read.negations += usize::from(NEGATIONS.contains(&word));
             if let Some((_, number)) = SPELLED.iter().find(|(spelled, _)| *spelled == word) {
                 read.all.insert((*number).to_owned());
             }
@@ -169,7 +173,7 @@ struct Token {
 }
 
 /// The words and numbers of a text, in lower case. A number keeps neither separators nor zeros that change nothing, and the name of
-/// a month beside a number is its number.
+/// a month beside a number is its number; codes of currencies are left out.
 fn tokens(text: &str) -> Vec<Token> {
     let text = text.replace('\u{2019}', "'").replace("n't", " not").replace("'s", "");
     let chars: Vec<char> = text.chars().collect();
@@ -191,13 +195,17 @@ fn tokens(text: &str) -> Vec<Token> {
             place += 1;
         }
         let word: String = chars[start..place].iter().collect();
+        // `$5`, `USD 5` and `5` are one number.
+        if CODES.contains(&word.as_str()) {
+            continue;
+        }
         tokens.push(Token { text: plain(&word), is_capital: first.is_uppercase(), starts_sentence });
         starts_sentence = false;
     }
     let is_number = |token: &Token| token.text.starts_with(|c: char| c.is_ascii_digit());
     for at in 0..tokens.len() {
         let beside = (at > 0 && is_number(&tokens[at - 1])) || tokens.get(at + 1).is_some_and(is_number);
-        if let Some(month) = month(&tokens[at].text).filter(|_| beside) {
+        if let Some(month) = month(&tokens[at].text).filter(|_| beside && tokens[at].is_capital) {
             tokens[at].text = month;
         }
     }

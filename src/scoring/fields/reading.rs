@@ -13,7 +13,7 @@ use crate::model::{FieldType, folded};
 const SIGNS: [(&str, &str); 6] =
     [("US$", "USD"), ("$", "USD"), ("€", "EUR"), ("£", "GBP"), ("¥", "JPY"), ("₹", "INR")];
 /// The codes that are known.
-const CODES: [&str; 16] = [
+pub(super) const CODES: [&str; 16] = [
     "USD", "EUR", "GBP", "JPY", "INR", "CHF", "CAD", "AUD", "NZD", "CNY", "SEK", "NOK", "DKK", "PLN", "MXN",
     "BRL",
 ];

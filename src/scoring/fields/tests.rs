@@ -45,7 +45,7 @@ fn counts(rules: &Value, expected: &Value, answer: &str) -> [u64; 5] {
 }
 
 /// The counts of one answer to a skill with one case.
-fn score_case(skill: &Skill, answer: &str) -> Accuracy {
+pub(super) fn score_case(skill: &Skill, answer: &str) -> Accuracy {
     let answers = BTreeMap::from([((skill.cases[0].id.clone(), 1), text_answer(answer))]);
     entry_of(skill, 1, &answers).accuracy
 }
@@ -54,7 +54,7 @@ fn text_answer(text: impl Into<String>) -> Answer {
     Answer { outcome: Outcome::Text { text: text.into(), truncated: false }, tokens: None }
 }
 
-fn as_list(counts: &Accuracy) -> [u64; 5] {
+pub(super) fn as_list(counts: &Accuracy) -> [u64; 5] {
     [counts.n_correct, counts.n_incorrect, counts.n_missing, counts.n_hallucinated, counts.n_correct_absent]
 }
 
@@ -171,7 +171,8 @@ fn cases_calculated_by_hand() {
         (&none, json!({"a": [1, 2]}), json!({"a": [1]}), [1, 0, 1, 0, 0]),
         (&none, json!({"a": [1]}), json!({"a": [1, 2, null]}), [1, 0, 0, 1, 0]),
         (&none, json!({"a": [[1, 2], [3]]}), json!({"a": [[1], [3, 4]]}), [2, 0, 1, 1, 0]),
-        (&none, json!({"a": [null, 1]}), json!({"a": [1, null]}), [0, 0, 1, 1, 0]),
+        (&none, json!({"a": [null, 1]}), json!({"a": [1, null]}), [1, 0, 0, 0, 0]),
+        (&json!({"order": ["a"]}), json!({"a": [null, 1]}), json!({"a": [1, null]}), [0, 0, 1, 1, 0]),
         (&none, json!([{"a": 1}]), json!({"a": 1}), [0, 0, 1, 1, 0]),
         (&none, json!({"a": "ä", "b": "e\u{301}"}), json!({"a": "Ä", "b": "E\u{301}"}), [2, 0, 0, 0, 0]),
         (&none, json!({"a": false, "b": 0}), json!({"a": 0, "b": false}), [0, 2, 0, 0, 0]),

@@ -8,8 +8,9 @@ use crate::cli::Cli;
 
 /// The input that names the command; a command of two words has a hyphen (`rollout-run`).
 const MODE: &str = "mode";
-/// Commands that no step runs: AgentV does, or whoever writes a targets file.
-const NO_MODES: [&str; 6] = ["init", "adapter", "serve", "targets", "completions", "help"];
+/// Commands that no step names as its mode: AgentV, people, and `run:` steps run them.
+const NO_MODES: [&str; 8] =
+    ["init", "adapter", "serve", "leaderboard", "skills", "targets", "completions", "help"];
 /// Read by the program itself: a secret never stands in the arguments.
 const NOT_ARGUMENTS: [&str; 2] = [MODE, "token"];
 

@@ -9,6 +9,7 @@ mod eval;
 mod evaluate;
 mod github;
 mod init;
+mod leaderboard;
 mod report;
 mod rollout;
 mod run;
@@ -70,6 +71,8 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Evaluate(args) => Box::pin(evaluate::evaluate(*args, &display)).await,
         Command::Trigger(args) => Box::pin(trigger::trigger(args, &display)).await,
         Command::Sweep(args) => Box::pin(sweep::sweep(args, &display)).await,
+        Command::Leaderboard(command) => leaderboard::leaderboard(command, &display),
+        Command::Skills(command) => leaderboard::skills(command, &display),
         Command::Adapter(args) => Box::pin(adapter::adapter(args, &display)).await,
         Command::Serve(args) => Box::pin(serve::serve(*args, cli.global.verbose > 0, &display)).await,
         Command::Rollout(command) => rollout::rollout(command, &display).await,

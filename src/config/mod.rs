@@ -30,7 +30,7 @@ pub use jsonl::parse_line;
 pub use node::{Fields, Key, Node, NodeValue, did_you_mean};
 pub use policy::Policy;
 pub use roots::{Roots, git_root};
-pub use skill::{
+pub use skill::{Layout, LibrarySettings, 
     Expected, ModelSettings, Models, OutputFormat, ReadData, Refused, Skill, SkillCase, SkillError,
     skill_version,
 };

@@ -53,6 +53,19 @@ impl Leaderboard {
     /// Where it lies in the skill library.
     pub const PATH: &str = "leaderboard.json";
 
+    /// The file of one skill, where each has its own.
+    pub fn path_of(skill: &SkillName) -> String {
+        format!("leaderboard/{skill}.json")
+    }
+
+    /// Only what is about one skill.
+    #[must_use]
+    pub fn of_skill(&self, skill: &SkillName) -> Self {
+        let entries = self.entries.iter().filter(|entry| entry.skill == *skill).cloned().collect();
+        let absent = self.absent.iter().filter(|absent| absent.skill == *skill).cloned().collect();
+        Self { schema_version: self.schema_version, entries, absent }
+    }
+
     /// Without any entry.
     pub fn empty() -> Self {
         Self { schema_version: ENTRY_FORMAT, entries: Vec::new(), absent: Vec::new() }
@@ -66,7 +79,7 @@ impl Leaderboard {
             format!(
                 "this file is written by `run-evals` alone; take the last version that it wrote: \
                  `git log --oneline -- {0}`, then `git checkout <commit> -- {0}`",
-                Self::PATH
+                shown_as.display()
             )
         };
         let parsed = serde_json::from_slice::<Version>(bytes);

@@ -270,7 +270,7 @@ fn files_not_written_by_run_evals_are_rejected() {
     hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     insta::assert_snapshot!(refused(written.trim_end().as_bytes()), @"
-    `leaderboard.json:146` was changed by hand: here it is not what `run-evals` writes
+    `leaderboard.json:162` was changed by hand: here it is not what `run-evals` writes
     hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     insta::assert_snapshot!(refused(b""), @"

@@ -7,6 +7,7 @@ mod dispatch;
 mod eval;
 mod evaluate;
 mod init;
+mod leaderboard;
 mod report;
 mod rollout;
 mod run;
@@ -26,6 +27,9 @@ pub(super) use dispatch::DispatchArgs;
 pub(super) use eval::EvalArgs;
 pub(super) use evaluate::{EvaluateArgs, PublishArgs};
 pub(super) use init::{CompletionsArgs, InitArgs};
+pub(super) use leaderboard::{
+    ExportArgs, ExportFormat, LeaderboardCommand, LintArgs, MergeArgs, SkillsCommand,
+};
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
 pub(super) use rollout::{RolloutCommand, RolloutDispatchArgs, RolloutRunArgs};
 pub(super) use run::RunArgs;
@@ -78,6 +82,8 @@ impl Cli {
             | Command::Evaluate(_)
             | Command::Trigger(_)
             | Command::Sweep(_)
+            | Command::Leaderboard(_)
+            | Command::Skills(_)
             | Command::Targets(_)
             | Command::Init(_)
             | Command::Completions(_) => false,
@@ -125,6 +131,12 @@ pub enum Command {
     Trigger(TriggerArgs),
     /// Ask the service again for the evaluations that are missing
     Sweep(SweepArgs),
+    /// Join, repair and export leaderboards
+    #[command(subcommand)]
+    Leaderboard(LeaderboardCommand),
+    /// Check the skills of a skill library
+    #[command(subcommand)]
+    Skills(SkillsCommand),
     /// Bring benchmarks that come from git up to date
     Sync(SyncArgs),
     /// Rollouts of Eval Protocol: the worker, and the client

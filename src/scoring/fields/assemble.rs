@@ -41,14 +41,14 @@ pub struct Subject<'a> {
 pub type Answers = BTreeMap<(String, u32), Answer>;
 
 /// What is the same for all answers of a skill.
-struct Scorer {
-    rules: FieldRules,
+pub(super) struct Scorer {
+    pub(super) rules: FieldRules,
     format: OutputFormat,
     schema: Option<SchemaCheck>,
 }
 
 impl Scorer {
-    fn new(skill: &Skill) -> Self {
+    pub(super) fn new(skill: &Skill) -> Self {
         // Sections of markdown are named in lower case.
         let fold = |(path, rule): &(crate::model::FieldPath, _)| (path.folded(), Clone::clone(rule));
         let rules = match skill.format {
@@ -62,7 +62,7 @@ impl Scorer {
         Self { rules, format: skill.format, schema }
     }
 
-    fn expected(&self, case: &SkillCase) -> Value {
+    pub(super) fn expected(&self, case: &SkillCase) -> Value {
         match &case.expected {
             Expected::Json(value) => value.clone(),
             Expected::Markdown(text) => markdown::tree(text, &Matcher::new(&self.rules)),

@@ -3,7 +3,8 @@
 //! `answer` is what a model said and how it is read, markdown through `markdown` as a tree like JSON. `compare` counts the fields
 //! of one answer and `agreement` holds replicates against each other; both follow the skill's rules by `matcher`, know by
 //! `reading` (with `decimal` and `day`) when two values mean the same, by `prose` when two texts do, and by `pairing` and `align`
-//! (with `assignment`) which items of lists belong together. `assemble` sums all of it up.
+//! (with `assignment`) which items of lists belong together. `assemble` sums all of it up,
+//! and `lint` finds the fields whose default may not be meant.
 
 mod agreement;
 mod align;
@@ -15,6 +16,7 @@ mod day;
 mod decimal;
 #[cfg(test)]
 mod defaults;
+mod lint;
 mod markdown;
 mod matcher;
 mod pairing;
@@ -25,3 +27,4 @@ mod tests;
 
 pub use self::answer::Answer;
 pub use self::assemble::{Answers, Subject, entry};
+pub use self::lint::{Checks, Doubt, DoubtKind, Proposal, lint};

@@ -82,7 +82,7 @@ fn all(library: &Path) -> Result<Vec<SkillName>, Failure> {
 }
 
 fn lint_skill(library: &Path, name: &SkillName) -> Result<SkillLint, Failure> {
-    let skill = Skill::read(library, name, None)?;
+    let skill = Skill::read_with(library, name, None)?;
     let (doubts, Checks { expected, permuted, reworded }) = fields::lint(&skill);
     Ok(SkillLint {
         skill: name.clone(),

@@ -21,6 +21,7 @@ mod hostile_batch;
 mod hostile_suite;
 mod init;
 mod layers;
+mod leaderboard;
 mod power_cut;
 mod quickstart;
 mod remote;

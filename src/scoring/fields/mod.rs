@@ -14,8 +14,6 @@ mod assignment;
 mod compare;
 mod day;
 mod decimal;
-#[cfg(test)]
-mod defaults;
 mod lint;
 mod markdown;
 mod matcher;
@@ -24,6 +22,8 @@ mod prose;
 mod reading;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_defaults;
 
 pub use self::answer::Answer;
 pub use self::assemble::{Answers, Subject, entry};

@@ -9,9 +9,22 @@ use crate::config::did_you_mean;
 
 /// The input that names the command; a command of two words has a hyphen (`rollout-run`).
 const MODE: &str = "mode";
-/// Commands that no step runs: AgentV does, or a person.
-const NO_MODES: [&str; 10] =
-    ["init", "adapter", "serve", "targets", "completions", "runs", "open", "clean", "cancel", "help"];
+/// Commands that no step names as its mode: AgentV, people, and `run:` steps run them.
+const NO_MODES: [&str; 13] = [
+    "init",
+    "doctor",
+    "adapter",
+    "serve",
+    "leaderboard",
+    "skills",
+    "targets",
+    "completions",
+    "runs",
+    "open",
+    "clean",
+    "cancel",
+    "help",
+];
 /// Read by the program itself: a secret never stands in the arguments.
 const NOT_ARGUMENTS: [&str; 2] = [MODE, "token"];
 

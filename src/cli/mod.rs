@@ -12,6 +12,7 @@ mod evaluate;
 mod github;
 mod grade;
 mod init;
+mod leaderboard;
 mod outputs;
 mod report;
 mod rollout;
@@ -86,6 +87,8 @@ pub async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Evaluate(args) => Box::pin(evaluate::evaluate(*args, &display)).await,
         Command::Trigger(args) => Box::pin(trigger::trigger(args, &display)).await,
         Command::Sweep(args) => Box::pin(sweep::sweep(args, &display)).await,
+        Command::Leaderboard(command) => leaderboard::leaderboard(command, &display),
+        Command::Skills(command) => leaderboard::skills(command, &display),
         Command::Adapter(args) => Box::pin(adapter::adapter(args, &display)).await,
         Command::Serve(args) => Box::pin(serve::serve(*args, cli.global.verbose > 0, &display)).await,
         Command::Rollout(command) => rollout::rollout(command, &display).await,

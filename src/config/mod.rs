@@ -33,8 +33,8 @@ pub use node::{Fields, Key, Node, NodeValue, did_you_mean, listed, unknown_hint}
 pub use policy::Policy;
 pub use roots::{Roots, git_root};
 pub use skill::{
-    Expected, ModelSettings, Models, OutputFormat, ReadData, Refused, Skill, SkillCase, SkillError,
-    skill_version,
+    Expected, Layout, LibrarySettings, ModelSettings, Models, OutputFormat, ReadData, Refused, Skill,
+    SkillCase, SkillError, skill_version,
 };
 pub use source::{Source, Span, shown};
 pub use targets::{Inspection, RunBy, TargetsFile, Variable, parse_duration, targets_schema};

@@ -195,6 +195,13 @@ impl Repository {
         self.push_ref(remote, lease.as_deref(), &format!("{name}:{name}"))
     }
 
+    /// Pushes a branch over one whose tip is still this commit.
+    pub fn push_over(&self, remote: &Remote, branch: &str, tip: &ObjectId) -> anyhow::Result<PushOutcome> {
+        let name = format!("refs/heads/{branch}");
+        let lease = format!("--force-with-lease={name}:{tip}");
+        self.push_ref(remote, Some(&lease), &format!("{name}:{name}"))
+    }
+
     /// Deletes a remote branch, if it exists. With a commit, only if that is still its tip.
     pub fn delete_remote_branch(
         &self,

@@ -55,6 +55,24 @@ impl Client {
         Ok(found.into_iter().next())
     }
 
+    /// Gives an open pull request another title and text.
+    pub async fn update_pull(
+        &self,
+        repo: &str,
+        number: u64,
+        title: &str,
+        body: &str,
+    ) -> Result<(), ApiError> {
+        let url = self.repo_url(repo, &["pulls", &number.to_string()])?;
+        let call = Call {
+            method: Method::PATCH,
+            // Idempotent.
+            repeat: Repeat::Freely,
+            ..Call::post(About::Pull, repo, &number, url, Some(json!({ "title": title, "body": body })))
+        };
+        self.succeed(call).await.map(drop)
+    }
+
     /// Adds labels; GitHub creates missing ones.
     pub async fn add_labels(&self, repo: &str, number: u64, labels: &[String]) -> Result<(), ApiError> {
         let url = self.repo_url(repo, &["issues", &number.to_string(), "labels"])?;

@@ -8,7 +8,7 @@ use crate::model::{CommitSha, Entry, Ratio, SemVersion};
 pub struct Change<'a> {
     /// The one before.
     pub before: &'a Entry,
-    /// Accuracy now less accuracy before, in ten-thousandths.
+    /// Accuracy now less accuracy before, in ten-thousandths; nothing where they were scored differently.
     pub accuracy: Option<i32>,
     /// The same of reproducibility.
     pub reproducibility: Option<i32>,
@@ -34,15 +34,16 @@ pub fn previous<'a>(
         let is_known = rank(&other.prompt_commit).map(|back| u64::MAX - back);
         (is_known, version(other), u64::MAX - differences(entry, other).len() as u64)
     };
-    let before = board.entries().iter().filter(is_candidate).max_by_key(order)?;
+    let previous = board.entries().iter().filter(is_candidate).max_by_key(order)?;
     let less = |now: Option<Ratio>, before: Option<Ratio>| {
         Some(i32::from(now?.ten_thousandths()) - i32::from(before?.ten_thousandths()))
+            .filter(|_| entry.scoring() == previous.scoring())
     };
     Some(Change {
-        before,
-        accuracy: less(entry.accuracy.score, before.accuracy.score),
-        reproducibility: less(entry.reproducibility.score, before.reproducibility.score),
-        differs: differences(entry, before),
+        before: previous,
+        accuracy: less(entry.accuracy.score, previous.accuracy.score),
+        reproducibility: less(entry.reproducibility.score, previous.reproducibility.score),
+        differs: differences(entry, previous),
     })
 }
 
@@ -52,7 +53,7 @@ fn differences(entry: &Entry, before: &Entry) -> Vec<&'static str> {
         (entry.params != before.params, "settings"),
         (entry.replicates != before.replicates, "replicates"),
         (entry.alias_target != before.alias_target, "what the name stands for"),
-        (entry.scorer_version != before.scorer_version, "scoring"),
+        (entry.scoring() != before.scoring(), "scoring"),
     ]
     .into_iter()
     .filter_map(|(differs, what)| differs.then_some(what))

@@ -4,7 +4,8 @@ use crate::model::{Entry, Ratio};
 
 /// What does not add up.
 pub(super) fn figures(entry: &Entry) -> Result<(), String> {
-    let Entry { cases, calls, schema_valid, accuracy, reproducibility, per_case, .. } = entry;
+    let Entry { cases, calls, schema_valid, accuracy, prose, reproducibility, per_case, .. } = entry;
+    let of_prose = prose.unwrap_or_default();
     let attempted = cases.run * u64::from(entry.replicates.get());
     let within = |interval: Option<[Ratio; 2]>, score: Option<Ratio>| match (interval, score) {
         (None, _) => true,
@@ -41,6 +42,24 @@ pub(super) fn figures(entry: &Entry) -> Result<(), String> {
             "`accuracy.score` does not match its counts",
         ),
         (within(accuracy.interval, accuracy.score), "`accuracy.score` is not in its interval"),
+        (
+            prose.is_some() == entry.rules_sha256.is_some(),
+            "`rules_sha256` and `prose` are both there, or neither",
+        ),
+        (
+            of_prose.score
+                == Ratio::of(
+                    of_prose.n_correct,
+                    of_prose.n_correct + of_prose.n_incorrect + of_prose.n_missing,
+                ),
+            "`prose.score` does not match its counts",
+        ),
+        (
+            of_prose.n_correct <= accuracy.n_correct
+                && of_prose.n_incorrect <= accuracy.n_incorrect
+                && of_prose.n_missing <= accuracy.n_missing,
+            "`prose` has more fields than `accuracy`",
+        ),
         (reproducibility.score == alike.flatten(), "`reproducibility.score` does not match its counts"),
         (
             within(reproducibility.interval, reproducibility.score),

@@ -53,6 +53,19 @@ impl Leaderboard {
     /// Where it lies in the skill library.
     pub const PATH: &str = "leaderboard.json";
 
+    /// The file of one skill, where each has its own.
+    pub fn path_of(skill: &SkillName) -> String {
+        format!("leaderboard/{skill}.json")
+    }
+
+    /// Only what is about one skill.
+    #[must_use]
+    pub fn of_skill(&self, skill: &SkillName) -> Self {
+        let entries = self.entries.iter().filter(|entry| entry.skill == *skill).cloned().collect();
+        let absent = self.absent.iter().filter(|absent| absent.skill == *skill).cloned().collect();
+        Self { schema_version: self.schema_version, entries, absent }
+    }
+
     /// Without any entry.
     pub fn empty() -> Self {
         Self { schema_version: ENTRY_FORMAT, entries: Vec::new(), absent: Vec::new() }
@@ -66,7 +79,7 @@ impl Leaderboard {
             format!(
                 "this file is written by `run-evals` alone; take the last version that it wrote: \
                  `git log --oneline -- {0}`, then `git checkout <commit> -- {0}`",
-                Self::PATH
+                shown_as.display()
             )
         };
         let parsed = serde_json::from_slice::<Version>(bytes);
@@ -94,7 +107,7 @@ impl Leaderboard {
         let wrong = |line: usize, what: &str| {
             Err(Failure::config(format!("`{}` was changed by hand: {what}", at(line))).hint(hint()))
         };
-        if board.schema_version != ENTRY_FORMAT {
+        if !(1..=ENTRY_FORMAT).contains(&board.schema_version) {
             return wrong(2, &format!("`schema_version` is {}, and never was", board.schema_version));
         }
         if let Some((entry, what)) =
@@ -110,6 +123,9 @@ impl Leaderboard {
 
     /// Puts an entry in the place of the one with its key, or among the others. The model was asked, so it is not absent.
     pub fn insert(&mut self, entry: Entry) {
+        if entry.rules_sha256.is_some() {
+            self.schema_version = ENTRY_FORMAT;
+        }
         self.absent.retain(|absent| {
             (&absent.skill, &absent.prompt_commit, &absent.model)
                 != (&entry.skill, &entry.prompt_commit, &entry.model)
@@ -152,9 +168,9 @@ impl Leaderboard {
         bytes
     }
 
-    /// The same entries, each key once, in order.
+    /// The same entries, each key once, in order. A file of format 1 stays one until it gets a new entry.
     fn canonical(&self) -> Self {
-        let mut board = Self::empty();
+        let mut board = Self { schema_version: self.schema_version, ..Self::empty() };
         for entry in &self.entries {
             board.insert(entry.clone());
         }

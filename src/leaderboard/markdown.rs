@@ -19,18 +19,20 @@ pub fn markdown(
     rank: &dyn Fn(&CommitSha) -> Option<u64>,
 ) -> String {
     let mut out = String::from(
-        "| model | accuracy (95 %) | change | reproducibility (95 %) | change | fits the schema | calls |\n\
-         |---|---|---|---|---|---|---|\n",
+        "| model | accuracy (95 %) | change | exact fields | prose | reproducibility (95 %) | change | fits the schema | calls |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
     );
     let mut notes: Vec<String> = Vec::new();
     for entry in new {
         let change = previous(before, entry, rank);
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             code(&entry.model_shown()),
             figure(entry.accuracy.score, entry.accuracy.interval),
             points(change.as_ref().and_then(|change| change.accuracy)),
+            figure(entry.exact(), None),
+            figure(entry.prose.and_then(|prose| prose.score), None),
             figure(entry.reproducibility.score, entry.reproducibility.interval),
             points(change.as_ref().and_then(|change| change.reproducibility)),
             figure(entry.schema_valid.rate, None),
@@ -44,7 +46,7 @@ pub fn markdown(
     for model in absent {
         let _ = writeln!(
             out,
-            "| {} | – | – | – | – | – | not asked: the server does not list it |",
+            "| {} | – | – | – | – | – | – | – | not asked: the server does not list it |",
             code(&model.model)
         );
     }

@@ -1,12 +1,14 @@
 //! `leaderboard.json`: what models made of skills, in bytes that the same results always come to.
 //!
 //! `file` reads and writes it, and never takes what it did not write itself. `check` sees whether the figures of an entry belong
-//! together, `change` finds the entry before and says what changed, and `markdown` draws both for people.
+//! together, `merge` joins several files and repairs mixed up ones, `export` writes other formats, `change` finds the entry before and says what changed, and `markdown` draws both for people.
 
 mod change;
 mod check;
+mod export;
 mod file;
 mod markdown;
+mod merge;
 #[cfg(test)]
 mod tests;
 

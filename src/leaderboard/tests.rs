@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::{
-    Accuracy, Calls, CaseCounts, CaseFigures, CommitSha, Digest, ENTRY_FORMAT, ModelParams, Ratio,
+    Accuracy, Calls, CaseCounts, CaseFigures, CommitSha, Digest, ENTRY_FORMAT, ModelParams, Prose, Ratio,
     Reproducibility, SchemaFit, SkipReason, Skipped, StructuredOutput, TokenSums,
 };
 
@@ -34,7 +34,8 @@ fn entry(model: &str, digit: char, version: &str, correct: u64) -> Entry {
             structured_output: StructuredOutput::JsonSchema,
         },
         replicates: 2.try_into().unwrap(),
-        scorer_version: 1,
+        scorer_version: 2,
+        rules_sha256: Some(Digest::of(b"rules")),
         cases: CaseCounts {
             total: 2,
             run: 1,
@@ -51,6 +52,13 @@ fn entry(model: &str, digit: char, version: &str, correct: u64) -> Entry {
             n_hallucinated: 0,
             n_correct_absent: 3,
         },
+        prose: Some(Prose {
+            score: ratio(correct.min(1), 1),
+            overlap: ratio(3, 4),
+            n_correct: correct.min(1),
+            n_incorrect: 1 - correct.min(1),
+            n_missing: 0,
+        }),
         reproducibility: Reproducibility {
             score: ratio(2, 3),
             interval: None,
@@ -93,7 +101,7 @@ fn the_bytes_are_fixed() {
     board.insert_absent(absent("gone"));
     insta::assert_snapshot!(String::from_utf8(board.to_bytes()).unwrap(), @r#"
     {
-      "schema_version": 1,
+      "schema_version": 2,
       "entries": [
         {
           "skill": "letters",
@@ -112,7 +120,8 @@ fn the_bytes_are_fixed() {
             "structured_output": "json_schema"
           },
           "replicates": 2,
-          "scorer_version": 1,
+          "scorer_version": 2,
+          "rules_sha256": "6c621d1a05138a7888d37d9269a9da8e2e11e4aced2f6cfd24b05ab1b9e61bb0",
           "cases": {
             "total": 2,
             "run": 1,
@@ -143,6 +152,13 @@ fn the_bytes_are_fixed() {
             "n_missing": 0,
             "n_hallucinated": 0,
             "n_correct_absent": 3
+          },
+          "prose": {
+            "score": 1.0,
+            "overlap": 0.75,
+            "n_correct": 1,
+            "n_incorrect": 0,
+            "n_missing": 0
           },
           "reproducibility": {
             "score": 0.6667,
@@ -178,7 +194,7 @@ fn the_bytes_are_fixed() {
     "#);
     insta::assert_snapshot!(String::from_utf8(Leaderboard::empty().to_bytes()).unwrap(), @r#"
     {
-      "schema_version": 1,
+      "schema_version": 2,
       "entries": [],
       "absent": []
     }
@@ -221,11 +237,11 @@ fn files_not_written_by_run_evals_are_rejected() {
         assert!(written.contains(from), "{from}");
         refused(written.replacen(from, to, 1).as_bytes())
     };
-    insta::assert_snapshot!(change("\"schema_version\": 1", "\"schema_version\": 2"), @"
-    `leaderboard.json` has format 2, and this version of `run-evals` knows format 1
+    insta::assert_snapshot!(change("\"schema_version\": 2", "\"schema_version\": 3"), @"
+    `leaderboard.json` has format 3, and this version of `run-evals` knows format 2
     hint: update `run-evals`; the file was left as it is
     ");
-    insta::assert_snapshot!(change("\"schema_version\": 1", "\"schema_version\": 0"), @"
+    insta::assert_snapshot!(change("\"schema_version\": 2", "\"schema_version\": 0"), @"
     `leaderboard.json:2` was changed by hand: `schema_version` is 0, and never was
     hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
@@ -238,7 +254,7 @@ fn files_not_written_by_run_evals_are_rejected() {
     hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     insta::assert_snapshot!(change("\"tokens\": {", "\"tokens\":  {"), @"
-    `leaderboard.json:60` was changed by hand: here it is not what `run-evals` writes
+    `leaderboard.json:68` was changed by hand: here it is not what `run-evals` writes
     hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     insta::assert_snapshot!(change("\"model\": \"a\"", "\"model\": \"z\""), @"
@@ -250,11 +266,11 @@ fn files_not_written_by_run_evals_are_rejected() {
     hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     insta::assert_snapshot!(change("  \"absent\"", "<<<<<<< HEAD\n  \"absent\""), @"
-    cannot read `leaderboard.json:145`: there is a merge conflict in it
+    cannot read `leaderboard.json:161`: there is a merge conflict in it
     hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     insta::assert_snapshot!(refused(written.trim_end().as_bytes()), @"
-    `leaderboard.json:146` was changed by hand: here it is not what `run-evals` writes
+    `leaderboard.json:162` was changed by hand: here it is not what `run-evals` writes
     hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     insta::assert_snapshot!(refused(b""), @"
@@ -361,12 +377,12 @@ fn the_table_is_readable() {
         &|_| None,
     );
     insta::assert_snapshot!(table, @r"
-    | model | accuracy (95 %) | change | reproducibility (95 %) | change | fits the schema | calls |
-    |---|---|---|---|---|---|---|
-    | `quill → quill-2` | 70.0 % (50.0 to 90.0) | +30.0 | 66.7 % | ±0.0 | 50.0 % | 0 of 2 ok, 1 failed, 1 unreadable, 1 cut off |
-    | `pen\|'x'\n` | 80.0 % | −10.0 | 66.7 % | ±0.0 | 50.0 % | 2 of 2 ok |
-    | `new` | 80.0 % | – | 66.7 % | – | 50.0 % | 2 of 2 ok |
-    | `gone` | – | – | – | – | – | not asked: the server does not list it |
+    | model | accuracy (95 %) | change | exact fields | prose | reproducibility (95 %) | change | fits the schema | calls |
+    |---|---|---|---|---|---|---|---|---|
+    | `quill → quill-2` | 70.0 % (50.0 to 90.0) | +30.0 | 66.7 % | 100.0 % | 66.7 % | ±0.0 | 50.0 % | 0 of 2 ok, 1 failed, 1 unreadable, 1 cut off |
+    | `pen\|'x'\n` | 80.0 % | −10.0 | 77.8 % | 100.0 % | 66.7 % | ±0.0 | 50.0 % | 2 of 2 ok |
+    | `new` | 80.0 % | – | 77.8 % | 100.0 % | 66.7 % | – | 50.0 % | 2 of 2 ok |
+    | `gone` | – | – | – | – | – | – | – | not asked: the server does not list it |
 
     Compared with:
 
@@ -454,7 +470,29 @@ proptest! {
     }
 }
 
+/// As it was before the digest of the rules was recorded.
+fn of_format_1(mut entry: Entry) -> Entry {
+    (entry.scorer_version, entry.rules_sha256, entry.prose) = (1, None, None);
+    entry
+}
+
 #[test]
-fn the_format_version_is_1() {
-    assert_eq!(ENTRY_FORMAT, 1);
+fn format_1_stays_readable_until_a_new_entry_comes() {
+    let old = of_format_1(entry("quill", 'a', "1.0.0", 5));
+    let text = String::from_utf8(board(&[old.clone()]).to_bytes()).unwrap();
+    let text = text.replacen("\"schema_version\": 2", "\"schema_version\": 1", 1);
+    assert!(!text.contains("rules_sha256") && !text.contains("prose"));
+    let mut read = Leaderboard::parse(text.as_bytes(), Path::new("l")).unwrap();
+    assert_eq!(read.to_bytes(), text.as_bytes());
+    read.insert(of_format_1(entry("pen", 'a', "1.0.0", 5)));
+    assert!(read.to_bytes().starts_with(b"{\n  \"schema_version\": 1,"));
+    // Of the same commit and model, scored anew: both stay, and are not compared.
+    let new = entry("quill", 'a', "1.0.0", 9);
+    read.insert(new.clone());
+    assert_eq!((read.entries().len(), ENTRY_FORMAT), (3, 2));
+    let bytes = read.to_bytes();
+    assert_eq!(Leaderboard::parse(&bytes, Path::new("l")).unwrap().to_bytes(), bytes);
+    let change = previous(&read, &new, &|_| Some(0)).unwrap();
+    assert_eq!((change.before, change.accuracy, change.reproducibility), (&old, None, None));
+    assert_eq!(change.differs, ["scoring"]);
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{CommitSha, Digest, Ratio, Replicates, SkillName, printable};
 
 /// The format of `leaderboard.json`.
-pub const ENTRY_FORMAT: u32 = 1;
+pub const ENTRY_FORMAT: u32 = 2;
 
 /// The result of one model on all cases of one skill. The fields are in file order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,10 +35,16 @@ pub struct Entry {
     pub replicates: Replicates,
     /// Version of the scoring rules that produced these figures.
     pub scorer_version: u32,
+    /// Digest of the skill's own rules, `evals/scoring.yaml`; `None` in format 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules_sha256: Option<Digest>,
     pub cases: CaseCounts,
     pub calls: Calls,
     pub schema_valid: SchemaFit,
     pub accuracy: Accuracy,
+    /// The fields of `accuracy` where prose is expected; `None` in format 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prose: Option<Prose>,
     pub reproducibility: Reproducibility,
     pub tokens: TokenSums,
     /// Figures per case that ran, sorted by name.
@@ -176,6 +182,19 @@ pub struct Accuracy {
     pub n_correct_absent: u64,
 }
 
+/// Prose, which is right if it shares enough words and all facts with the expected text.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prose {
+    /// Correct fields divided by all of them; `None` if there are none.
+    pub score: Option<Ratio>,
+    /// Mean share of words in common; a missing text shares none.
+    pub overlap: Option<Ratio>,
+    pub n_correct: u64,
+    pub n_incorrect: u64,
+    pub n_missing: u64,
+}
+
 /// Agreement between replicates; `None` with one replicate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -225,6 +244,7 @@ pub struct EntryKey {
     replicates: Replicates,
     cases_sha256: Digest,
     scorer_version: u32,
+    rules_sha256: Option<Digest>,
 }
 
 impl Entry {
@@ -240,7 +260,23 @@ impl Entry {
             replicates: self.replicates,
             cases_sha256: self.cases_sha256,
             scorer_version: self.scorer_version,
+            rules_sha256: self.rules_sha256,
         }
+    }
+
+    /// How it was scored. Figures of entries that were scored differently are not of the same thing.
+    pub fn scoring(&self) -> (u32, Option<Digest>) {
+        (self.scorer_version, self.rules_sha256)
+    }
+
+    /// The share of the fields that are not prose; all of them in format 1.
+    pub fn exact(&self) -> Option<Ratio> {
+        let prose = self.prose.unwrap_or_default();
+        let of_prose = prose.n_correct + prose.n_incorrect + prose.n_missing;
+        Ratio::of(
+            self.accuracy.n_correct.saturating_sub(prose.n_correct),
+            self.accuracy.counted().saturating_sub(of_prose),
+        )
     }
 
     /// Model name for a table, with the alias target.
@@ -256,11 +292,12 @@ impl EntryKey {
     /// A random seed derived from the key.
     pub fn seed(&self) -> u64 {
         let Self { skill, prompt_commit, model, params, replicates, cases_sha256, scorer_version, .. } = self;
+        let rules = self.rules_sha256.map(|rules| format!("\n{rules}")).unwrap_or_default();
         let [dataset, alias] =
             [self.dataset_commit.as_ref().map(CommitSha::as_str), self.alias_target.as_deref()]
                 .map(|text| text.unwrap_or("-"));
         let text = format!(
-            "{skill}\n{prompt_commit}\n{dataset}\n{model}\n{alias}\n{params}\n{replicates}\n{cases_sha256}\n{scorer_version}"
+            "{skill}\n{prompt_commit}\n{dataset}\n{model}\n{alias}\n{params}\n{replicates}\n{cases_sha256}\n{scorer_version}{rules}"
         );
         #[expect(clippy::cast_possible_truncation, reason = "any 64 bits will do")]
         let seed = Digest::of(text.as_bytes()).half() as u64;

@@ -3,12 +3,22 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The rules of a skill. Without rules, every field counts, types are inferred, and lists are compared in
-/// order.
+use super::Digest;
+
+/// The rules of a skill. Without rules, every field counts, types are inferred, long texts are compared as
+/// prose, and list items are matched by what agrees best.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FieldRules {
     /// Each rule with the fields it applies to.
     pub rules: Vec<(FieldPath, FieldRule)>,
+}
+
+impl FieldRules {
+    /// The digest of what the rules say; comments and layout of the file play no part.
+    pub fn digest(&self) -> Digest {
+        let text: String = self.rules.iter().map(|(path, rule)| format!("{path}\t{rule}\n")).collect();
+        Digest::of(text.as_bytes())
+    }
 }
 
 /// How a field is compared.
@@ -20,6 +30,8 @@ pub enum FieldRule {
     Type(FieldType),
     /// A number within the tolerance is correct.
     Tolerance(Tolerance),
+    /// The field is prose, and must share this fraction of its words with the expected text.
+    Overlap(f64),
     /// A text is correct if it contains the expected text; a list, if it contains all expected items.
     Contains,
     /// Any text that occurs in the input of the case is correct.
@@ -28,8 +40,26 @@ pub enum FieldRule {
     Set,
     /// List items are matched by these fields.
     Key(Vec<String>),
-    /// List items are matched by position, the default.
+    /// List items are matched by position.
     Order,
+}
+
+/// As the digest of the rules has it.
+impl fmt::Display for FieldRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ignore => f.write_str("ignore"),
+            Self::Type(kind) => write!(f, "type {}", kind.as_str()),
+            Self::Tolerance(Tolerance::Absolute(most)) => write!(f, "tolerance {most}"),
+            Self::Tolerance(Tolerance::Relative(share)) => write!(f, "tolerance of {share}"),
+            Self::Overlap(least) => write!(f, "overlap {least}"),
+            Self::Contains => f.write_str("contains"),
+            Self::InInput => f.write_str("in_input"),
+            Self::Set => f.write_str("set"),
+            Self::Key(fields) => write!(f, "key {fields:?}"),
+            Self::Order => f.write_str("order"),
+        }
+    }
 }
 
 /// How far a number may be from the expected one.
@@ -62,11 +92,15 @@ pub enum FieldType {
     DateDayFirst,
     /// `true` or `false`, or `yes` and `no`.
     Boolean,
+    /// Prose: the words may differ, the facts may not.
+    Prose,
+    /// Prose if it is long enough, otherwise a value.
+    Phrase,
 }
 
 impl FieldType {
     /// All types with their names in files.
-    pub const WORDS: [(&'static str, Self); 9] = [
+    pub const WORDS: [(&'static str, Self); 11] = [
         ("text", Self::Text),
         ("exact", Self::Exact),
         ("number", Self::Number),
@@ -76,7 +110,14 @@ impl FieldType {
         ("date_mdy", Self::DateMonthFirst),
         ("date_dmy", Self::DateDayFirst),
         ("boolean", Self::Boolean),
+        ("prose", Self::Prose),
+        ("phrase", Self::Phrase),
     ];
+
+    /// Its name in files.
+    pub fn as_str(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
+    }
 }
 
 /// A pattern for fields: `award.title`, `people[].name`, `[].code`, `*.notes`, `**.rationale`.

@@ -33,8 +33,8 @@ mod version;
 
 pub use auth::{Auth, AwsKeys, Exchange, Federation, JobIdentity};
 pub use entry::{
-    Accuracy, Calls, CaseCounts, CaseFigures, ENTRY_FORMAT, Entry, ModelParams, Reproducibility, SchemaFit,
-    SkipReason, Skipped, StructuredOutput, TokenSums,
+    Accuracy, Calls, CaseCounts, CaseFigures, ENTRY_FORMAT, Entry, ModelParams, Prose, Reproducibility,
+    SchemaFit, SkipReason, Skipped, StructuredOutput, TokenSums,
 };
 pub use evaluation::{
     Change, ChangeKind, Comparison, Estimate, Evaluation, Figures, Paired, PassAt, Problem, ProblemKind,

@@ -12,6 +12,9 @@ pub struct Ratio(u16);
 impl Ratio {
     const ONE: u16 = 10_000;
 
+    /// All of it.
+    pub const WHOLE: Self = Self(Self::ONE);
+
     /// `part` / `whole`; `None` if `whole` is 0. Capped at 1.
     pub fn of(part: u64, whole: u64) -> Option<Self> {
         if whole == 0 {

@@ -189,6 +189,7 @@ fn summary(evaluated: &Evaluated, branch: Option<&str>) -> Value {
         "skill_version": evaluated.skill_version,
         "models": models,
         "not_served": evaluated.not_served,
+        "failed": evaluated.failed,
         "skipped": evaluated.skipped,
         "calls": evaluated.calls,
         "branch": branch,

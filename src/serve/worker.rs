@@ -118,8 +118,8 @@ async fn run(app: &App, evaluator: &Evaluator, mut job: Job, taken: Taken, reply
     if let Some(checked_out) = &checked_out {
         job.order.pinned = Some(checked_out.pinned().clone());
         if is_new {
-            // Reuse responses that an earlier job without a result has paid for.
-            let earlier = app.jobs.without_result(&job.order).map(|earlier| earlier.batch().clone());
+            // Reuse responses that an earlier job has paid for.
+            let earlier = app.jobs.last_of(&job.order).map(|earlier| earlier.batch().clone());
             job.continues = earlier.filter(|batch| checked_out.finds(batch));
         }
     }

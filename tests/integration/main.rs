@@ -25,6 +25,7 @@ mod init;
 mod interrupted;
 mod keyless;
 mod layers;
+mod leaderboard;
 mod mistakes;
 mod one_verdict;
 mod power_cut;

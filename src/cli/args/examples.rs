@@ -47,6 +47,31 @@ Examples:
   run-evals cancel 20260102-030405-1a2b3c4d
   run-evals cancel 20260102-030405-1a2b3c4d --target cloud-eval-runner";
 
+pub(super) const LEADERBOARD: &str = "\
+Examples:
+  run-evals leaderboard merge leaderboard -o leaderboard.json
+  run-evals leaderboard export leaderboard.json --format csv";
+
+pub(super) const LEADERBOARD_MERGE: &str = "\
+Examples:
+  run-evals leaderboard merge leaderboard -o leaderboard.json
+  run-evals leaderboard merge leaderboard.json -o leaderboard.json    # repair a conflict";
+
+pub(super) const LEADERBOARD_EXPORT: &str = "\
+Examples:
+  run-evals leaderboard export leaderboard.json --format csv
+  run-evals leaderboard export leaderboard.json --format hf -o model-index.yaml";
+
+pub(super) const SKILLS: &str = "\
+Examples:
+  run-evals skills lint
+  run-evals skills lint summarize --write";
+
+pub(super) const SKILLS_LINT: &str = "\
+Examples:
+  run-evals skills lint --strict
+  run-evals skills lint summarize --write";
+
 pub(super) const EVAL: &str = "\
 Examples:
   run-evals eval suite.eval.yaml --target gpt

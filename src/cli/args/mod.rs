@@ -10,6 +10,7 @@ mod evaluate;
 mod examples;
 mod grade;
 mod init;
+mod leaderboard;
 mod report;
 mod rollout;
 mod run;
@@ -32,6 +33,9 @@ pub(super) use eval::{EvalArgs, GradingArgs};
 pub(super) use evaluate::{EvaluateArgs, PublishArgs};
 pub(super) use grade::GradeArgs;
 pub(super) use init::{CompletionsArgs, InitArgs, InitCommand, InitRunnerArgs};
+pub(super) use leaderboard::{
+    ExportArgs, ExportFormat, LeaderboardCommand, LintArgs, MergeArgs, SkillsCommand,
+};
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
 pub(super) use rollout::{RolloutCommand, RolloutDispatchArgs, RolloutRunArgs};
 pub(super) use run::RunArgs;
@@ -96,6 +100,8 @@ impl Cli {
             | Command::Evaluate(_)
             | Command::Trigger(_)
             | Command::Sweep(_)
+            | Command::Leaderboard(_)
+            | Command::Skills(_)
             | Command::Targets(_)
             | Command::Doctor(_)
             | Command::Init(_)
@@ -158,6 +164,12 @@ pub enum Command {
     Trigger(TriggerArgs),
     /// Ask the service for missing evaluations
     Sweep(SweepArgs),
+    /// Join, repair and export leaderboards
+    #[command(subcommand, after_help = examples::LEADERBOARD)]
+    Leaderboard(LeaderboardCommand),
+    /// Check the skills of a skill library
+    #[command(subcommand, after_help = examples::SKILLS)]
+    Skills(SkillsCommand),
     /// Update benchmarks from their git repositories
     Sync(SyncArgs),
     /// Run and dispatch rollouts of Eval Protocol

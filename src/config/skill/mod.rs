@@ -2,7 +2,8 @@
 //!
 //! `library` opens files and never leaves the clone. `prompt` reads `prompt.md`, `catalog` what `component_catalog.json` says of
 //! the skill's answers, `schema` bundles its schema with those it refers to, `cases` reads the cases with what they point at
-//! (`pointer`, `message`), `rules` reads `evals/scoring.yaml`, and `read` puts it together. `models` reads `.evaluator/models.yaml`.
+//! (`pointer`, `message`), `rules` reads `evals/scoring.yaml`, and `read` puts it together. `models` reads `.evaluator/models.yaml`,
+//! and `settings` `.evaluator/config.yaml`.
 
 mod cases;
 mod catalog;
@@ -15,6 +16,7 @@ mod prompt;
 mod read;
 mod rules;
 mod schema;
+mod settings;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +28,7 @@ pub use self::library::{ReadData, Refused};
 pub use self::models::{ModelSettings, Models};
 pub use self::prompt::skill_version;
 pub use self::read::SkillError;
+pub use self::settings::{Layout, LibrarySettings};
 
 /// A skill, ready to be evaluated.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::config::{Document, Key, Node, Problems, Source, did_you_mean};
 use crate::model::{FieldPath, FieldRule, FieldRules, FieldType, Tolerance};
 
-const KEYS: [&str; 8] = ["ignore", "types", "tolerance", "contains", "in_input", "set", "key", "order"];
+const KEYS: [&str; 9] =
+    ["ignore", "types", "tolerance", "overlap", "contains", "in_input", "set", "key", "order"];
 const MOST_RULES: usize = 500;
 
 /// What the file says; mistakes are noted.
@@ -38,6 +39,9 @@ pub(super) fn read(source: &Arc<Source>, problems: &mut Problems) -> FieldRules 
     }
     if let Some(node) = fields.get("tolerance") {
         reader.mapped(node, "tolerance", tolerance);
+    }
+    if let Some(node) = fields.get("overlap") {
+        reader.mapped(node, "overlap", overlap);
     }
     if let Some(node) = fields.get("key") {
         reader.mapped(node, "key", key_fields);
@@ -123,6 +127,9 @@ fn fit(a: &FieldRule, b: &FieldRule) -> bool {
         | (FieldRule::Tolerance(_), FieldRule::Type(kind)) => {
             matches!(kind, FieldType::Number | FieldType::Money | FieldType::Percent)
         }
+        (FieldRule::Type(kind), FieldRule::Overlap(_)) | (FieldRule::Overlap(_), FieldRule::Type(kind)) => {
+            matches!(kind, FieldType::Prose)
+        }
         _ => false,
     }
 }
@@ -132,6 +139,7 @@ fn word(rule: &FieldRule) -> &'static str {
         FieldRule::Ignore => "ignore",
         FieldRule::Type(_) => "types",
         FieldRule::Tolerance(_) => "tolerance",
+        FieldRule::Overlap(_) => "overlap",
         FieldRule::Contains => "contains",
         FieldRule::InInput => "in_input",
         FieldRule::Set => "set",
@@ -155,6 +163,11 @@ fn tolerance(node: &Node) -> Result<FieldRule, String> {
     let percent = node.as_str().and_then(|text| text.trim().strip_suffix('%'));
     let percent: f64 = percent.and_then(|number| number.trim().parse().ok()).ok_or_else(wrong)?;
     Ok(FieldRule::Tolerance(Tolerance::Relative(legal(percent)? / 100.0)))
+}
+
+fn overlap(node: &Node) -> Result<FieldRule, String> {
+    let least = node.as_f64().filter(|least| (0.0..=1.0).contains(least));
+    least.map(FieldRule::Overlap).ok_or_else(|| "expected a share from `0` to `1` such as `0.4`".to_owned())
 }
 
 fn key_fields(node: &Node) -> Result<FieldRule, String> {
@@ -227,7 +240,7 @@ mod tests {
          2 | set: [a, 7]
            |          ^
 
-        error: `types`: expected one of `text`, `exact`, `number`, `money`, `percent`, `date`, `date_mdy`, `date_dmy`, `boolean`
+        error: `types`: expected one of `text`, `exact`, `number`, `money`, `percent`, `date`, `date_mdy`, `date_dmy`, `boolean`, `prose`, `phrase`
           --> evals/scoring.yaml:3:13
            |
          3 | types: { b: currency }
@@ -251,7 +264,7 @@ mod tests {
          5 | key: { e: [] }
            |           ^
 
-        error: unknown key `ignor`; legal are `ignore`, `types`, `tolerance`, `contains`, `in_input`, `set`, `key`, `order`
+        error: unknown key `ignor`; legal are `ignore`, `types`, `tolerance`, `overlap`, `contains`, `in_input`, `set`, `key`, `order`
           --> evals/scoring.yaml:1:1
            |
          1 | ignor: [x]

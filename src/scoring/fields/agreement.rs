@@ -5,8 +5,9 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::Value;
 
-use super::compare::{key_form, present, whole_form};
-use super::matcher::{List, Matcher, Words};
+use super::align;
+use super::compare::{Case, is_plain, is_right_prose, is_set, key_form, present, set_pairs, whole_form};
+use super::matcher::{List, Matcher};
 use super::reading::{form, is_nothing};
 
 /// The fields of one case, and on how many all replicates agree.
@@ -24,14 +25,19 @@ struct Probe {
 }
 
 /// Holds the fields of the answers against each other; an answer that is missing or cannot be read agrees with nothing.
-pub(super) fn agreement(expected: &Value, answers: &[Option<Value>], rules: &Matcher<'_>) -> Agreement {
+pub(super) fn agreement(
+    expected: &Value,
+    answers: &[Option<Value>],
+    rules: &Matcher<'_>,
+    case: &Case<'_>,
+) -> Agreement {
     let mut fields: HashMap<u64, Probe> = HashMap::new();
     let mut expect = |field: u64, _: Option<u64>| {
         fields.entry(field).or_insert(Probe { first: 0, seen: 0, is_same: true });
     };
-    leaves(expected, rules, &DefaultHasher::new(), &mut expect);
+    leaves(expected, Some(expected), rules, &DefaultHasher::new(), case, &mut expect);
     for answer in answers.iter().flatten() {
-        leaves(answer, rules, &DefaultHasher::new(), &mut |field, value| {
+        leaves(answer, Some(expected), rules, &DefaultHasher::new(), case, &mut |field, value| {
             let Some(value) = value else { return };
             let probe = fields.entry(field).or_insert(Probe { first: value, seen: 0, is_same: true });
             if probe.seen == 0 {
@@ -48,7 +54,16 @@ pub(super) fn agreement(expected: &Value, answers: &[Option<Value>], rules: &Mat
 }
 
 /// Each field of an answer by the digest of its path, with the digest of what it means; nothing where it is empty.
-fn leaves(value: &Value, rules: &Matcher<'_>, path: &DefaultHasher, tell: &mut impl FnMut(u64, Option<u64>)) {
+///
+/// What is expected there lends its places to items of lists that have no order, and makes right prose the same.
+fn leaves(
+    value: &Value,
+    expected: Option<&Value>,
+    rules: &Matcher<'_>,
+    path: &DefaultHasher,
+    case: &Case<'_>,
+    tell: &mut impl FnMut(u64, Option<u64>),
+) {
     let here = rules.here();
     if here.is_ignored {
         return;
@@ -61,40 +76,84 @@ fn leaves(value: &Value, rules: &Matcher<'_>, path: &DefaultHasher, tell: &mut i
     match value {
         Value::Object(map) if !map.is_empty() => {
             for (key, value) in map {
-                leaves(value, &rules.key(key), &below(key), tell);
+                let expected = expected.and_then(|expected| expected.get(key));
+                leaves(value, expected, &rules.key(key), &below(key), case, tell);
             }
         }
         Value::Array(items) if !items.is_empty() => {
             let item = rules.item();
+            let wanted = expected.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
             let mut seen: HashMap<String, usize> = HashMap::new();
+            let is_set = is_set(if wanted.is_empty() { items } else { wanted }, here);
+            let partners = partners(wanted, items, is_set, here.list, &item, case);
             for (place, value) in items.iter().enumerate() {
+                let partner = partners.get(&place).copied();
+                let expected = partner.map(|partner| &wanted[partner]);
                 match here.list {
-                    List::Order if here.words != Words::Contains => {
-                        leaves(value, &item, &below(&place.to_string()), tell);
-                    }
-                    List::Key(fields) if here.words != Words::Contains => {
-                        let key = numbered(&mut seen, &key_form(value, fields, &item));
-                        leaves(value, &item, &below(&key), tell);
-                    }
                     // The items of a set are there or not.
-                    _ if present(value, &item) > 0 => {
-                        let key = numbered(&mut seen, &whole_form(value, &item));
-                        tell(below(&key).finish(), Some(1));
+                    _ if is_set => {
+                        if present(value, &item) > 0 {
+                            let key = match partner {
+                                Some(partner) => format!("@{partner}"),
+                                None => numbered(&mut seen, &whole_form(value, &item)),
+                            };
+                            tell(below(&key).finish(), Some(1));
+                        }
                     }
-                    _ => {}
+                    List::Key(fields) => {
+                        let key = numbered(&mut seen, &key_form(value, fields, &item));
+                        leaves(value, expected, &item, &below(&key), case, tell);
+                    }
+                    List::Order => leaves(value, expected, &item, &below(&place.to_string()), case, tell),
+                    List::Set | List::Best => {
+                        let key = match partner {
+                            Some(partner) => format!("@{partner}"),
+                            None => numbered(&mut seen, &whole_form(value, &item)),
+                        };
+                        leaves(value, expected, &item, &below(&key), case, tell);
+                    }
                 }
             }
         }
         plain => {
-            let is_empty = is_nothing(plain) || plain.is_object() || plain.is_array();
+            let is_empty = is_nothing(plain) || !is_plain(plain);
+            let is_right = || expected.and_then(|expected| is_right_prose(expected, plain, here, case));
             let meaning = || {
                 let mut hasher = DefaultHasher::new();
-                form(plain, here.kind).hash(&mut hasher);
+                match is_right() {
+                    Some(true) => "right".hash(&mut hasher),
+                    _ => form(plain, here.kind).hash(&mut hasher),
+                }
                 hasher.finish()
             };
             tell(path.finish(), (!is_empty).then(meaning));
         }
     }
+}
+
+/// The places of the expected items that the items of an answer are meant for. Of a set, only those that differ in words.
+fn partners(
+    expected: &[Value],
+    items: &[Value],
+    is_set: bool,
+    list: List<'_>,
+    item: &Matcher<'_>,
+    case: &Case<'_>,
+) -> HashMap<usize, usize> {
+    let pairs = match list {
+        _ if is_set => {
+            let here = item.here();
+            let is_prose = |pair: &(usize, usize)| {
+                let (expected, found) = (&expected[pair.0], &items[pair.1]);
+                is_plain(expected) && is_plain(found) && is_right_prose(expected, found, here, case).is_some()
+            };
+            set_pairs(expected, items, item, case).into_iter().filter(is_prose).collect()
+        }
+        List::Order => (0..expected.len().min(items.len())).map(|place| (place, place)).collect(),
+        List::Key(_) => Vec::new(),
+        List::Set | List::Best => align::pairs(expected, items, item, case),
+    };
+    pairs.into_iter().map(|(expected, found)| (found, expected)).collect()
 }
 
 /// The key, with a number where it has been there before.
@@ -111,7 +170,7 @@ mod tests {
     use crate::model::{FieldRule, FieldRules};
 
     fn found(expected: &Value, answers: &[Option<Value>], rules: &FieldRules) -> (u64, u64) {
-        let agreement = agreement(expected, answers, &Matcher::new(rules));
+        let agreement = agreement(expected, answers, &Matcher::new(rules), &Case::new(""));
         (agreement.full, agreement.probed)
     }
 

@@ -12,13 +12,13 @@ use super::matcher::Matcher;
 use crate::config::{Expected, ModelSettings, OutputFormat, Skill, SkillCase};
 use crate::model::{
     Calls, CaseCounts, CaseFigures, CommitSha, Entry, FieldRules, Ratio, Replicates, Reproducibility,
-    SchemaFit, TokenSums, folded,
+    SchemaFit, TokenSums,
 };
 use crate::scoring::stats::cluster_interval;
 use crate::util::schema_check::SchemaCheck;
 
 /// Which rules of scoring are followed; another number wherever the same answers would come to other figures.
-pub const SCORER_VERSION: u32 = 1;
+pub const SCORER_VERSION: u32 = 2;
 
 /// What was evaluated.
 #[derive(Debug, Clone, Copy)]
@@ -41,25 +41,28 @@ pub struct Subject<'a> {
 pub type Answers = BTreeMap<(String, u32), Answer>;
 
 /// What is the same for all answers of a skill.
-struct Scorer {
-    rules: FieldRules,
+pub(super) struct Scorer {
+    pub(super) rules: FieldRules,
     format: OutputFormat,
     schema: Option<SchemaCheck>,
 }
 
 impl Scorer {
-    fn new(skill: &Skill) -> Self {
+    pub(super) fn new(skill: &Skill) -> Self {
         // Sections of markdown are named in lower case.
         let fold = |(path, rule): &(crate::model::FieldPath, _)| (path.folded(), Clone::clone(rule));
         let rules = match skill.format {
-            OutputFormat::Markdown => FieldRules { rules: skill.rules.rules.iter().map(fold).collect() },
+            OutputFormat::Markdown => {
+                let own = skill.rules.rules.iter().map(fold);
+                FieldRules { rules: own.chain(markdown::default_rules()).collect() }
+            }
             OutputFormat::JsonObject | OutputFormat::JsonArray => skill.rules.clone(),
         };
         let schema = skill.schema.as_ref().and_then(|schema| SchemaCheck::new(schema).ok());
         Self { rules, format: skill.format, schema }
     }
 
-    fn expected(&self, case: &SkillCase) -> Value {
+    pub(super) fn expected(&self, case: &SkillCase) -> Value {
         match &case.expected {
             Expected::Json(value) => value.clone(),
             Expected::Markdown(text) => markdown::tree(text, &Matcher::new(&self.rules)),
@@ -99,6 +102,7 @@ pub fn entry(subject: &Subject<'_>, answers: &Answers) -> Entry {
         params: subject.model.params(structured_output),
         replicates: subject.replicates,
         scorer_version: SCORER_VERSION,
+        rules_sha256: Some(skill.rules.digest()),
         cases: CaseCounts {
             total: (skill.cases.len() + skill.skipped.len()) as u64,
             run: skill.cases.len() as u64,
@@ -107,6 +111,7 @@ pub fn entry(subject: &Subject<'_>, answers: &Answers) -> Entry {
         calls: sums.calls,
         schema_valid: SchemaFit { rate: Ratio::of(sums.schema.n, sums.schema.of), ..sums.schema },
         accuracy: counts.accuracy(),
+        prose: Some(counts.prose()),
         reproducibility: Reproducibility::default(),
         tokens: sums.tokens,
         per_case: Vec::new(),
@@ -150,7 +155,7 @@ fn of_case(
 ) -> (OfCase, CaseFigures) {
     let rules = Matcher::new(&scorer.rules);
     let expected = scorer.expected(case);
-    let input = folded(&case.message);
+    let asked = compare::Case::new(&case.message);
     let mut counts = Counts::default();
     let mut parsed: Vec<Option<Value>> = Vec::new();
     let mut texts: Vec<Option<&str>> = Vec::new();
@@ -184,13 +189,14 @@ fn of_case(
             }
         };
         counts.add(&match &found {
-            Some(found) => compare::count(&expected, found, &rules, &input),
+            Some(found) => compare::count(&expected, found, &rules, &asked),
             None => compare::count_unanswered(&expected, &rules),
         });
         parsed.push(found);
     }
     let is_repeated = subject.replicates.get() > 1;
-    let agreement = if is_repeated { agreement(&expected, &parsed, &rules) } else { Agreement::default() };
+    let agreement =
+        if is_repeated { agreement(&expected, &parsed, &rules, &asked) } else { Agreement::default() };
     let is_exact =
         texts.first().is_some_and(|first| first.is_some() && texts.iter().all(|text| text == first));
     let ok = parsed.iter().flatten().count() as u64;

@@ -1,11 +1,15 @@
-//! An answer against what is expected: five counts.
+//! An answer against what is expected: five counts, and those of prose among them.
+
+use std::cell::OnceCell;
+use std::collections::HashSet;
 
 use serde_json::Value;
 
 use super::matcher::{Here, List, Matcher, Words};
-use super::pairing;
+use super::prose;
 use super::reading::{form, is_nothing, number_in, other_currency, plain_text, same};
-use crate::model::{Accuracy, Tolerance, folded};
+use super::{align, pairing};
+use crate::model::{Accuracy, FieldType, Prose, Ratio, Tolerance, folded};
 
 /// Fields, counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,6 +24,43 @@ pub struct Counts {
     pub hallucinated: u64,
     /// Expected to be empty, and empty.
     pub correct_absent: u64,
+    /// Those of them where prose is expected.
+    pub prose: ProseCounts,
+}
+
+/// Fields where prose is expected, counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProseCounts {
+    /// Near enough.
+    pub correct: u64,
+    /// Not near enough, or with other facts.
+    pub incorrect: u64,
+    /// Not there.
+    pub missing: u64,
+    /// What they share with the answers, in ten-thousandths, added up.
+    pub overlap: u64,
+}
+
+/// What a model was asked, for rules that look there.
+#[derive(Debug)]
+pub(super) struct Case<'i> {
+    message: &'i str,
+    folded: OnceCell<String>,
+    vocabulary: OnceCell<HashSet<String>>,
+}
+
+impl<'i> Case<'i> {
+    pub(super) fn new(message: &'i str) -> Self {
+        Self { message, folded: OnceCell::new(), vocabulary: OnceCell::new() }
+    }
+
+    fn folded(&self) -> &str {
+        self.folded.get_or_init(|| folded(self.message))
+    }
+
+    fn vocabulary(&self) -> &HashSet<String> {
+        self.vocabulary.get_or_init(|| prose::vocabulary(self.message))
+    }
 }
 
 impl Counts {
@@ -34,6 +75,10 @@ impl Counts {
         self.missing += other.missing;
         self.hallucinated += other.hallucinated;
         self.correct_absent += other.correct_absent;
+        self.prose.correct += other.prose.correct;
+        self.prose.incorrect += other.prose.incorrect;
+        self.prose.missing += other.prose.missing;
+        self.prose.overlap += other.prose.overlap;
     }
 
     /// As an entry has them, without the figures.
@@ -48,18 +93,41 @@ impl Counts {
             n_correct_absent: self.correct_absent,
         }
     }
+
+    /// The same of the prose.
+    pub(super) fn prose(&self) -> Prose {
+        let ProseCounts { correct, incorrect, missing, overlap } = self.prose;
+        let compared = correct + incorrect + missing;
+        Prose {
+            score: Ratio::of(correct, compared),
+            overlap: Ratio::of(overlap, compared * u64::from(Ratio::WHOLE.ten_thousandths())),
+            n_correct: correct,
+            n_incorrect: incorrect,
+            n_missing: missing,
+        }
+    }
 }
 
 /// Counts the fields of an answer.
-pub(super) fn count(expected: &Value, found: &Value, rules: &Matcher<'_>, input: &str) -> Counts {
-    let mut walk = Walk { counts: Counts::default(), input };
-    walk.field(expected, Some(found), rules);
+pub(super) fn count(expected: &Value, found: &Value, rules: &Matcher<'_>, case: &Case<'_>) -> Counts {
+    count_item(expected, Some(found), rules, case)
+}
+
+/// The same for a part of an answer that may not be there.
+pub(super) fn count_item(
+    expected: &Value,
+    found: Option<&Value>,
+    rules: &Matcher<'_>,
+    case: &Case<'_>,
+) -> Counts {
+    let mut walk = Walk { counts: Counts::default(), case };
+    walk.field(expected, found, rules);
     walk.counts
 }
 
-/// Counts the fields of a case that has no answer: all that should have been there are missing.
+/// Counts the fields of a case that has no answer: all that should have been there are missing, and nothing is correctly absent.
 pub(super) fn count_unanswered(expected: &Value, rules: &Matcher<'_>) -> Counts {
-    Counts { missing: present(expected, rules), ..Counts::default() }
+    Counts { correct_absent: 0, ..count_item(expected, None, rules, &Case::new("")) }
 }
 
 /// How many fields there are that are not empty and not ignored. The items of a set are one field each.
@@ -80,9 +148,9 @@ pub(super) fn present(value: &Value, rules: &Matcher<'_>) -> u64 {
     }
 }
 
-struct Walk<'i> {
+struct Walk<'c> {
     counts: Counts,
-    input: &'i str,
+    case: &'c Case<'c>,
 }
 
 impl Walk<'_> {
@@ -110,11 +178,10 @@ impl Walk<'_> {
             Value::Array(items) if !items.is_empty() => match found {
                 Some(Value::Array(found)) => self.list(items, found, rules, here),
                 other => {
-                    let is_set = matches!(here.list, List::Set) || here.words == Words::Contains;
                     let item = rules.item();
                     for value in items {
-                        if is_set {
-                            self.counts.missing += present(value, &item).min(1);
+                        if is_set(items, here) {
+                            self.item_missing(value, &item);
                         } else {
                             self.field(value, None, &item);
                         }
@@ -139,27 +206,38 @@ impl Walk<'_> {
             (true, _) if there == 0 => counts.correct_absent += 1,
             (true, _) => counts.hallucinated += there,
             (false, Some(found)) if there > 0 => {
-                if is_right(expected, found, here, self.input) {
-                    counts.correct += 1;
-                } else {
-                    counts.incorrect += 1;
+                let Judged { is_right, overlap } = judge(expected, found, here, self.case);
+                counts.correct += u64::from(is_right);
+                counts.incorrect += u64::from(!is_right);
+                if let Some(overlap) = overlap {
+                    counts.prose.correct += u64::from(is_right);
+                    counts.prose.incorrect += u64::from(!is_right);
+                    counts.prose.overlap += u64::from(overlap.ten_thousandths());
                 }
             }
-            _ => counts.missing += 1,
+            _ => {
+                counts.missing += 1;
+                counts.prose.missing += u64::from(least_overlap(expected, here).is_some());
+            }
         }
+    }
+
+    /// An item of a set that is not there.
+    fn item_missing(&mut self, value: &Value, item: &Matcher<'_>) {
+        let missing = present(value, item).min(1);
+        self.counts.missing += missing;
+        let is_prose = is_plain(value) && least_overlap(value, item.here()).is_some();
+        self.counts.prose.missing += missing * u64::from(is_prose);
     }
 
     fn list(&mut self, expected: &[Value], found: &[Value], rules: &Matcher<'_>, here: Here<'_>) {
         let item = rules.item();
         match here.list {
             _ if here.words == Words::Contains => self.set(expected, found, &item, false),
-            List::Set => self.set(expected, found, &item, true),
+            _ if is_set(expected, here) => self.set(expected, found, &item, true),
             List::Order => {
-                for (place, value) in expected.iter().enumerate() {
-                    self.field(value, found.get(place), &item);
-                }
-                let more = found.iter().skip(expected.len());
-                self.counts.hallucinated += more.map(|value| present(value, &item)).sum::<u64>();
+                let pairs = (0..expected.len().min(found.len())).map(|place| (place, place));
+                self.paired(expected, found, pairs, &item);
             }
             List::Key(fields) => {
                 let forms = |list: &[Value]| {
@@ -167,18 +245,33 @@ impl Walk<'_> {
                 };
                 let same_key = |a: usize, b: usize| same_key(&expected[a], &found[b], fields, &item);
                 let pairs = pairing::pairs(&forms(expected), &forms(found), same_key);
-                let mut of_found = vec![false; found.len()];
-                let mut of_expected = vec![None; expected.len()];
-                for (a, b) in pairs {
-                    (of_expected[a], of_found[b]) = (Some(b), true);
-                }
-                for (value, partner) in expected.iter().zip(of_expected) {
-                    self.field(value, partner.map(|place| &found[place]), &item);
-                }
-                for (value, _) in found.iter().zip(of_found).filter(|(_, is_paired)| !is_paired) {
-                    self.counts.hallucinated += present(value, &item);
-                }
+                self.paired(expected, found, pairs, &item);
             }
+            List::Set | List::Best => {
+                let pairs = align::pairs(expected, found, &item, self.case);
+                self.paired(expected, found, pairs, &item);
+            }
+        }
+    }
+
+    /// Items that belong together, and those that have no partner.
+    fn paired(
+        &mut self,
+        expected: &[Value],
+        found: &[Value],
+        pairs: impl IntoIterator<Item = (usize, usize)>,
+        item: &Matcher<'_>,
+    ) {
+        let mut of_found = vec![false; found.len()];
+        let mut of_expected = vec![None; expected.len()];
+        for (a, b) in pairs {
+            (of_expected[a], of_found[b]) = (Some(b), true);
+        }
+        for (value, partner) in expected.iter().zip(of_expected) {
+            self.field(value, partner.map(|place| &found[place]), item);
+        }
+        for (value, _) in found.iter().zip(of_found).filter(|(_, is_paired)| !is_paired) {
+            self.counts.hallucinated += present(value, item);
         }
     }
 
@@ -188,31 +281,113 @@ impl Walk<'_> {
             list.iter().filter(|value| present(value, item) > 0).cloned().collect()
         };
         let (expected, found) = (there(expected), there(found));
-        let forms = |list: &[Value]| list.iter().map(|value| whole_form(value, item)).collect::<Vec<_>>();
+        let pairs = set_pairs(&expected, &found, item, self.case);
         let here = item.here();
-        let input = self.input;
-        let same = |a: usize, b: usize| {
-            let is_plain = |value: &Value| !value.is_object() && !value.is_array();
-            is_plain(&expected[a]) && is_plain(&found[b]) && is_right(&expected[a], &found[b], here, input)
-        };
-        let pairs = pairing::pairs(&forms(&expected), &forms(&found), same).len();
-        self.counts.correct += pairs as u64;
-        self.counts.missing += (expected.len() - pairs) as u64;
+        let mut is_open = vec![true; expected.len()];
+        for (a, b) in &pairs {
+            is_open[*a] = false;
+            if let Some(overlap) = overlap_of(&expected[*a], &found[*b], here, self.case) {
+                self.counts.prose.correct += 1;
+                self.counts.prose.overlap += u64::from(overlap.ten_thousandths());
+            }
+        }
+        self.counts.correct += pairs.len() as u64;
+        for (value, _) in expected.iter().zip(is_open).filter(|(_, is_open)| *is_open) {
+            self.item_missing(value, item);
+        }
         if is_closed {
-            self.counts.hallucinated += (found.len() - pairs) as u64;
+            self.counts.hallucinated += (found.len() - pairs.len()) as u64;
         }
     }
 }
 
+/// Whether the items of a list are one field each and have no order: a rule says so, or they are plain values and no rule says
+/// anything else.
+pub(super) fn is_set(expected: &[Value], here: Here<'_>) -> bool {
+    let is_plain_list = || expected.iter().all(is_plain);
+    match here.list {
+        _ if here.words == Words::Contains => true,
+        List::Set => true,
+        List::Best => is_plain_list(),
+        List::Order | List::Key(_) => false,
+    }
+}
+
+/// Which items of two sets are the same.
+pub(super) fn set_pairs(
+    expected: &[Value],
+    found: &[Value],
+    item: &Matcher<'_>,
+    case: &Case<'_>,
+) -> Vec<(usize, usize)> {
+    let forms = |list: &[Value]| list.iter().map(|value| whole_form(value, item)).collect::<Vec<_>>();
+    let here = item.here();
+    let same = |a: usize, b: usize| {
+        is_plain(&expected[a]) && is_plain(&found[b]) && judge(&expected[a], &found[b], here, case).is_right
+    };
+    pairing::pairs(&forms(expected), &forms(found), same)
+}
+
+pub(super) fn is_plain(value: &Value) -> bool {
+    !value.is_object() && !value.is_array()
+}
+
+/// How much two texts must share, where prose is expected; nothing where a value is.
+pub(super) fn least_overlap(expected: &Value, here: Here<'_>) -> Option<f64> {
+    let Value::String(text) = expected else { return None };
+    let least = || Some(here.overlap.unwrap_or(prose::LEAST_OVERLAP));
+    match here.kind {
+        _ if here.words != Words::Same || here.tolerance.is_some() => None,
+        _ if here.overlap.is_some() => least(),
+        Some(FieldType::Prose) => least(),
+        Some(FieldType::Phrase) if prose::is_long_phrase(text) => least(),
+        None if prose::is_prose(text) => least(),
+        _ => None,
+    }
+}
+
+/// Whether a value is right, and how much of the expected prose it shares.
+struct Judged {
+    is_right: bool,
+    overlap: Option<Ratio>,
+}
+
+fn judge(expected: &Value, found: &Value, here: Here<'_>, case: &Case<'_>) -> Judged {
+    let Some(least) = least_overlap(expected, here) else {
+        return Judged { is_right: is_right(expected, found, here, case), overlap: None };
+    };
+    let Value::String(text) = found else {
+        return Judged { is_right: false, overlap: Ratio::of(0, 1) };
+    };
+    let compared = prose::compare(&plain_text(expected), text, least, case.vocabulary());
+    let is_right = compared.is_right || same(expected, found, here.kind);
+    Judged { is_right, overlap: Some(compared.overlap) }
+}
+
+/// Whether an answer is right where prose is expected; nothing where a value is.
+pub(super) fn is_right_prose(
+    expected: &Value,
+    found: &Value,
+    here: Here<'_>,
+    case: &Case<'_>,
+) -> Option<bool> {
+    let Judged { is_right, overlap } = judge(expected, found, here, case);
+    overlap.map(|_| is_right)
+}
+
+fn overlap_of(expected: &Value, found: &Value, here: Here<'_>, case: &Case<'_>) -> Option<Ratio> {
+    judge(expected, found, here, case).overlap
+}
+
 /// Whether a value is what was expected, by the rules for it.
-fn is_right(expected: &Value, found: &Value, here: Here<'_>, input: &str) -> bool {
+fn is_right(expected: &Value, found: &Value, here: Here<'_>, case: &Case<'_>) -> bool {
     if found.is_object() || found.is_array() {
         return false;
     }
     match here.words {
         Words::Same => {}
         Words::Contains => return folded(&plain_text(found)).contains(&folded(&plain_text(expected))),
-        Words::InInput => return input.contains(&folded(&plain_text(found))),
+        Words::InInput => return case.folded().contains(&folded(&plain_text(found))),
     }
     if let Some(tolerance) = here.tolerance
         && let (Some(wanted), Some(got)) = (number_in(expected, here.kind), number_in(found, here.kind))
@@ -254,10 +429,7 @@ fn same_key(a: &Value, b: &Value, fields: &[String], item: &Matcher<'_>) -> bool
     both && fields.iter().all(|field| match (a.get(field), b.get(field)) {
         (None, None) => true,
         (Some(a), Some(b)) if is_nothing(a) || is_nothing(b) => is_nothing(a) && is_nothing(b),
-        (Some(a), Some(b)) => {
-            let is_plain = |value: &Value| !value.is_object() && !value.is_array();
-            is_plain(a) && is_plain(b) && same(a, b, item.key(field).here().kind)
-        }
+        (Some(a), Some(b)) => is_plain(a) && is_plain(b) && same(a, b, item.key(field).here().kind),
         (Some(one), None) | (None, Some(one)) => is_nothing(one),
     })
 }
@@ -280,8 +452,13 @@ pub(super) fn whole_form(value: &Value, rules: &Matcher<'_>) -> String {
         }
         Value::Array(items) => {
             let item = rules.item();
-            let mut parts: Vec<String> = items.iter().map(|value| whole_form(value, &item)).collect();
-            if matches!(here.list, List::Set) {
+            let is_ordered = matches!(here.list, List::Order);
+            let mut parts: Vec<String> = items
+                .iter()
+                .filter(|value| is_ordered || present(value, &item) > 0)
+                .map(|value| whole_form(value, &item))
+                .collect();
+            if !is_ordered {
                 parts.sort_unstable();
             }
             let parts: Vec<String> = parts.iter().map(|part| format!("{}:{part}", part.len())).collect();

@@ -1,13 +1,24 @@
 //! Markdown as a tree of fields, so that it is compared like JSON.
 //!
 //! A section is a mapping: `#` says that it is there, `labels` has its lines such as `**Outcome:** allowable`, `items` its
-//! checklist with what is ticked, `sections` what is below it, and `text` the words. Words count only where a rule names them:
-//! two good texts are seldom equal.
+//! checklist with what is ticked, `bullets` its other points that name a number or a name, `rows` those of its tables, `sections` what
+//! is below it, and `text` the words. Words count only where a rule names them: two good texts are seldom equal.
 
 use serde_json::{Map, Value};
 
 use super::matcher::Matcher;
-use crate::model::folded;
+use super::prose;
+use crate::model::{FieldPath, FieldRule, FieldType, folded};
+
+/// How the parts of a section are compared where no rule says it.
+pub(super) fn default_rules() -> impl Iterator<Item = (FieldPath, FieldRule)> {
+    let rules = [
+        ("**.bullets[]", FieldType::Prose),
+        ("**.labels.*", FieldType::Phrase),
+        ("**.rows[].*", FieldType::Phrase),
+    ];
+    rules.into_iter().filter_map(|(path, kind)| Some((path.parse().ok()?, FieldRule::Type(kind))))
+}
 
 /// The tree of a text; words that no rule names are left out.
 pub(super) fn tree(text: &str, rules: &Matcher<'_>) -> Value {
@@ -21,6 +32,8 @@ struct Section {
     text: Vec<String>,
     labels: Map<String, Value>,
     items: Map<String, Value>,
+    bullets: Vec<Value>,
+    rows: Vec<Value>,
     sections: Vec<(String, Self)>,
 }
 
@@ -37,10 +50,18 @@ impl Section {
             }
             sections
         };
-        for (key, part) in [("labels", self.labels), ("items", self.items), ("sections", sections)] {
+        for (key, part) in [("labels", self.labels), ("items", self.items)] {
             if !part.is_empty() {
                 map.insert(key.to_owned(), Value::Object(part));
             }
+        }
+        for (key, part) in [("bullets", self.bullets), ("rows", self.rows)] {
+            if !part.is_empty() {
+                map.insert(key.to_owned(), Value::Array(part));
+            }
+        }
+        if !sections.is_empty() {
+            map.insert("sections".to_owned(), Value::Object(sections));
         }
         if !self.text.is_empty() {
             map.insert("text".to_owned(), Value::from(self.text.join("\n")));
@@ -72,7 +93,10 @@ fn read(text: &str) -> Section {
     // The open sections: their levels and their places.
     let (mut levels, mut path): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
     let mut fence: Option<(char, usize)> = None;
-    for line in text.lines() {
+    // The names of the columns, while a table is open.
+    let mut columns: Option<Vec<String>> = None;
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
         let bare = line.trim();
         let marks = |mark: char| bare.chars().take_while(|c| *c == mark).count();
         if let Some((mark, length)) = fence {
@@ -99,6 +123,17 @@ fn read(text: &str) -> Section {
             continue;
         }
         let section = root.at(&path);
+        if let Some(cells) = cells(bare) {
+            if let Some(names) = &columns {
+                section.rows.push(row(names, &cells));
+                continue;
+            }
+            if lines.next_if(|line| is_separator(line.trim())).is_some() {
+                columns = Some(cells.into_iter().map(name).collect());
+                continue;
+            }
+        }
+        columns = None;
         let (content, is_item) = match list_item(bare) {
             Some(content) => (content, true),
             None => (bare, false),
@@ -108,10 +143,38 @@ fn read(text: &str) -> Section {
         } else if let Some((label, value)) = label(content) {
             insert(&mut section.labels, name(label), Value::from(unmarked(value)));
         } else if !bare.is_empty() {
-            section.text.push(unmarked(content));
+            let words = unmarked(content);
+            if is_item && prose::has_facts(&words) {
+                section.bullets.push(Value::from(words.clone()));
+            }
+            section.text.push(words);
         }
     }
     root
+}
+
+/// The cells of a line of a table.
+fn cells(line: &str) -> Option<Vec<&str>> {
+    let inner = line.strip_prefix('|')?;
+    let inner = inner.strip_suffix('|').unwrap_or(inner);
+    Some(inner.split('|').map(str::trim).collect())
+}
+
+/// `|---|:--:|`, below the names of the columns.
+fn is_separator(line: &str) -> bool {
+    let is_rule = |cell: &str| cell.contains('-') && cell.bytes().all(|byte| matches!(byte, b'-' | b':'));
+    cells(line).is_some_and(|cells| cells.into_iter().all(is_rule))
+}
+
+/// A line of a table by the names of its columns.
+fn row(columns: &[String], cells: &[&str]) -> Value {
+    let mut row = Map::new();
+    for (place, cell) in cells.iter().enumerate() {
+        let column = columns.get(place).filter(|name| !name.is_empty());
+        let column = column.cloned().unwrap_or_else(|| format!("column {}", place + 1));
+        insert(&mut row, column, Value::from(unmarked(cell)));
+    }
+    Value::Object(row)
 }
 
 /// The level and the title of a heading.
@@ -186,7 +249,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::{FieldRule, FieldRules};
+    use crate::model::FieldRules;
 
     const TEXT: &str = "Preface.\n\n# Review\n\n## Decision:\n**Outcome:** Allowable\n- **Amount**: `$5`\nIt is **fine**.\n\n## Steps ##\n\
         - [ ] File the *form*.\n* [X] Keep `it`\n1. [x] Third\n- [] no box\n- [?] nor this\n```md\n# no heading\n- [x] no item\n```\n\
@@ -203,6 +266,20 @@ mod tests {
                     "sections": {"below": {"#": true}}},
                 "steps (2)": {"#": true, "items": {"same": false, "same (2)": true}},
             }}}})
+        );
+    }
+
+    #[test]
+    fn bullets_with_facts_and_tables_are_fields() {
+        let none = FieldRules::default();
+        let text = "## Costs\n- Flight with **Meadow Air**, $420.50\n- fine\n1. Due on 2026-03-02\n\n| Item | Cost |\n|:--|--:|\n\
+            | Train | `$9` |\n| Bus |\nAfter\n| no | table |\n";
+        assert_eq!(
+            tree(text, &Matcher::new(&none)),
+            json!({"sections": {"costs": {"#": true,
+                "bullets": ["Flight with Meadow Air, $420.50", "Due on 2026-03-02"],
+                "rows": [{"item": "Train", "cost": "$9"}, {"item": "Bus"}],
+            }}})
         );
     }
 

@@ -17,6 +17,8 @@ pub(super) struct Here<'r> {
     pub(super) is_ruled: bool,
     pub(super) kind: Option<FieldType>,
     pub(super) tolerance: Option<Tolerance>,
+    /// How much prose must share, where a rule says it.
+    pub(super) overlap: Option<f64>,
     pub(super) words: Words,
     pub(super) list: List<'r>,
 }
@@ -36,8 +38,10 @@ pub(super) enum Words {
 /// How a list is compared.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) enum List<'r> {
-    /// Place by place.
+    /// Plain values as a set, others by what agrees best.
     #[default]
+    Best,
+    /// Place by place.
     Order,
     /// Without order.
     Set,
@@ -109,6 +113,7 @@ impl<'r> Matcher<'r> {
                 FieldRule::Ignore => here.is_ignored = true,
                 FieldRule::Type(kind) => here.kind = here.kind.or(Some(*kind)),
                 FieldRule::Tolerance(tolerance) => here.tolerance = here.tolerance.or(Some(*tolerance)),
+                FieldRule::Overlap(least) => here.overlap = here.overlap.or(Some(*least)),
                 FieldRule::Contains => here.words = here.words.max(Words::Contains),
                 FieldRule::InInput => here.words = Words::InInput,
                 FieldRule::Set => list = list.or(Some(List::Set)),

@@ -2,21 +2,29 @@
 //!
 //! `answer` is what a model said and how it is read, markdown through `markdown` as a tree like JSON. `compare` counts the fields
 //! of one answer and `agreement` holds replicates against each other; both follow the skill's rules by `matcher`, know by
-//! `reading` (with `decimal` and `day`) when two values mean the same, and by `pairing` which items of lists belong together.
-//! `assemble` sums all of it up.
+//! `reading` (with `decimal` and `day`) when two values mean the same, by `prose` when two texts do, and by `pairing` and `align`
+//! (with `assignment`) which items of lists belong together. `assemble` sums all of it up,
+//! and `lint` finds the fields whose default may not be meant.
 
 mod agreement;
+mod align;
 mod answer;
 mod assemble;
+mod assignment;
 mod compare;
 mod day;
 mod decimal;
+mod lint;
 mod markdown;
 mod matcher;
 mod pairing;
+mod prose;
 mod reading;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_defaults;
 
 pub use self::answer::Answer;
 pub use self::assemble::{Answers, Subject, entry};
+pub use self::lint::{Checks, Doubt, DoubtKind, Proposal, lint};

@@ -13,7 +13,7 @@ use crate::model::{FieldType, folded};
 const SIGNS: [(&str, &str); 6] =
     [("US$", "USD"), ("$", "USD"), ("€", "EUR"), ("£", "GBP"), ("¥", "JPY"), ("₹", "INR")];
 /// The codes that are known.
-const CODES: [&str; 16] = [
+pub(super) const CODES: [&str; 16] = [
     "USD", "EUR", "GBP", "JPY", "INR", "CHF", "CAD", "AUD", "NZD", "CNY", "SEK", "NOK", "DKK", "PLN", "MXN",
     "BRL",
 ];
@@ -29,7 +29,7 @@ pub(super) fn is_nothing(value: &Value) -> bool {
 
 /// Whether two plain values mean the same.
 pub(super) fn same(a: &Value, b: &Value, kind: Option<FieldType>) -> bool {
-    if let Some(kind) = kind {
+    if let Some(kind) = kind.filter(|kind| !matches!(kind, FieldType::Prose | FieldType::Phrase)) {
         return form(a, Some(kind)) == form(b, Some(kind)) && !other_currency(a, b, Some(kind));
     }
     match (a, b) {
@@ -49,7 +49,7 @@ pub(super) fn same(a: &Value, b: &Value, kind: Option<FieldType>) -> bool {
 pub(super) fn form(value: &Value, kind: Option<FieldType>) -> String {
     let text = || format!("t:{}", folded(&plain_text(value)));
     match kind {
-        None => match value {
+        None | Some(FieldType::Prose | FieldType::Phrase) => match value {
             Value::Number(_) => decimal(value).map_or_else(text, |number| format!("n:{}", number.text())),
             Value::Bool(flag) => format!("b:{flag}"),
             Value::String(words) => by_form(words).unwrap_or_else(text),

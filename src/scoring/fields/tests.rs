@@ -45,7 +45,7 @@ fn counts(rules: &Value, expected: &Value, answer: &str) -> [u64; 5] {
 }
 
 /// The counts of one answer to a skill with one case.
-fn score_case(skill: &Skill, answer: &str) -> Accuracy {
+pub(super) fn score_case(skill: &Skill, answer: &str) -> Accuracy {
     let answers = BTreeMap::from([((skill.cases[0].id.clone(), 1), text_answer(answer))]);
     entry_of(skill, 1, &answers).accuracy
 }
@@ -54,7 +54,7 @@ fn text_answer(text: impl Into<String>) -> Answer {
     Answer { outcome: Outcome::Text { text: text.into(), truncated: false }, tokens: None }
 }
 
-fn as_list(counts: &Accuracy) -> [u64; 5] {
+pub(super) fn as_list(counts: &Accuracy) -> [u64; 5] {
     [counts.n_correct, counts.n_incorrect, counts.n_missing, counts.n_hallucinated, counts.n_correct_absent]
 }
 
@@ -171,7 +171,8 @@ fn cases_calculated_by_hand() {
         (&none, json!({"a": [1, 2]}), json!({"a": [1]}), [1, 0, 1, 0, 0]),
         (&none, json!({"a": [1]}), json!({"a": [1, 2, null]}), [1, 0, 0, 1, 0]),
         (&none, json!({"a": [[1, 2], [3]]}), json!({"a": [[1], [3, 4]]}), [2, 0, 1, 1, 0]),
-        (&none, json!({"a": [null, 1]}), json!({"a": [1, null]}), [0, 0, 1, 1, 0]),
+        (&none, json!({"a": [null, 1]}), json!({"a": [1, null]}), [1, 0, 0, 0, 0]),
+        (&json!({"order": ["a"]}), json!({"a": [null, 1]}), json!({"a": [1, null]}), [0, 0, 1, 1, 0]),
         (&none, json!([{"a": 1}]), json!({"a": 1}), [0, 0, 1, 1, 0]),
         (&none, json!({"a": "ä", "b": "e\u{301}"}), json!({"a": "Ä", "b": "E\u{301}"}), [2, 0, 0, 0, 0]),
         (&none, json!({"a": false, "b": 0}), json!({"a": 0, "b": false}), [0, 2, 0, 0, 0]),
@@ -432,7 +433,7 @@ proptest! {
     #[test]
     fn the_expected_answer_itself_is_fully_correct(value in tree(), rules in rules()) {
         let rules = as_rules(&rules);
-        let found = compare::count(&value, &value, &matcher::Matcher::new(&rules), "");
+        let found = compare::count(&value, &value, &matcher::Matcher::new(&rules), &compare::Case::new(""));
         prop_assert_eq!((found.incorrect, found.missing, found.hallucinated), (0, 0, 0), "{:?}", found);
         prop_assert_eq!(found.correct, compare::present(&value, &matcher::Matcher::new(&rules)));
     }
@@ -441,7 +442,7 @@ proptest! {
     fn every_expected_field_is_counted_once(expected in tree(), answer in tree(), rules in rules()) {
         let rules = as_rules(&rules);
         let matcher = matcher::Matcher::new(&rules);
-        let found = compare::count(&expected, &answer, &matcher, "");
+        let found = compare::count(&expected, &answer, &matcher, &compare::Case::new(""));
         let wanted = compare::present(&expected, &matcher);
         prop_assert_eq!(found.correct + found.incorrect + found.missing, wanted);
         prop_assert!(found.hallucinated <= compare::present(&answer, &matcher));
@@ -459,12 +460,12 @@ proptest! {
     ) {
         let rules = as_rules(&json!({"set": ["$"]}));
         let matcher = matcher::Matcher::new(&rules);
-        let first = compare::count(&json!(expected), &json!(answer), &matcher, "");
+        let first = compare::count(&json!(expected), &json!(answer), &matcher, &compare::Case::new(""));
         let mut random = fastrand::Rng::with_seed(seed);
         let (mut expected, mut answer) = (expected, answer);
         random.shuffle(&mut expected);
         random.shuffle(&mut answer);
-        prop_assert_eq!(compare::count(&json!(expected), &json!(answer), &matcher, ""), first);
+        prop_assert_eq!(compare::count(&json!(expected), &json!(answer), &matcher, &compare::Case::new("")), first);
     }
 
     #[test]
@@ -483,7 +484,7 @@ proptest! {
         let matcher = matcher::Matcher::new(&none);
         for text in [&text, &marks] {
             let tree = markdown::tree(text, &matcher);
-            let found = compare::count(&tree, &tree, &matcher, "");
+            let found = compare::count(&tree, &tree, &matcher, &compare::Case::new(""));
             prop_assert_eq!((found.incorrect, found.missing, found.hallucinated), (0, 0, 0));
             answer::parse(text, crate::config::OutputFormat::JsonObject, &matcher);
         }

@@ -148,13 +148,11 @@ impl Store {
         inner.jobs.values().filter(is_one).cloned().collect()
     }
 
-    /// The last job with the calls of this order, if it came to no result.
-    pub(in crate::serve) fn without_result(&self, order: &Order) -> Option<Job> {
+    /// The last job with the calls of this order, if it has ended.
+    pub(in crate::serve) fn last_of(&self, order: &Order) -> Option<Job> {
         let inner = self.lock();
         let last = inner.jobs.values().filter(|job| job.has_calls_of(order)).max_by_key(|job| job.started_at);
-        let no_result =
-            |job: &&Job| matches!(job.state, JobState::Failed { .. } | JobState::Interrupted { .. });
-        last.filter(no_result).cloned()
+        last.filter(|job| !job.state.is_open()).cloned()
     }
 
     /// Lets a job go on with no answers of another.

@@ -56,6 +56,13 @@ pub fn pull_request_body(evaluated: &Evaluated, run_url: Option<&str>) -> String
         format!("{}: {}", markdown::code(&model.model, LONGEST), markdown::code(&model.reason, LONGEST))
     });
     list("Models that are not served here:", not_served.collect());
+    let failed = evaluated.failed.iter().map(|model| {
+        format!("{}: {}", markdown::code(&model.model, LONGEST), markdown::code(&model.reason, LONGEST))
+    });
+    list(
+        "Models that failed, and have no entry. Order the evaluation again to call only them:",
+        failed.collect(),
+    );
     list("To know:", evaluated.warnings.iter().map(|warning| markdown::code(warning, LONGEST)).collect());
     let data =
         pinned.dataset_commit.as_ref().map(|commit| format!(", data sets at `{commit}`")).unwrap_or_default();
@@ -102,10 +109,13 @@ pub fn render_text(evaluated: &Evaluated) -> String {
     for model in &evaluated.not_served {
         let _ = write!(out, "\nnot served: {}: {}", printable(&model.model), printable(&model.reason));
     }
+    for model in &evaluated.failed {
+        let _ = write!(out, "\nfailed: {}: {}", printable(&model.model), printable(&model.reason));
+    }
     for skipped in &evaluated.skipped {
         let _ = write!(out, "\nskipped: {}: {}", printable(&skipped.case), skipped.reason.explain());
     }
-    if !evaluated.not_served.is_empty() || !evaluated.skipped.is_empty() {
+    if !(evaluated.not_served.is_empty() && evaluated.failed.is_empty() && evaluated.skipped.is_empty()) {
         out.push('\n');
     }
     out

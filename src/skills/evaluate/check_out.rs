@@ -10,10 +10,10 @@ use super::failure::{CheckoutError, CheckoutProblem};
 use super::messages;
 use super::order::{Order, Pinned};
 use super::workspace::Workspace;
-use crate::config::{Models, ReadData, Skill, SkillError};
+use crate::config::{Layout, LibrarySettings, Models, ReadData, Skill, SkillError};
 use crate::git::ObjectId;
 use crate::leaderboard::Leaderboard;
-use crate::model::{BatchId, CommitSha, Digest, Failure, printable};
+use crate::model::{BatchId, CommitSha, Digest, Failure, SkillName, printable};
 use crate::util::WorkDir;
 
 /// The longest list of models, and leaderboard.
@@ -106,7 +106,7 @@ pub async fn check_out(workspace: &Workspace, order: &Order) -> Result<Checkout>
             dataset_commit: data.as_ref().map(|data| commit_sha(&data.commit.to_string())).transpose()?,
             models_commit: commit_sha(&models_commit.to_string())?,
         };
-        let leaderboard = read_leaderboard(&library)?;
+        let leaderboard = read_leaderboard(&library, &order.skill)?.board;
         Ok(Checkout {
             models: read_models(&library, &models_commit)?,
             ranks: ranks(&library, &prompt, &leaderboard, &order)?,
@@ -230,14 +230,42 @@ fn ranks(
     Ok(places.filter(|(commit, _)| known.contains(&commit)).collect())
 }
 
-/// The leaderboard of the default branch; an empty one where there is none.
-pub(super) fn read_leaderboard(library: &Opened) -> Result<Leaderboard> {
-    let file = library.file(&library.default, Leaderboard::PATH, LONGEST_FILE);
-    let bytes = file.map_err(|error| CheckoutError::of(CheckoutProblem::Invalid, error))?;
-    match bytes {
-        None => Ok(Leaderboard::empty()),
+/// A leaderboard, and the file that it is in.
+pub(super) struct BoardFile {
+    pub(super) path: String,
+    pub(super) board: Leaderboard,
+}
+
+/// The leaderboard of the default branch that has the skill's entries; an empty one where there is none.
+pub(super) fn read_leaderboard(library: &Opened, skill: &SkillName) -> Result<BoardFile> {
+    let file = |path: &str| {
+        let file = library.file(&library.default, path, LONGEST_FILE);
+        file.map_err(|error| CheckoutError::of(CheckoutProblem::Invalid, error))
+    };
+    let parse =
+        |path: &str, bytes: &[u8]| Leaderboard::parse(bytes, Path::new(path)).map_err(CheckoutError::invalid);
+    let settings = match file(LibrarySettings::PATH)? {
+        None => LibrarySettings::default(),
         Some(bytes) => {
-            Leaderboard::parse(&bytes, Path::new(Leaderboard::PATH)).map_err(CheckoutError::invalid)
+            LibrarySettings::read(bytes).map_err(|invalid| CheckoutError::invalid(invalid.into()))?
         }
+    };
+    let whole = file(Leaderboard::PATH)?.map(|bytes| parse(Leaderboard::PATH, &bytes)).transpose()?;
+    let layout = match (settings.leaderboard, &whole) {
+        (Some(layout), _) => layout,
+        (None, Some(_)) => Layout::Single,
+        (None, None) => Layout::Split,
+    };
+    if layout == Layout::Single {
+        let board = whole.unwrap_or_else(Leaderboard::empty);
+        return Ok(BoardFile { path: Leaderboard::PATH.to_owned(), board });
     }
+    let path = Leaderboard::path_of(skill);
+    let board = match (file(&path)?, whole) {
+        (Some(bytes), _) => parse(&path, &bytes)?,
+        // The first result since the library keeps a file for each skill.
+        (None, Some(whole)) => whole.of_skill(skill),
+        (None, None) => Leaderboard::empty(),
+    };
+    Ok(BoardFile { path, board })
 }

@@ -27,6 +27,8 @@ pub struct Evaluated {
     pub entries: Vec<Entry>,
     /// The models that are not.
     pub not_served: Vec<NotServed>,
+    /// The models that are served and answered nothing.
+    pub failed: Vec<FailedModel>,
     /// The cases that cannot be run.
     pub skipped: Vec<Skipped>,
     /// The calls of all models.
@@ -81,6 +83,15 @@ impl Evaluated {
     pub(super) fn rank(&self, commit: &CommitSha) -> Option<u64> {
         self.ranks.get(commit).copied()
     }
+}
+
+/// A model without an entry, because it answered nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FailedModel {
+    /// Its name.
+    pub model: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// How the calls of an evaluation ended. None of this is in an entry but the counts.

@@ -22,16 +22,15 @@ pub(super) fn nothing_to_run(skill: &Skill) -> model::Failure {
         .hint("a case is a folder of `evals/cases` with `input.md` or `input.json`, and `expected.json` or `expected.md`")
 }
 
-pub(super) fn stopped(reason: Stop, model: &str) -> Failure {
+/// The model cannot be asked, or the whole evaluation was stopped.
+pub(super) fn stopped(reason: Stop, model: &str) -> Result<model::Failure, Failure> {
     match reason {
         Stop::Signal | Stop::Deadline | Stop::Budget | Stop::MaxRequests => {
-            Failure::stopped(format!("the evaluation was stopped: {}", reason.describe()))
+            Err(Failure::stopped(format!("the evaluation was stopped: {}", reason.describe())))
         }
         Stop::Refused | Stop::Account => {
             let message = format!("`{}` could not be asked: {}", printable(model), reason.describe());
-            model::Failure::new(Exit::Failure, message)
-                .hint("what was answered is kept: order it again (or name the same `--batch-id`), and only the rest is asked")
-                .into()
+            Ok(model::Failure::new(Exit::Failure, message))
         }
     }
 }
@@ -48,10 +47,7 @@ pub(super) fn always_fails(served: &Served, collection: &Collection) -> model::F
         served.served_by,
         collection.summary.requests
     );
-    model::Failure::new(Exit::Failure, message).hint(
-        "nothing was published; the answers of the other models are kept: order it again (or name the same `--batch-id`), and only \
-         the rest is asked",
-    )
+    model::Failure::new(Exit::Failure, message)
 }
 
 /// What a reader of a model's entry should know.

@@ -1,17 +1,16 @@
-//! The entries reach the library: `leaderboard.json` on a branch of its own, and a pull request for it.
+//! The entries reach the library: a leaderboard on a branch of its own, and a pull request for it.
 
 use std::io::Read;
 
 use super::body::{pull_request_body, pull_request_title};
-use super::check_out::{Checkout, read_leaderboard};
+use super::check_out::{BoardFile, Checkout, read_leaderboard};
 use super::clones::{Opened, Origin, git_in, open, patiently};
 use super::evaluated::Evaluated;
 use super::failure::Failure;
 use super::plan;
 use super::workspace::Workspace;
-use crate::git::{CommitOutcome, NewFile, PushOutcome, Remote, may_push};
+use crate::git::{CommitOutcome, NewFile, ObjectId, PushOutcome, Remote, may_push};
 use crate::github::{Client, NewPull};
-use crate::leaderboard::Leaderboard;
 use crate::model;
 use crate::model::{Exit, Secret, printable};
 use crate::protocol::names::is_repository;
@@ -107,18 +106,23 @@ async fn attempt(
     let info = github.repository(&repo).await.map_err(model::Failure::from)?;
     let token = github.git_token(&repo).await.map_err(model::Failure::from)?;
     let earlier = plan::recall_branch(workspace, &evaluated.id);
-    if let Some(branch) = &earlier
-        && let Some(pull) = github.find_pull(&repo, branch).await.map_err(model::Failure::from)?
-    {
-        let (branch, pull_request_url) = (earlier, Some(pull.html_url));
-        return Ok(Published { branch, pull_request_url, warnings: Vec::new() });
-    }
+    let open = match &earlier {
+        Some(branch) => github.find_pull(&repo, branch).await.map_err(model::Failure::from)?,
+        None => None,
+    };
     let branch = commit_and_push(workspace, evaluated, options, &info.clone_url, token, earlier).await?;
     let Some((branch, base)) = branch else { return Ok(Published::default()) };
 
     let mut published = Published { branch: Some(branch.clone()), ..Published::default() };
     let (title, body) =
         (pull_request_title(evaluated), pull_request_body(evaluated, options.run_url.as_deref()));
+    if let Some(pull) = open {
+        // The same evaluation was published before: its pull request gets what is new.
+        if let Err(error) = github.update_pull(&repo, pull.number, &title, &body).await {
+            published.warnings.push(model::Failure::from(error).to_string());
+        }
+        return Ok(Published { pull_request_url: Some(pull.html_url), ..published });
+    }
     let new = NewPull { head: &branch, base: &base, title: &title, body: &body };
     let opened = match github.open_pull(&repo, &new).await {
         Ok(pull) => Ok(pull),
@@ -192,18 +196,23 @@ async fn commit_and_push(
     let work = tokio::task::spawn_blocking(move || {
         let origin = Origin::new(&url, Some(token.clone()));
         let library = open(&workspace.library, origin).map_err(model::Failure::from)?;
-        let leaderboard = read_leaderboard(&library).map_err(model::Failure::from)?;
-        let bytes = evaluated.inserted(leaderboard.clone()).to_bytes();
-        if bytes == leaderboard.to_bytes() {
+        let read = read_leaderboard(&library, &evaluated.skill).map_err(model::Failure::from)?;
+        let BoardFile { path, board } = read;
+        let bytes = evaluated.inserted(board.clone()).to_bytes();
+        if bytes == board.to_bytes() {
             return Ok(None);
         }
         let remote = Remote::new(&url, Some(token));
         let message = format!("{}\n\n{}\n", pull_request_title(&evaluated), commit_body(&evaluated));
         let base = library.branch.clone();
+        let file = BranchFile { path: &path, bytes: &bytes };
+        let mut over = None;
         if let Some(branch) = &earlier {
-            match look_at(&library, &remote, branch, &evaluated)? {
-                // It was pushed before a crash: the same entries, which lack their pull request.
-                Found::Ours => return Ok(Some((branch.clone(), base))),
+            match look_at(&library, &remote, branch, &evaluated, &file)? {
+                // It was pushed before.
+                Found::Ours(_, true) => return Ok(Some((branch.clone(), base))),
+                // There are more entries now, or the default branch has moved.
+                Found::Ours(tip, false) => over = Some(tip),
                 Found::Nothing => {}
                 Found::Another => earlier = None,
             }
@@ -214,8 +223,7 @@ async fn commit_and_push(
             plan::remember_branch(&workspace, &evaluated.id, &branch)?;
             let mut content: &[u8] = &bytes;
             let content: &mut dyn Read = &mut content;
-            let mut files =
-                [NewFile { path: Leaderboard::PATH.to_owned(), size: bytes.len() as u64, content }];
+            let mut files = [NewFile { path: path.clone(), size: bytes.len() as u64, content }];
             let parent = Some(&library.default);
             // A try that was killed before its push has left it in the clone.
             library.repository.delete_branch(&branch)?;
@@ -227,11 +235,17 @@ async fn commit_and_push(
                     patiently(&remote, || {
                         // The answer of the first push may be lost, and not the push.
                         if std::mem::replace(&mut is_repeated, true)
-                            && matches!(look_at(&library, &remote, &branch, &evaluated)?, Found::Ours)
+                            && matches!(
+                                look_at(&library, &remote, &branch, &evaluated, &file)?,
+                                Found::Ours(_, true)
+                            )
                         {
                             return Ok(PushOutcome::Done);
                         }
-                        library.repository.push(&remote, &branch, true)
+                        match &over {
+                            Some(tip) => library.repository.push_over(&remote, &branch, tip),
+                            None => library.repository.push(&remote, &branch, true),
+                        }
                     })
                 }
                 CommitOutcome::LostRace(error) => Ok(PushOutcome::Moved(error)),
@@ -258,7 +272,10 @@ async fn commit_and_push(
                 }
                 Err(error) => {
                     // The answer may be lost, and not the push.
-                    if matches!(look_at(&library, &remote, &branch, &evaluated), Ok(Found::Ours)) {
+                    if matches!(
+                        look_at(&library, &remote, &branch, &evaluated, &file),
+                        Ok(Found::Ours(_, true))
+                    ) {
                         return Ok(Some((branch, base)));
                     }
                     return Err(model::Failure::from(error).into());
@@ -274,14 +291,26 @@ async fn commit_and_push(
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     Nothing,
-    /// The commit of this evaluation.
-    Ours,
+    /// The commit of this evaluation, and whether its file is what it should be.
+    Ours(ObjectId, bool),
     /// A commit of another evaluation.
     Another,
 }
 
+/// The file that a branch should have.
+struct BranchFile<'f> {
+    path: &'f str,
+    bytes: &'f [u8],
+}
+
 /// Asks the other side for a branch. What a push before a crash came to is not known here.
-fn look_at(library: &Opened, remote: &Remote, branch: &str, evaluated: &Evaluated) -> anyhow::Result<Found> {
+fn look_at(
+    library: &Opened,
+    remote: &Remote,
+    branch: &str,
+    evaluated: &Evaluated,
+    file: &BranchFile<'_>,
+) -> anyhow::Result<Found> {
     let repository = &library.repository;
     let fetched = patiently(remote, || repository.fetch_reference(remote, branch, PUBLISHED, false));
     if !fetched.map_err(model::Failure::from)? {
@@ -290,9 +319,10 @@ fn look_at(library: &Opened, remote: &Remote, branch: &str, evaluated: &Evaluate
     let Some(commit) = repository.commit_named(PUBLISHED)? else { return Ok(Found::Nothing) };
     let git = git_in(repository, &library.root)?;
     let message = git.ask("show", &["--no-patch", "--format=%B", "--end-of-options", &commit.to_string()])?;
+    let has = library.file(&commit, file.path, u64::MAX)?;
     git.run("update-ref", &["-d", PUBLISHED])?;
     let is_ours = message.lines().any(|line| line == evaluation_line(evaluated));
-    Ok(if is_ours { Found::Ours } else { Found::Another })
+    Ok(if is_ours { Found::Ours(commit, has.as_deref() == Some(file.bytes)) } else { Found::Another })
 }
 
 /// Tells the commits of two evaluations apart, even with equal entries in the same second.

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::backends::{self, Served};
 use super::check_out::Checkout;
-use super::evaluated::{CallCounts, Evaluated};
+use super::evaluated::{CallCounts, Evaluated, FailedModel};
 use super::failure::Failure;
 use super::order::Pinned;
 use super::workspace::Workspace;
@@ -66,15 +66,28 @@ pub async fn run(
     let mut warnings = Vec::new();
     let mut counts = CallCounts::default();
     let (mut entries, mut responses) = (Vec::new(), Vec::new());
+    let (mut failed, mut first_failure) = (Vec::new(), None);
     for served in &served {
         let params = params_of(&checkout.skill, served);
         let batch = plan::batch_id(id, served, &params.text())?;
         let batch = ModelBatch { checkout, served, params: &params, id: &batch };
         let report = || progress(Progress { done: total.done + calls.done(), ..total });
-        let (collection, rows) = batch.run(&mut execution, report).await?;
+        let outcome = batch.run(&mut execution, report).await?;
         calls.reset();
         total.done += each;
         progress(total);
+        let (collection, rows) = match outcome {
+            Outcome::Answered(collection, rows) => (*collection, rows),
+            Outcome::Dead(failure) => {
+                counts.requests += each;
+                counts.failed += each;
+                let (model, reason) = (served.settings.id.clone(), failure.to_string());
+                warnings.push(format!("{reason}; the entries of the other models are published without it"));
+                failed.push(FailedModel { model, reason });
+                first_failure.get_or_insert(failure);
+                continue;
+            }
+        };
         let summary = &collection.summary;
         warnings.extend(messages::warnings(served, &collection));
         counts.requests += summary.requests;
@@ -86,6 +99,11 @@ pub async fn run(
         entries.push(batch.entry(&rows)?);
         responses.extend_from_slice(&rows);
     }
+    if let Some(failure) = first_failure.filter(|_| entries.is_empty()) {
+        let hint =
+            "nothing was published: order it again (or name the same `--batch-id`) when the model works";
+        return Err(failure.hint(hint).into());
+    }
     let kept = plan::keep_entries(workspace, id, &entries)?;
     execution.clean_up().await;
     Ok(Evaluated {
@@ -96,6 +114,7 @@ pub async fn run(
         pinned: checkout.pinned.clone(),
         entries,
         not_served,
+        failed,
         skipped: checkout.skill.skipped.clone(),
         calls: counts,
         warnings,
@@ -136,6 +155,14 @@ impl Observer for CallCounter {
     }
 }
 
+/// What became of the batch of one model.
+enum Outcome {
+    /// All rows, some of them with an answer.
+    Answered(Box<Collection>, Vec<u8>),
+    /// The model cannot be asked, which does not keep the others from it.
+    Dead(model::Failure),
+}
+
 /// The batch of one model.
 struct ModelBatch<'b> {
     checkout: &'b Checkout,
@@ -146,11 +173,7 @@ struct ModelBatch<'b> {
 
 impl ModelBatch<'_> {
     /// Calls what has no response yet, and gives all rows.
-    async fn run(
-        &self,
-        execution: &mut Execution,
-        report: impl Fn(),
-    ) -> Result<(Collection, Vec<u8>), Failure> {
+    async fn run(&self, execution: &mut Execution, report: impl Fn()) -> Result<Outcome, Failure> {
         let temporary = WorkDir::new().context("cannot make a temporary directory")?;
         let requests = temporary.path().join("requests.jsonl");
         std::fs::write(&requests, self.requests()?).context("cannot write the requests")?;
@@ -172,14 +195,14 @@ impl ModelBatch<'_> {
             }
         };
         if let Some(reason) = stopped {
-            return Err(messages::stopped(reason, &self.served.settings.id));
+            return messages::stopped(reason, &self.served.settings.id).map(Outcome::Dead);
         }
         if collection.summary.totals.answered == 0 {
             // A refusal that counts as final would be repeated for ever, even after it is fixed at the provider.
             execution.exchange().forget(self.id)?;
-            return Err(messages::always_fails(self.served, &collection).into());
+            return Ok(Outcome::Dead(messages::always_fails(self.served, &collection)));
         }
-        Ok((collection, rows))
+        Ok(Outcome::Answered(Box::new(collection), rows))
     }
 
     /// The requests, one a line: the same for whoever makes them.

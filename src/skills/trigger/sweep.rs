@@ -82,6 +82,17 @@ impl SweepHistory {
                 known.outcomes.insert(place, Outcome::Merged);
             }
         }
+        for (place, bump) in bumps.iter().enumerate() {
+            if known.outcomes.contains_key(&place) {
+                continue;
+            }
+            let path = Leaderboard::path_of(&bump.skill);
+            if let Some(bytes) = patrol.client.file(patrol.repo, &path, branch).await?
+                && has_entry(&Leaderboard::parse(&bytes, Path::new(&path))?, bump)
+            {
+                known.outcomes.insert(place, Outcome::Merged);
+            }
+        }
         if known.outcomes.len() == bumps.len() {
             return Ok(known);
         }
@@ -107,21 +118,25 @@ impl SweepHistory {
         if open.is_empty() {
             return Ok(());
         }
-        let Some(bytes) = patrol.client.file(patrol.repo, Leaderboard::PATH, &pull.head.sha).await? else {
-            return Ok(());
-        };
-        match Leaderboard::parse(&bytes, Path::new(Leaderboard::PATH)) {
-            Ok(board) => {
-                for place in open.into_iter().filter(|place| has_entry(&board, &bumps[*place])) {
-                    self.outcomes
-                        .insert(place, Outcome::Proposed { pull_request: printable(&pull.html_url) });
+        let mut paths: Vec<String> =
+            open.iter().map(|place| Leaderboard::path_of(&bumps[*place].skill)).collect();
+        paths.dedup();
+        paths.push(Leaderboard::PATH.to_owned());
+        for path in paths {
+            let Some(bytes) = patrol.client.file(patrol.repo, &path, &pull.head.sha).await? else { continue };
+            match Leaderboard::parse(&bytes, Path::new(&path)) {
+                Ok(board) => {
+                    for place in open.iter().filter(|place| has_entry(&board, &bumps[**place])) {
+                        self.outcomes
+                            .insert(*place, Outcome::Proposed { pull_request: printable(&pull.html_url) });
+                    }
                 }
+                Err(error) => self.warnings.push(format!(
+                    "the leaderboard of pull request {} does not count: {}",
+                    pull.number,
+                    printable(&error.to_string())
+                )),
             }
-            Err(error) => self.warnings.push(format!(
-                "the leaderboard of pull request {} does not count: {}",
-                pull.number,
-                printable(&error.to_string())
-            )),
         }
         Ok(())
     }

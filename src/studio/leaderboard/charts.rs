@@ -16,9 +16,9 @@ const ACROSS: [f64; 2] = [48.0, 864.0];
 const DOWN: [f64; 2] = [12.0, 256.0];
 const STANDING: Layout = Layout { width: 420.0, row: [38.0, 26.0], below: 24.0, axis: 18.0, radius: 4.5 };
 
-/// One line: a model, and its entries from the oldest to the newest.
+/// One line: a model, and its entries from the oldest to the newest. What was scored by other rules is another line.
 pub(super) struct Line<'r> {
-    pub(super) model: &'r str,
+    pub(super) model: String,
     pub(super) points: Vec<Point<'r>>,
 }
 
@@ -58,19 +58,28 @@ impl<'r> OverTime<'r> {
         let commits = steps.len();
         steps.truncate(MOST_STEPS);
         steps.reverse();
-        let mut models: Vec<(&str, Option<Share>)> = Vec::new();
+        // By model and scoring, the newest first.
+        let mut models: Vec<&Row> = Vec::new();
         for row in rows {
-            if models.iter().all(|(known, _)| *known != row.model) {
-                models.push((&row.model, row.accuracy));
+            if models.iter().all(|known| (&known.model, known.scoring) != (&row.model, row.scoring)) {
+                models.push(row);
             }
         }
-        models.sort_by_key(|(model, share)| (std::cmp::Reverse(share.map(|share| share.value)), *model));
+        let newest = models.clone();
+        let is_earlier = |row: &Row| {
+            let first = newest.iter().find(|known| known.model == row.model);
+            first.is_some_and(|first| first.scoring != row.scoring)
+        };
+        models.sort_by_key(|row| {
+            (is_earlier(row), std::cmp::Reverse(row.accuracy.map(|share| share.value)), &row.model)
+        });
         let all = models.len();
         models.truncate(MOST_LINES);
-        let values: Vec<(&str, Vec<_>)> = models
+        let values: Vec<(String, Vec<_>)> = models
             .iter()
-            .map(|(model, _)| {
-                let entries = rows.iter().rev().filter(|row| row.model == *model);
+            .map(|line| {
+                let is_of = |row: &&&Row| (&row.model, row.scoring) == (&line.model, line.scoring);
+                let entries = rows.iter().rev().filter(is_of);
                 let placed = entries.filter_map(|row| {
                     let place = steps.iter().position(|step| step.commit == row.commit)?;
                     Some((place, *row, row.accuracy?))
@@ -78,7 +87,8 @@ impl<'r> OverTime<'r> {
                 let mut points: Vec<_> = placed.collect();
                 // One commit may have many entries of a model, by settings and replicates.
                 points.drain(..points.len().saturating_sub(MOST_POINTS));
-                (*model, points)
+                let earlier = if is_earlier(line) { " (earlier scoring)" } else { "" };
+                (format!("{}{earlier}", line.model), points)
             })
             .collect();
         let lows = values.iter().flat_map(|(_, points)| points).map(|(_, _, share)| share.low_high()[0]);

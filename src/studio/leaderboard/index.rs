@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use jiff::Timestamp;
 
 use crate::leaderboard::Entry;
-use crate::model::{CommitSha, Ratio};
+use crate::model::{CommitSha, Digest, Ratio};
 
 /// A share, and where it may lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub(super) struct Row {
     /// With what the name stood for.
     pub(super) model: String,
     pub(super) params: String,
+    /// By which rules it was scored.
+    pub(super) scoring: (u32, Option<Digest>),
     pub(super) replicates: String,
     pub(super) accuracy: Option<Share>,
     pub(super) reproducibility: Option<Share>,
@@ -114,6 +116,7 @@ fn row(entry: &Entry, time: Option<Timestamp>) -> Row {
         time,
         model: entry.model_shown(),
         params: entry.params.text(),
+        scoring: entry.scoring(),
         replicates: entry.replicates.to_string(),
         accuracy: share(accuracy.score, accuracy.interval),
         reproducibility: share(again.score, again.interval),

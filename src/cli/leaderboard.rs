@@ -1,0 +1,86 @@
+//! `leaderboard merge`, `leaderboard export` and `skills lint`.
+
+use std::path::{Path, PathBuf};
+
+use super::args::{ExportArgs, ExportFormat, Format, LeaderboardCommand, LintArgs, MergeArgs, SkillsCommand};
+use super::display::Display;
+use crate::console;
+use crate::engine::report::write_file;
+use crate::leaderboard::Leaderboard;
+use crate::model::{Exit, Failure};
+use crate::skills::lint;
+use crate::util::regular_file;
+
+pub(super) fn leaderboard(command: LeaderboardCommand, display: &Display) -> anyhow::Result<Exit> {
+    match command {
+        LeaderboardCommand::Merge(MergeArgs { files, output }) => {
+            let board = read(&files)?;
+            put(output.as_deref(), &board.to_bytes())?;
+            let files = files.len();
+            display.note(&format!("{} entries from {files} arguments", board.entries().len()));
+        }
+        LeaderboardCommand::Export(ExportArgs { files, format, output }) => {
+            let board = read(&files)?;
+            let text = match format {
+                ExportFormat::Csv => board.to_csv(),
+                ExportFormat::Hf => format!("{}\n", serde_json::to_string_pretty(&board.to_hugging_face())?),
+            };
+            put(output.as_deref(), text.as_bytes())?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn put(output: Option<&Path>, bytes: &[u8]) -> anyhow::Result<()> {
+    match output {
+        Some(path) => write_file(path, bytes),
+        None => console::stdout(&String::from_utf8_lossy(bytes)),
+    }
+}
+
+/// All entries of the files, and of the `.json` files of directories.
+fn read(paths: &[PathBuf]) -> Result<Leaderboard, Failure> {
+    let mut board = Leaderboard::empty();
+    for path in paths {
+        let cannot =
+            |error: std::io::Error| Failure::config(format!("cannot read `{}`: {error}", path.display()));
+        let mut files = vec![path.clone()];
+        if path.is_dir() {
+            let entries = std::fs::read_dir(path).map_err(cannot)?;
+            let names = entries.map(|entry| entry.map(|entry| entry.path()));
+            files = names.collect::<Result<Vec<_>, _>>().map_err(cannot)?;
+            files.retain(|file| file.extension().is_some_and(|end| end == "json"));
+            files.sort_unstable();
+        }
+        for file in files {
+            let bytes = regular_file::read(&file, regular_file::CONTENT)
+                .map_err(|error| Failure::config(format!("cannot read `{}`: {error}", file.display())))?;
+            board.merge(&Leaderboard::repair(&bytes, &file)?);
+        }
+    }
+    Ok(board)
+}
+
+pub(super) fn skills(command: SkillsCommand, display: &Display) -> anyhow::Result<Exit> {
+    let SkillsCommand::Lint(LintArgs { skills, library, write, strict, format }) = command;
+    let found = lint::lint(&library, &skills)?;
+    match format {
+        Format::Json => console::json(&format!("{}\n", serde_json::to_string_pretty(&found)?))?,
+        Format::Text => console::stdout(&found.iter().map(lint::SkillLint::render).collect::<String>())?,
+    }
+    for skill in &found {
+        let Some(proposal) = &skill.proposal else { continue };
+        let path = skill.path.display();
+        if skill.path.exists() {
+            display.note(&format!("add to `{path}`:\n{proposal}"));
+        } else if write {
+            write_file(&skill.path, proposal.as_bytes())?;
+            display.note(&format!("wrote `{path}`"));
+        } else {
+            display.note(&format!("`--write` writes `{path}`:\n{proposal}"));
+        }
+    }
+    let is_unsound = found.iter().any(lint::SkillLint::is_unsound);
+    let is_doubtful = strict && !write && found.iter().any(|skill| !skill.doubts.is_empty());
+    Ok(if is_unsound || is_doubtful { Exit::Failure } else { Exit::Ok })
+}

@@ -1,0 +1,112 @@
+//! Several leaderboards as one: files of single skills, and files that git or a person has mixed up.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::{Absent, Leaderboard, check};
+use crate::model::{ENTRY_FORMAT, Entry, Failure};
+
+/// What is left of a file that was reordered or is in conflict.
+#[derive(Deserialize)]
+struct Loose {
+    schema_version: u32,
+    entries: Vec<Entry>,
+    #[serde(default)]
+    absent: Vec<Absent>,
+}
+
+impl Leaderboard {
+    /// Reads a file that is not canonical: other order, other white space, conflict markers of git. Both sides of a conflict are kept.
+    /// Every entry must still be one that `run-evals` wrote.
+    pub fn repair(bytes: &[u8], shown_as: &Path) -> Result<Self, Failure> {
+        let text = String::from_utf8_lossy(bytes);
+        let mut board = Self::empty();
+        for side in sides(&text) {
+            board.merge(&loose(&side, shown_as)?);
+        }
+        Ok(board)
+    }
+
+    /// Takes in all entries of another one. Of two with one key, the one with more answers stays; of two with as many, always the
+    /// same, whichever comes first.
+    pub fn merge(&mut self, other: &Self) {
+        for entry in other.entries() {
+            let key = entry.key();
+            let known = self.entries().iter().find(|known| known.key() == key);
+            if known.is_none_or(|known| weight(known) < weight(entry)) {
+                self.insert(entry.clone());
+            }
+        }
+        for absent in other.absent() {
+            self.insert_absent(absent.clone());
+        }
+    }
+}
+
+fn weight(entry: &Entry) -> (u64, String) {
+    (entry.calls.ok, serde_json::to_string(entry).unwrap_or_default())
+}
+
+fn loose(text: &str, shown_as: &Path) -> Result<Leaderboard, Failure> {
+    let shown = shown_as.display();
+    let read: Loose = serde_json::from_str(text).map_err(|error| {
+        Failure::config(format!("cannot read `{shown}`: {error}")).hint(format!(
+            "merge the two versions instead: `git show :2:{shown} > ours.json`, `git show :3:{shown} > theirs.json`, then \
+             `run-evals leaderboard merge --output {shown} ours.json theirs.json`"
+        ))
+    })?;
+    if read.schema_version > ENTRY_FORMAT {
+        let message = format!(
+            "`{shown}` has format {}, and this version of `run-evals` knows format {ENTRY_FORMAT}",
+            read.schema_version
+        );
+        return Err(Failure::config(message).hint("update `run-evals`"));
+    }
+    let mut board = Leaderboard::empty();
+    for entry in read.entries {
+        if let Err(what) = check::figures(&entry) {
+            let message = format!(
+                "`{shown}` has an entry of `{}` for `{}` that `run-evals` did not write: {what}",
+                entry.model_shown(),
+                entry.skill
+            );
+            return Err(
+                Failure::config(message).hint("take that entry from the last version that `run-evals` wrote")
+            );
+        }
+        board.insert(entry);
+    }
+    for absent in read.absent {
+        board.insert_absent(absent);
+    }
+    Ok(board)
+}
+
+/// The file as each side of a conflict has it; the file itself where there is none.
+fn sides(text: &str) -> Vec<String> {
+    if !text.lines().any(|line| line.starts_with("<<<<<<< ")) {
+        return vec![text.to_owned()];
+    }
+    let (mut ours, mut theirs) = (String::new(), String::new());
+    // Neither, ours, the base, theirs.
+    let mut part = 0;
+    for line in text.lines() {
+        part = match (line.get(..7).unwrap_or_default(), part) {
+            ("<<<<<<<", 0) => 1,
+            ("|||||||", 1) => 2,
+            ("=======", 1 | 2) => 3,
+            (">>>>>>>", 3) => 0,
+            _ => {
+                for (side, other) in [(&mut ours, 3), (&mut theirs, 1)] {
+                    if part != 2 && part != other {
+                        side.push_str(line);
+                        side.push('\n');
+                    }
+                }
+                part
+            }
+        };
+    }
+    vec![ours, theirs]
+}

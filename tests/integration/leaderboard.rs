@@ -1,0 +1,171 @@
+//! `leaderboard merge`, `leaderboard export` and `skills lint` through the binary.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::Workspace;
+
+const SKILLS: [&str; 6] = ["alder", "birch", "cedar", "elm", "fir", "hazel"];
+
+fn entry(skill: &str, model: &str, correct: u64) -> Value {
+    let digest = "6c621d1a05138a7888d37d9269a9da8e2e11e4aced2f6cfd24b05ab1b9e61bb0";
+    json!({
+        "skill": skill, "skill_version": "1.0.0", "prompt_commit": "a".repeat(40), "prompt_sha256": digest,
+        "prompt_body_sha256": digest, "dataset_commit": null, "cases_sha256": digest, "model": model, "alias_target": null,
+        "params": {"temperature": null, "max_tokens": null, "seed": null, "structured_output": "none"},
+        "replicates": 1, "scorer_version": 2, "rules_sha256": digest,
+        "cases": {"total": 1, "run": 1, "skipped": []},
+        "calls": {"attempted": 1, "ok": 1, "api_error": 0, "parse_error": 0, "truncated": 0},
+        "schema_valid": {"n": 0, "of": 0, "rate": null},
+        "accuracy": {"score": correct as f64 / 10.0, "interval": null, "n_correct": correct, "n_incorrect": 10 - correct,
+            "n_missing": 0, "n_hallucinated": 0, "n_correct_absent": 0},
+        "prose": {"score": null, "overlap": null, "n_correct": 0, "n_incorrect": 0, "n_missing": 0},
+        "reproducibility": {"score": null, "interval": null, "fields_probed": 0, "fields_full_agreement": 0,
+            "exact_output_rate": null},
+        "tokens": {"prompt": 1, "completion": 1},
+        "per_case": [{"case": "one", "accuracy": correct as f64 / 10.0, "reproducibility": null, "ok": 1, "errors": 0}],
+    })
+}
+
+fn board(entries: &[Value]) -> String {
+    json!({"schema_version": 2, "entries": entries, "absent": []}).to_string()
+}
+
+/// Writes a leaderboard in canonical bytes.
+fn put(workspace: &Workspace, path: &str, entries: &[Value]) {
+    workspace.write("loose.json", board(entries));
+    workspace.run(&["leaderboard", "merge", "-q", "--output", path, "loose.json"]).expect(0);
+}
+
+fn git(dir: &Path, args: &[&str]) -> bool {
+    let identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"];
+    let output = Command::new("git").current_dir(dir).args(identity).args(args).output().unwrap();
+    output.status.success()
+}
+
+#[test]
+fn results_of_six_skills_merge_in_any_order() {
+    let workspace = Workspace::new();
+    let dir = workspace.root().to_path_buf();
+    assert!(git(&dir, &["init", "--quiet", "--initial-branch=main", "."]));
+    workspace.write("README.md", "skills\n");
+    assert!(git(&dir, &["add", "README.md"]) && git(&dir, &["commit", "--quiet", "-m", "Begin"]));
+    for (skill, correct) in SKILLS.into_iter().zip(3..) {
+        assert!(git(&dir, &["checkout", "--quiet", "-b", skill, "main"]));
+        put(
+            &workspace,
+            &format!("leaderboard/{skill}.json"),
+            &[entry(skill, "m", correct), entry(skill, "n", 4)],
+        );
+        assert!(git(&dir, &["add", "leaderboard"]) && git(&dir, &["commit", "--quiet", "-m", skill]));
+    }
+    let all: Vec<Value> = SKILLS
+        .into_iter()
+        .zip(3..)
+        .flat_map(|(skill, n)| [entry(skill, "m", n), entry(skill, "n", 4)])
+        .collect();
+    put(&workspace, "sequential.json", &all);
+    let sequential = workspace.read("sequential.json");
+    let mut random = fastrand::Rng::with_seed(7);
+    for round in 0..50 {
+        let mut order = SKILLS;
+        random.shuffle(&mut order);
+        assert!(git(&dir, &["checkout", "--quiet", "-B", "merged", "main"]));
+        for skill in order {
+            assert!(git(&dir, &["merge", "--quiet", "--no-ff", "-m", "Merge", skill]), "{round}: {order:?}");
+        }
+        let files: Vec<String> = order.iter().map(|skill| format!("leaderboard/{skill}.json")).collect();
+        let mut args = vec!["leaderboard", "merge", "-q"];
+        if round % 2 == 0 {
+            args.extend(files.iter().map(String::as_str));
+        } else {
+            args.push("leaderboard");
+        }
+        assert_eq!(workspace.run(&args).expect(0).stdout, sequential, "{order:?}");
+    }
+}
+
+#[test]
+fn two_pull_requests_of_one_skill_conflict_and_merge_repairs_it() {
+    let workspace = Workspace::new();
+    let dir = workspace.root().to_path_buf();
+    assert!(git(&dir, &["init", "--quiet", "--initial-branch=main", "."]));
+    let file = "leaderboard/alder.json";
+    let commit = |entries: &[Value]| {
+        put(&workspace, file, entries);
+        assert!(git(&dir, &["add", "leaderboard"]) && git(&dir, &["commit", "--quiet", "-m", "Results"]));
+    };
+    commit(&[entry("alder", "b", 5)]);
+    for (branch, model) in [("one", "a"), ("two", "c")] {
+        assert!(git(&dir, &["checkout", "--quiet", "-b", branch, "main"]));
+        commit(&[entry("alder", "b", 5), entry("alder", model, 7)]);
+    }
+    put(&workspace, "all.json", &[entry("alder", "a", 7), entry("alder", "b", 5), entry("alder", "c", 7)]);
+    let all = workspace.read("all.json");
+    // Both have changed the last line, at least: git cannot know that they are a list.
+    workspace.run(&["leaderboard", "merge", "-q", "--output", "joined.json", file, "all.json"]).expect(0);
+    assert_eq!(workspace.read("joined.json"), all);
+    let ours = workspace.read(file);
+    workspace.write(
+        "conflicted.json",
+        format!("<<<<<<< HEAD\n{ours}||||||| base\n{{}}\n=======\n{all}>>>>>>> one\n"),
+    );
+    workspace
+        .run(&["leaderboard", "merge", "-q", "--output", "conflicted.json", "conflicted.json"])
+        .expect(0);
+    assert_eq!(workspace.read("conflicted.json"), all);
+    // As a merge driver, git does it alone.
+    let program = env!("CARGO_BIN_EXE_run-evals");
+    let driver = format!("merge.run-evals.driver={program} leaderboard merge -q --output %A %A %B");
+    workspace.write(".gitattributes", "leaderboard/*.json merge=run-evals\n");
+    assert!(git(&dir, &["-c", &driver, "merge", "--quiet", "-m", "Merge", "one"]));
+    assert_eq!(workspace.read(file), all);
+}
+
+#[test]
+fn entries_that_do_not_add_up_are_refused() {
+    let workspace = Workspace::new();
+    let mut wrong = entry("alder", "a", 5);
+    wrong["accuracy"]["n_correct"] = json!(6);
+    workspace.write("wrong.json", board(&[wrong]));
+    let output = workspace.run(&["leaderboard", "merge", "wrong.json"]).expect(3);
+    assert!(output.stderr.contains("that `run-evals` did not write"), "{}", output.stderr);
+}
+
+#[test]
+fn entries_are_exported() {
+    let workspace = Workspace::new();
+    put(&workspace, "l.json", &[entry("alder", "=a,b", 5), entry("birch", "=a,b", 6)]);
+    let csv = workspace.run(&["leaderboard", "export", "--format", "csv", "l.json"]).expect(0).stdout;
+    assert_eq!(csv.lines().count(), 3);
+    assert!(csv.lines().all(|line| line.starts_with("skill,") || line.contains(",\"'=a,b\",")), "{csv}");
+    let hf = workspace.run(&["leaderboard", "export", "--format", "hf", "l.json"]).expect(0).stdout;
+    let hf: Value = serde_json::from_str(&hf).unwrap();
+    assert_eq!(hf["model-index"][0]["name"], "=a,b");
+    assert_eq!(hf["model-index"][0]["results"][1]["metrics"][0]["value"], 0.6);
+}
+
+#[test]
+fn lint_names_doubtful_fields_and_writes_rules() {
+    let workspace = Workspace::new();
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/skills/unruled");
+    let copied = Command::new("cp").arg("-r").arg(&from).arg(workspace.path("library")).status().unwrap();
+    assert!(copied.success());
+    let lint = |more: &[&str]| workspace.run(&[&["skills", "lint", "--library", "library"], more].concat());
+    let found = lint(&["-q"]).expect(0).stdout;
+    assert!(
+        found.contains("site-visit: sound; expected answer 100.0 %, permuted 100.0 %, reworded 100.0 %"),
+        "{found}"
+    );
+    for doubt in ["  summary: prose", "  findings: list of objects", "  visitors: list of objects"] {
+        assert!(found.contains(doubt), "{found}");
+    }
+    lint(&["--strict", "-q"]).expect(1);
+    lint(&["--write", "-q"]).expect(0);
+    let rules = workspace.read("library/components/site-visit/evals/scoring.yaml");
+    assert!(rules.contains("\"visitors\": [\"name\"]") && rules.contains("\"summary\": 0.4"), "{rules}");
+    // The rules settle every doubt, and right answers stay right.
+    lint(&["--strict", "-q"]).expect(0);
+}

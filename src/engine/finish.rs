@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::execution::Execution;
-use super::grading::{self, ToGrade};
+use super::execution::{Execution, ToGrade};
+use super::grading;
 use super::plan::Plan;
 use super::report::Output;
 use super::submit::SubmittedBatch;

@@ -9,12 +9,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use super::RunLimits;
-use super::batch::{self, BatchName, PlannedBatch, Purpose};
+use super::batch::{self, BatchName, PlannedBatch, Purpose, served_by};
 use super::collect::collect;
-use super::execution::Execution;
+use super::execution::{Execution, ToGrade};
 use super::grade::Asked;
-use super::grading::{Grading, ToGrade};
-use super::plan::served_by;
 use super::remote::Record;
 use super::rows::BatchIdentity;
 use super::shards::Sharding;
@@ -135,14 +133,14 @@ impl Execution {
     /// answered is not called again.
     pub(super) async fn ask_graders(
         &mut self,
-        grading: &Grading,
+        graders: &Graders,
         batch: &ToGrade,
         asked: &Asked,
         to: &Path,
         used: &mut GraderUse,
     ) -> anyhow::Result<()> {
         let key = (batch.target.clone(), asked.target.clone());
-        let (target, sharding) = grading.graders.0.get(&key).context("no target grades")?;
+        let (target, sharding) = graders.0.get(&key).context("no target grades")?;
         let purpose = Purpose { target: served_by(target), label: target.name(), sharding: *sharding };
         let mut known = KnownGrades::new()?;
         let mut remaining = asked.requests.clone();

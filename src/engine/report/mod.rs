@@ -3,11 +3,13 @@
 
 pub mod agentv_run;
 pub mod baseline;
+mod files;
 mod output;
 mod replay;
 mod report_outputs;
 
-pub use output::{Output, write_file};
+pub use files::write_file;
+pub use output::Output;
 pub use replay::ReplayFile;
 pub use report_outputs::{Report, ReportOptions};
 

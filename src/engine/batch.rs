@@ -31,7 +31,7 @@ pub struct PlannedBatch {
 }
 
 impl PlannedBatch {
-    /// Its requests, one a line; they can be read after the batch itself is gone.
+    /// Its requests as JSONL, which outlive the batch.
     pub fn requests(&self) -> anyhow::Result<File> {
         File::open(self.temporary.path().join("requests.jsonl"))
             .context("cannot read the requests of the batch")

@@ -12,7 +12,7 @@ use super::RunLimits;
 use super::batch::{self, BatchName, PlannedBatch, Purpose, served_by};
 use super::collect::collect;
 use super::execution::{Execution, ToGrade};
-use super::grade::Asked;
+use super::grade::GraderRequests;
 use super::remote::Record;
 use super::rows::BatchIdentity;
 use super::shards::Sharding;
@@ -135,7 +135,7 @@ impl Execution {
         &mut self,
         graders: &Graders,
         batch: &ToGrade,
-        asked: &Asked,
+        asked: &GraderRequests,
         to: &Path,
         used: &mut GraderUse,
     ) -> anyhow::Result<()> {

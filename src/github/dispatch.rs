@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::call::{ApiResponse, Call, Repeat};
 use super::client::Client;
-use super::error::{About, ApiError, Said, short};
+use super::error::{About, ApiError, ErrorBody, short};
 use super::repository::file_name;
 
 /// Never a valid branch or tag: git rejects two dots.
@@ -107,10 +107,10 @@ fn outcome(answer: &ApiResponse) -> Option<Dispatched> {
             Err(_) => unknown(format!("GitHub answered {code} without the run")),
         },
         status if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT => {
-            match Said::of(&answer.headers, &answer.body) {
-                Said::Message(text) => unknown(format!("GitHub answered {code}: {text}")),
-                Said::Page => unknown(format!("got {code} with a web page")),
-                Said::Nothing => unknown(format!("GitHub answered {code}")),
+            match ErrorBody::of(&answer.headers, &answer.body) {
+                ErrorBody::Message(text) => unknown(format!("GitHub answered {code}: {text}")),
+                ErrorBody::Page => unknown(format!("got {code} with a web page")),
+                ErrorBody::Nothing => unknown(format!("GitHub answered {code}")),
             }
         }
         _ => None,
@@ -119,5 +119,5 @@ fn outcome(answer: &ApiResponse) -> Option<Dispatched> {
 
 fn is_unknown_key(answer: &ApiResponse) -> bool {
     answer.status == StatusCode::UNPROCESSABLE_ENTITY
-        && Said::of(&answer.headers, &answer.body).text().contains("return_run_details")
+        && ErrorBody::of(&answer.headers, &answer.body).text().contains("return_run_details")
 }

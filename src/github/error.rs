@@ -60,7 +60,7 @@ pub struct Refusal {
     /// The requested workflow file, path or number.
     pub(super) subject: String,
     pub(super) status: StatusCode,
-    pub(super) said: Said,
+    pub(super) said: ErrorBody,
     /// Sufficient permissions, as GitHub spells them.
     pub(super) permissions: Option<String>,
     pub(super) token: TokenKind,
@@ -68,7 +68,7 @@ pub struct Refusal {
 
 /// Body of an unsuccessful response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum ErrorBody {
     /// GitHub's message; safe to print.
     Message(String),
     /// A page of a proxy or a load balancer.
@@ -168,7 +168,7 @@ impl TokenKind {
     }
 }
 
-impl Said {
+impl ErrorBody {
     /// Parses a body; the text is escaped and truncated.
     pub(super) fn of(headers: &HeaderMap, body: &[u8]) -> Self {
         #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! Where a vendor is reached, and with which key.
+//! The address of a provider, and its key.
 
 use super::settings::{Read, Settings, Unknown};
 use super::values::{Legal, is_cleartext, url};

@@ -11,7 +11,7 @@ mod notes;
 mod pass;
 mod tally;
 
-pub use self::asked::{Asked, Prompts};
+pub use self::asked::{GraderRequests, Prompts};
 pub use self::command::Commands;
 pub use self::pass::{Answers, Pass, Rows, grade};
 pub use self::tally::Tally;

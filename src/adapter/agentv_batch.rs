@@ -30,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const ADAPTER: &str = "`run-evals adapter`";
 
 /// What AgentV asks for.
-enum Asked {
+enum CallKind {
     Batch,
     Test(String),
 }
@@ -54,11 +54,11 @@ pub struct SuiteCall {
 pub async fn answer_suite(call: SuiteCall, observer: Arc<dyn Observer>) -> anyhow::Result<Exit> {
     let to = call.output_file.clone();
     let asked = asked(&to, call.id.as_deref());
-    let is_test = matches!(asked, Ok(Asked::Test(_)));
+    let is_test = matches!(asked, Ok(CallKind::Test(_)));
     let told = match asked {
         Err(failure) => Err(failure.into()),
-        Ok(Asked::Batch) => batch(call, observer).await,
-        Ok(Asked::Test(id)) => memory(&call).and_then(|(memory, _)| test(&memory, &id, &call.suite, &to)),
+        Ok(CallKind::Batch) => batch(call, observer).await,
+        Ok(CallKind::Test(id)) => memory(&call).and_then(|(memory, _)| test(&memory, &id, &call.suite, &to)),
     };
     let exit = told.or_else(|error| {
         let (exit, line) = one_line(&error);
@@ -72,15 +72,15 @@ pub async fn answer_suite(call: SuiteCall, observer: Arc<dyn Observer>) -> anyho
 }
 
 /// What AgentV asks for, by the file that it wants.
-fn asked(to: &Path, id: Option<&str>) -> Result<Asked, Failure> {
+fn asked(to: &Path, id: Option<&str>) -> Result<CallKind, Failure> {
     let name = to.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let unknown = |message: String| {
         Failure::new(Exit::Usage, message).hint("write `--output-file {OUTPUT_FILE}`, and nothing around it")
     };
     match to.extension().and_then(std::ffi::OsStr::to_str) {
-        Some("jsonl") => Ok(Asked::Batch),
+        Some("jsonl") => Ok(CallKind::Batch),
         Some("json") => match id.or_else(|| test_of_output_file(&name)) {
-            Some(id) => Ok(Asked::Test(id.to_owned())),
+            Some(id) => Ok(CallKind::Test(id.to_owned())),
             None => Err(unknown(format!("cannot tell for which test AgentV wants `{name}`"))
                 .hint("add `--id {EVAL_ID}` to the command")),
         },

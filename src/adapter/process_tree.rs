@@ -46,7 +46,7 @@ pub(super) struct Process {
 }
 
 /// A process as the system tells of it.
-struct Entry {
+struct ProcessInfo {
     parent: u32,
     started: String,
     name: String,
@@ -74,14 +74,14 @@ impl Process {
     }
 }
 
-fn look_up(pid: u32) -> Option<Entry> {
+fn look_up(pid: u32) -> Option<ProcessInfo> {
     if pid == 0 {
         return None;
     }
     if Path::new("/proc/self/stat").exists() { from_proc(pid) } else { from_ps(pid) }
 }
 
-fn from_proc(pid: u32) -> Option<Entry> {
+fn from_proc(pid: u32) -> Option<ProcessInfo> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     // `pid (name) state parent …`, and a name may have anything in it.
     let stat = String::from_utf8_lossy(&stat);
@@ -91,11 +91,11 @@ fn from_proc(pid: u32) -> Option<Entry> {
     let (state, parent, started) = (fields.first()?, fields.get(1)?, fields.get(19)?);
     // What has ended and was not waited for yet does nothing more.
     let lives = !matches!(*state, "Z" | "X");
-    lives.then_some(Entry { parent: parent.parse().ok()?, started: (*started).to_owned(), name })
+    lives.then_some(ProcessInfo { parent: parent.parse().ok()?, started: (*started).to_owned(), name })
 }
 
 /// The same where there is no `/proc`, as on macOS.
-fn from_ps(pid: u32) -> Option<Entry> {
+fn from_ps(pid: u32) -> Option<ProcessInfo> {
     let columns = ["-o", "ppid=", "-o", "lstart=", "-o", "comm="];
     let mut command = Command::new("ps");
     command.args(columns).arg("-p").arg(pid.to_string()).env("LC_ALL", "C").env("PATH", programs::path());
@@ -104,7 +104,7 @@ fn from_ps(pid: u32) -> Option<Entry> {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     // The start is five words: `Tue Nov 17 08:40:01 2026`.
     let (parent, started, name) = (words.first()?, words.get(1..6)?, words.get(6..)?);
-    Some(Entry { parent: parent.parse().ok()?, started: started.join("-"), name: name.join(" ") })
+    Some(ProcessInfo { parent: parent.parse().ok()?, started: started.join("-"), name: name.join(" ") })
 }
 
 /// `/bin/sh` and the `-sh` of a login are `sh`.

@@ -104,7 +104,7 @@ fn turns(text: &str) -> Vec<(Role, String)> {
     for line in text.split('\n') {
         let is_first = turns.is_empty();
         let speaks = heading(line).filter(|role| {
-            // A system message stands first. One that comes later is text: each vendor would put it elsewhere.
+            // A system message comes first. A later one is text, because each provider would move it elsewhere.
             after_gap && (*role != Role::System || turns.iter().all(|(role, _)| *role == Role::System))
         });
         match speaks {

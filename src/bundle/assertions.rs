@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::command::{Missing, Style, run_in};
 use super::compiler::Compiler;
-use super::files::{Area, Entry};
+use super::files::{Area, BundleEntry};
 use super::tree::{self, get, get_mut, get_str, items_mut, set};
 use crate::config::Node;
 use crate::suite::{Part, Reader as _, expand_includes, find_custom_type, included, is_built_in};
@@ -186,7 +186,7 @@ impl Compiler<'_> {
             self.needs(&path, std::slice::from_ref(&cwd), &at);
             let link = format!(".agentv/{folder}/{}", file_name(&path));
             let target = format!("../../{place}");
-            self.files.entries.insert(link, Entry::Link { target, source: None });
+            self.files.entries.insert(link, BundleEntry::Link { target, source: None });
         }
     }
 

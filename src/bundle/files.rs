@@ -40,7 +40,7 @@ impl Area {
 
 /// One thing in a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(super) enum BundleEntry {
     /// A file that is copied.
     Copy {
         /// Where it is.
@@ -88,7 +88,7 @@ pub(super) struct Files {
     root: PathBuf,
     /// What never travels: where the bundle goes.
     exclude: Vec<PathBuf>,
-    pub(super) entries: BTreeMap<String, Entry>,
+    pub(super) entries: BTreeMap<String, BundleEntry>,
     pub(super) left: BTreeSet<LeftBehind>,
     known: HashSet<(Area, PathBuf)>,
     /// What travels whatever it looks like.
@@ -179,7 +179,7 @@ impl Files {
         let path = normalized(path);
         let place = self.placed(area, &path, at, problems)?;
         let keep = format!("{place}/.keep");
-        self.entries.entry(keep).or_insert(Entry::Made { content: Vec::new(), source: None });
+        self.entries.entry(keep).or_insert(BundleEntry::Made { content: Vec::new(), source: None });
         Some(place)
     }
 
@@ -190,7 +190,7 @@ impl Files {
         let paths: Vec<String> = self.entries.keys().cloned().collect();
         for (i, path) in paths.iter().enumerate() {
             let Some(dir) = path.strip_suffix(".keep") else { continue };
-            let made = matches!(self.entries.get(path), Some(Entry::Made { .. }));
+            let made = matches!(self.entries.get(path), Some(BundleEntry::Made { .. }));
             let shared = |other: Option<&String>| other.is_some_and(|other| other.starts_with(dir));
             let before = i > 0 && shared(paths.get(i - 1));
             if made && (before || shared(paths.get(i + 1))) {
@@ -269,7 +269,8 @@ impl Files {
             }
             self.check_credentials(path, &source, at, problems);
             let executable = metadata.permissions().mode() & 0o100 != 0;
-            self.entries.insert(place.to_owned(), Entry::Copy { from: path.to_owned(), source, executable });
+            self.entries
+                .insert(place.to_owned(), BundleEntry::Copy { from: path.to_owned(), source, executable });
         } else {
             let message = format!("`{}` is neither a file nor a directory", self.shown(path));
             problems.error(at, message);
@@ -410,14 +411,15 @@ impl Files {
         if real.is_ok() {
             self.add(area, &leads_to, at, problems);
         }
-        self.entries.insert(place.to_owned(), Entry::Link { target: text, source: Some(source) });
+        self.entries.insert(place.to_owned(), BundleEntry::Link { target: text, source: Some(source) });
     }
 
     /// Adds a link to a directory of which only some files travel.
     fn keep_link(&mut self, area: Area, path: &Path, target: &Path) {
         let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
         if let (Some(place), Some(parent)) = (self.place(area, path), parent) {
-            let link = Entry::Link { target: relative_path(&parent, target), source: self.relative(path) };
+            let link =
+                BundleEntry::Link { target: relative_path(&parent, target), source: self.relative(path) };
             self.entries.insert(place, link);
         }
     }
@@ -430,7 +432,7 @@ impl Files {
             let moved = |path: &String| {
                 let mut parents = path.match_indices('/').map(|(end, _)| (&path[..end], &path[end + 1..]));
                 parents.find_map(|(parent, rest)| match self.entries.get(parent) {
-                    Some(Entry::Link { target, .. }) => {
+                    Some(BundleEntry::Link { target, .. }) => {
                         let dir = Path::new(parent).parent().unwrap_or(Path::new(""));
                         let real = normalized(&dir.join(target)).join(rest);
                         Some((path.clone(), real.to_str()?.to_owned()))

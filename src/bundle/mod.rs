@@ -56,7 +56,7 @@ pub use self::verify_run::verify_run;
 pub use self::write::Placed;
 
 use self::compiler::{Compiler, Places};
-use self::files::{Entry, Files, LeftBehind, include_hint};
+use self::files::{BundleEntry, Files, LeftBehind, include_hint};
 use self::included::Included;
 use self::variables::{Forbidden, check_text, forbidden};
 use self::write::Draft;
@@ -96,7 +96,7 @@ pub struct Request<'a> {
 /// A bundle that is not written yet.
 #[derive(Debug)]
 pub struct Plan {
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, BundleEntry>,
     manifest: Manifest,
     forbidden: Vec<Forbidden>,
     /// The drawn warnings.
@@ -201,7 +201,7 @@ impl Compiler<'_> {
                 let source = if file == EVAL { self.files.relative(&self.places.suite) } else { None };
                 self.files
                     .entries
-                    .insert(file.to_owned(), Entry::Made { content: text.into_bytes(), source });
+                    .insert(file.to_owned(), BundleEntry::Made { content: text.into_bytes(), source });
             }
             self.files.finish(&at, &mut self.problems);
         }
@@ -212,8 +212,8 @@ impl Compiler<'_> {
         let sources: BTreeSet<String> = entries
             .values()
             .filter_map(|entry| match entry {
-                Entry::Copy { source, .. } => Some(source.clone()),
-                Entry::Link { source, .. } | Entry::Made { source, .. } => source.clone(),
+                BundleEntry::Copy { source, .. } => Some(source.clone()),
+                BundleEntry::Link { source, .. } | BundleEntry::Made { source, .. } => source.clone(),
             })
             .chain(self.inlined.keys().cloned())
             .collect();
@@ -296,8 +296,8 @@ pub fn copy(from: &Path, out: &Path, force: bool) -> anyhow::Result<(Placed, Man
     for file in &verified.manifest.files {
         let source = file.source.clone();
         let entry = match &file.content {
-            manifest::Content::Link { link } => Entry::Link { target: link.clone(), source },
-            manifest::Content::File { mode, .. } => Entry::Copy {
+            manifest::Content::Link { link } => BundleEntry::Link { target: link.clone(), source },
+            manifest::Content::File { mode, .. } => BundleEntry::Copy {
                 from: from.join(&file.path),
                 source: source.unwrap_or_default(),
                 executable: mode == "0755",

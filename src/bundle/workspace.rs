@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::command::{Missing, SCRIPTS_LINK, Style, quoted, run_in};
 use super::compiler::Compiler;
-use super::files::{Area, Entry, relative_path};
+use super::files::{Area, BundleEntry, relative_path};
 use super::tree::{self, get, get_mut, items_mut, parts_mut, remove, set};
 use crate::config::{Node, NodeValue, Source, Span, normalized};
 use crate::git::resolve_ref;
@@ -120,7 +120,7 @@ impl Compiler<'_> {
         for place in places {
             let link = format!("{place}/{SCRIPTS_LINK}");
             let target = relative_path(&Path::new("/").join(&place), Path::new("/scripts"));
-            self.files.entries.insert(link, Entry::Link { target, source: None });
+            self.files.entries.insert(link, BundleEntry::Link { target, source: None });
         }
     }
 
@@ -135,7 +135,7 @@ impl Compiler<'_> {
             return None;
         }
         if let Some(text) = tree::get_str(node, "template") {
-            let is_file = matches!(self.files.entries.get(text), Some(Entry::Copy { .. }));
+            let is_file = matches!(self.files.entries.get(text), Some(BundleEntry::Copy { .. }));
             let dir = if is_file { Path::new(text).parent()?.to_str()? } else { text };
             return Some(dir.to_owned());
         }

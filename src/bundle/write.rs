@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use memchr::memmem::Finder;
 use sha2::{Digest as _, Sha256};
 
-use super::files::Entry;
+use super::files::BundleEntry;
 use super::manifest::{Content, FileRecord, Manifest};
 use super::variables::{Forbidden, leak};
 use super::verify::read_manifest;
@@ -61,7 +61,7 @@ impl Draft {
     /// Writes all entries and returns what the manifest says of them.
     pub(super) fn write(
         &self,
-        entries: &BTreeMap<String, Entry>,
+        entries: &BTreeMap<String, BundleEntry>,
         forbidden: &[Forbidden],
     ) -> anyhow::Result<Vec<FileRecord>> {
         let dir = self.dir();
@@ -79,16 +79,16 @@ impl Draft {
                 parent.clone_into(&mut last_parent);
             }
             let (source, content) = match entry {
-                Entry::Copy { from, source, executable } => {
+                BundleEntry::Copy { from, source, executable } => {
                     let (size, sha256) = copy(from, &to, &finders, &mut buffer, cannot)?;
                     (Some(source.clone()), file(&to, size, sha256, *executable).with_context(cannot)?)
                 }
-                Entry::Made { content, source } => {
+                BundleEntry::Made { content, source } => {
                     fs::write(&to, content).with_context(cannot)?;
                     let record = file(&to, content.len() as u64, Digest::of(content), false);
                     (source.clone(), record.with_context(cannot)?)
                 }
-                Entry::Link { target, source } => {
+                BundleEntry::Link { target, source } => {
                     symlink(target, &to).with_context(cannot)?;
                     (source.clone(), Content::Link { link: target.clone() })
                 }

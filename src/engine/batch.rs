@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use sha2::{Digest as _, Sha256};
 
 use super::shards::Sharding;
-use crate::model::{BatchId, Digest, Exit, Failure, Metadata, Request, Suite, TestCase, request_id};
+use crate::model::{BatchId, Digest, Exit, Failure, Metadata, Request, Suite, Target, TestCase, request_id};
 use crate::protocol::names::BATCH_FILE;
 use crate::protocol::{BATCH_FORMAT, BatchManifest, MOST_REQUESTS, PROGRAM, Provenance, archive};
 use crate::util::WorkDir;
@@ -31,7 +31,7 @@ pub struct PlannedBatch {
 }
 
 impl PlannedBatch {
-    /// Its requests, one a line; they can be read after the batch itself is gone.
+    /// Its requests as JSONL, which outlive the batch.
     pub fn requests(&self) -> anyhow::Result<File> {
         File::open(self.temporary.path().join("requests.jsonl"))
             .context("cannot read the requests of the batch")
@@ -238,4 +238,15 @@ fn id_of_target(id: &BatchId, target: &str) -> Result<BatchId, Failure> {
             "with several targets each batch is named `<batch-id>-<target>`: choose a shorter `--batch-id`",
         )
     })
+}
+
+/// The target of a suite that names none.
+pub(super) const DEFAULT_TARGET: &str = "default";
+
+/// The runner's own target for a batch.
+pub(super) fn served_by(target: &Target) -> &str {
+    match target {
+        Target::Runner(target) => &target.name,
+        Target::Remote(target) => target.target.as_deref().unwrap_or(DEFAULT_TARGET),
+    }
 }

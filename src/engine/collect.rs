@@ -36,7 +36,7 @@ pub struct Collection {
 
 /// The part of a row that is counted.
 #[derive(Debug, Deserialize)]
-struct Row {
+struct CollectedRow {
     id: String,
     target: String,
     duration_ms: u64,
@@ -231,7 +231,7 @@ struct Tally {
 
 impl Tally {
     fn add(&mut self, line: &[u8]) -> anyhow::Result<()> {
-        let row: Row = serde_json::from_slice(line).context("cannot read a row of the results")?;
+        let row: CollectedRow = serde_json::from_slice(line).context("cannot read a row of the results")?;
         let totals = &mut self.totals;
         match row.error {
             None => {

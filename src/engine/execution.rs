@@ -1,5 +1,6 @@
 //! One execution: batches are stored (`submit`), run here or on GitHub (`wait`), collected, graded and written (`finish`).
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -137,4 +138,14 @@ impl Execution {
         };
         Ok(self.stop.insert(StopSignal { requested, interrupts, since: Instant::now() }).clone())
     }
+}
+
+/// The responses of a batch, to be graded.
+pub(super) struct ToGrade {
+    pub(super) target: String,
+    /// What resumes it.
+    pub(super) run_id: BatchId,
+    pub(super) batch_id: BatchId,
+    /// Where they are in the file of all responses.
+    pub(super) range: Range<u64>,
 }

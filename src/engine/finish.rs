@@ -5,8 +5,8 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::execution::Execution;
-use super::grading::{self, Grading, ToGrade};
+use super::execution::{Execution, ToGrade};
+use super::grading::{self, Grading};
 use super::plan::Plan;
 use super::report::{Output, RUN_FILE, RunBatch, RunRecord};
 use super::submit::SubmittedBatch;

@@ -1,19 +1,18 @@
 //! Grades what was collected: here, and through a second batch where models grade.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context as _;
 
 use super::GradingOptions;
-use super::execution::Execution;
+use super::execution::{Execution, ToGrade};
 use super::grade::{self, Answers, Commands, Pass, Rows};
 use super::llm_grading::Graders;
 use super::report::Output;
 use crate::config::Env;
-use crate::model::{BatchId, Suite};
+use crate::model::Suite;
 use crate::report::GraderUse;
 use crate::util::WorkDir;
 use crate::util::redact::Redactor;
@@ -25,16 +24,6 @@ pub(super) struct Grading {
     pub(super) threshold: Option<f64>,
     commands: Arc<Commands>,
     pub(super) graders: Graders,
-}
-
-/// The responses of a batch, to be graded.
-pub(super) struct ToGrade {
-    pub(super) target: String,
-    /// What resumes it.
-    pub(super) run_id: BatchId,
-    pub(super) batch_id: BatchId,
-    /// Where they are in the file of all responses.
-    pub(super) range: Range<u64>,
 }
 
 impl Grading {
@@ -94,7 +83,7 @@ impl Execution {
                         let mut given = BTreeMap::new();
                         for (position, asked) in asked.into_iter().enumerate() {
                             let to = temporary.path().join(format!("answers-{position}.jsonl"));
-                            self.ask_graders(grading, batch, &asked, &to, &mut used).await?;
+                            self.ask_graders(&grading.graders, batch, &asked, &to, &mut used).await?;
                             given.insert(asked.target, to);
                         }
                         answers = given;

@@ -9,13 +9,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use super::RunLimits;
-use super::batch::{self, BatchName, PlannedBatch, Purpose};
+use super::batch::{self, BatchName, PlannedBatch, Purpose, served_by};
 use super::collect::collect;
-use super::execution::Execution;
-use super::grade::Asked;
-use super::grading::{Grading, ToGrade};
+use super::execution::{Execution, ToGrade};
+use super::grade::GraderRequests;
 use super::options::AskAgain;
-use super::plan::served_by;
 use super::remote::Record;
 use super::rows::BatchIdentity;
 use super::shards::Sharding;
@@ -160,14 +158,14 @@ impl Execution {
     /// these responses, is not called again unless that is asked for.
     pub(super) async fn ask_graders(
         &mut self,
-        grading: &Grading,
+        graders: &Graders,
         batch: &ToGrade,
-        asked: &Asked,
+        asked: &GraderRequests,
         to: &Path,
         used: &mut GraderUse,
     ) -> anyhow::Result<()> {
         let key = (batch.target.clone(), asked.target.clone());
-        let (target, sharding) = grading.graders.0.get(&key).context("no target grades")?;
+        let (target, sharding) = graders.0.get(&key).context("no target grades")?;
         let purpose = Purpose { target: served_by(target), label: target.name(), sharding: *sharding };
         let mut known = KnownGrades::new()?;
         let mut remaining = asked.requests.clone();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use super::batch::{self, BatchName, PlannedBatch, Purpose};
+use super::batch::{self, BatchName, DEFAULT_TARGET, PlannedBatch, Purpose, served_by};
 use super::execution::{Execution, GithubSettings};
 use super::grading::Grading;
 use super::llm_grading::{self, Graders};
@@ -18,9 +18,6 @@ use crate::protocol::RunnerOptions;
 use crate::runner::{self, RunOptions};
 use crate::suite::{GraderOptions, SuiteOptions, load_suite};
 use crate::util::process_env::ProcessEnv;
-
-/// The target of a suite that names none.
-const DEFAULT_TARGET: &str = "default";
 
 /// Everything that is read before the first call.
 pub struct Plan {
@@ -396,14 +393,6 @@ pub(super) fn write_places(suite: &Suite, out: &mut dyn std::io::Write) -> anyho
 #[expect(clippy::cast_precision_loss, reason = "a handful of targets")]
 fn as_float(count: u64) -> f64 {
     count as f64
-}
-
-/// The runner's own target for a batch.
-pub(super) fn served_by(target: &Target) -> &str {
-    match target {
-        Target::Runner(target) => &target.name,
-        Target::Remote(target) => target.target.as_deref().unwrap_or(DEFAULT_TARGET),
-    }
 }
 
 fn asked_targets(given: &[String], work: &Work) -> Vec<SuiteTarget> {

@@ -11,10 +11,10 @@ use anyhow::Context as _;
 
 use super::batch::request_of;
 use super::collect::summarize;
-use super::execution::{Execution, GithubSettings};
+use super::execution::{Execution, GithubSettings, ToGrade};
 use super::finish::Finished;
 use super::grade::find_test;
-use super::grading::{self, Grading, ToGrade};
+use super::grading::{self, Grading};
 use super::llm_grading::Graders;
 use super::options::AskAgain;
 use super::report::{Output, RUN_FILE, RunRecord};

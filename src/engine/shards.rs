@@ -39,7 +39,7 @@ impl Sharding {
         u32::try_from(wanted.clamp(1, most)).unwrap_or(1)
     }
 
-    /// As many as keep each shard busy for a minute, but not more than the vendor's limits leave room for.
+    /// As many as keep each shard busy for a minute, but not more than the provider's rate limits allow.
     fn by_itself(self, requests: u64, tokens: u64) -> u64 {
         let busy = requests.div_ceil(REQUESTS_A_LEG).max(tokens.div_ceil(TOKENS_A_LEG)).min(MOST_BY_ITSELF);
         let Some(limits) = self.limits else { return busy };

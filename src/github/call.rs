@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::client::Client;
-use super::error::{About, ApiError, Refusal, Said, short};
+use super::error::{About, ApiError, ErrorBody, Refusal, short};
 use super::limits::{Limit, limit_of, retry_after};
 use super::transport::TransportError;
 use crate::model::{Failure, Secret, printable};
@@ -180,7 +180,7 @@ impl Client {
             repo: printable(call.repo),
             subject: printable(&call.subject),
             status: answer.status,
-            said: Said::of(&answer.headers, &answer.body),
+            said: ErrorBody::of(&answer.headers, &answer.body),
             permissions: permissions
                 .and_then(|value| value.to_str().ok())
                 .map(short)

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::call::{ApiResponse, Call};
 use super::client::Client;
-use super::error::{About, ApiError, Said, short};
+use super::error::{About, ApiError, ErrorBody, short};
 use super::repository::file_name;
 
 /// Outcome of a dispatch.
@@ -88,10 +88,10 @@ fn outcome(answer: &ApiResponse) -> Option<Dispatched> {
             Err(_) => unknown(format!("GitHub answered {code} without the run")),
         },
         status if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT => {
-            match Said::of(&answer.headers, &answer.body) {
-                Said::Message(text) => unknown(format!("GitHub answered {code}: {text}")),
-                Said::Page => unknown(format!("got {code} with a web page")),
-                Said::Nothing => unknown(format!("GitHub answered {code}")),
+            match ErrorBody::of(&answer.headers, &answer.body) {
+                ErrorBody::Message(text) => unknown(format!("GitHub answered {code}: {text}")),
+                ErrorBody::Page => unknown(format!("got {code} with a web page")),
+                ErrorBody::Nothing => unknown(format!("GitHub answered {code}")),
             }
         }
         _ => None,
@@ -100,5 +100,5 @@ fn outcome(answer: &ApiResponse) -> Option<Dispatched> {
 
 fn is_unknown_key(answer: &ApiResponse) -> bool {
     answer.status == StatusCode::UNPROCESSABLE_ENTITY
-        && Said::of(&answer.headers, &answer.body).text().contains("return_run_details")
+        && ErrorBody::of(&answer.headers, &answer.body).text().contains("return_run_details")
 }

@@ -71,7 +71,7 @@ pub struct Refusal {
     /// The requested workflow file, path or number.
     pub(super) subject: String,
     pub(super) status: StatusCode,
-    pub(super) said: Said,
+    pub(super) said: ErrorBody,
     /// Sufficient permissions, as GitHub spells them.
     pub(super) permissions: Option<String>,
     pub(super) token: TokenKind,
@@ -79,7 +79,7 @@ pub struct Refusal {
 
 /// Body of an unsuccessful response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum ErrorBody {
     /// GitHub's message; safe to print.
     Message(String),
     /// A page of a proxy or a load balancer.
@@ -187,7 +187,7 @@ impl TokenKind {
     }
 }
 
-impl Said {
+impl ErrorBody {
     /// Parses a body; the text is escaped and truncated.
     pub(super) fn of(headers: &HeaderMap, body: &[u8]) -> Self {
         #[derive(Deserialize)]

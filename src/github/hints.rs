@@ -1,6 +1,6 @@
 //! Messages and hints for rejections by GitHub.
 
-use super::error::{About, ApiError, Refusal, Said, TokenKind};
+use super::error::{About, ApiError, ErrorBody, Refusal, TokenKind};
 use crate::model::{Exit, Failure};
 
 /// A repository permission: its name in GitHub's settings, its key in a workflow's `permissions:`, and the
@@ -38,11 +38,11 @@ pub(super) fn message(refusal: &Refusal) -> String {
     let tried = tried(refusal);
     let code = status.as_u16();
     match said {
-        Said::Message(text) => format!("cannot {tried}: GitHub answered {code}: {text}"),
-        Said::Page => {
+        ErrorBody::Message(text) => format!("cannot {tried}: GitHub answered {code}: {text}"),
+        ErrorBody::Page => {
             format!("cannot {tried}: got {code} with a web page instead of an answer of GitHub's API")
         }
-        Said::Nothing => format!("cannot {tried}: GitHub answered {code}"),
+        ErrorBody::Nothing => format!("cannot {tried}: GitHub answered {code}"),
     }
 }
 
@@ -135,7 +135,7 @@ fn exit(refusal: &Refusal) -> Exit {
 
 fn hint(refusal: &Refusal) -> Option<String> {
     match refusal.status.as_u16() {
-        ..500 if refusal.said == Said::Page => Some(NOT_GITHUB.to_owned()),
+        ..500 if refusal.said == ErrorBody::Page => Some(NOT_GITHUB.to_owned()),
         401 => Some(unknown_token(refusal)),
         403 => Some(forbidden(refusal)),
         404 => Some(not_found(refusal)),

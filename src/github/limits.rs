@@ -6,7 +6,7 @@ use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
-use super::error::Said;
+use super::error::ErrorBody;
 
 /// Messages of a rate limit without headers.
 const LIMIT_PHRASES: [&str; 3] = ["rate limit", "abuse detection", "submitted too quickly"];
@@ -32,7 +32,7 @@ pub(super) fn limit_of(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> 
     if !matches!(status, StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS) {
         return None;
     }
-    let message = Said::of(headers, body).text().to_lowercase();
+    let message = ErrorBody::of(headers, body).text().to_lowercase();
     if PERMISSION_PHRASES.iter().any(|phrase| message.contains(phrase)) {
         return None;
     }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 const MOST_TOOLS: usize = 128;
 /// The most bytes of all tools of a request, as JSON.
 const MOST_BYTES: usize = 256 << 10;
-/// The longest name that every vendor accepts.
+/// The longest name that every provider accepts.
 const LONGEST_NAME: usize = 64;
 
 /// A tool as OpenAI's chat completions spell it: `{"type": "function", "function": {…}}`. Every wire has its own spelling.
@@ -23,7 +23,7 @@ pub struct Tool {
     pub function: ToolFunction,
 }
 
-/// The kinds of tools; this list is closed, because a vendor runs the other kinds itself.
+/// The kinds of tools; this list is closed, because a provider runs the other kinds itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolType {
@@ -53,7 +53,7 @@ pub struct ToolCall {
     /// The arguments; a text where the model wrote no JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
-    /// The vendor's id of the call.
+    /// The provider's id of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// How long the call took. Only a mock script has it: no tool is run for a model's answer.

@@ -24,6 +24,6 @@ pub use endpoint::{Endpoint, check_base_url};
 pub use ids::Ids;
 pub use render::StepReport;
 pub use row::Dataset;
-pub use run::{Done, RunOptions, Worker, run};
+pub use run::{RolloutResult, RunOptions, Worker, run};
 pub use status::{Code, Status};
 pub use step::{KEY, StepOptions, run_step};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{Code, Done};
+use super::{Code, RolloutResult};
 use crate::model::{Exit, printable};
 use crate::util::markdown;
 
@@ -31,7 +31,7 @@ pub struct StepReport {
 
 impl StepReport {
     /// Renders the rollouts of a step.
-    pub fn of(done: &[Done]) -> Self {
+    pub fn of(done: &[RolloutResult]) -> Self {
         let mut page = String::from("| rollout | row | status |\n|---|---|---|\n");
         let mut hidden = 0;
         let (mut text, mut warnings, mut errors) = (String::new(), Vec::new(), Vec::new());
@@ -58,7 +58,7 @@ impl StepReport {
         if hidden > 0 {
             let _ = writeln!(page, "\nand {hidden} more");
         }
-        let row = |one: &Done| {
+        let row = |one: &RolloutResult| {
             json!({
                 "rollout_id": one.ids.rollout_id, "row_id": one.ids.row_id,
                 "status": one.status, "how": one.how,
@@ -69,10 +69,11 @@ impl StepReport {
     }
 }
 
-fn exit(done: &[Done]) -> Exit {
-    let failed: Vec<&Done> = done.iter().filter(|one| !one.is_finished()).collect();
-    let has = |one: &Done, code: Code| one.status.code == code as i64;
-    let is_refused = |one: &&Done| has(one, Code::InvalidArgument) || has(one, Code::PermissionDenied);
+fn exit(done: &[RolloutResult]) -> Exit {
+    let failed: Vec<&RolloutResult> = done.iter().filter(|one| !one.is_finished()).collect();
+    let has = |one: &RolloutResult, code: Code| one.status.code == code as i64;
+    let is_refused =
+        |one: &&RolloutResult| has(one, Code::InvalidArgument) || has(one, Code::PermissionDenied);
     if failed.is_empty() {
         Exit::Ok
     } else if failed.iter().any(|one| has(one, Code::Cancelled)) {

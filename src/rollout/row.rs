@@ -19,14 +19,14 @@ const LARGEST: u64 = 512 << 20;
 #[derive(Debug)]
 pub struct Dataset {
     shown: String,
-    rows: Vec<Row>,
+    rows: Vec<DatasetRow>,
     /// Where the bytes of attachments are.
     pub attachments: BTreeMap<Digest, PathBuf>,
 }
 
 /// A row.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct DatasetRow {
     /// The id that it has of its own.
     pub id: Option<String>,
     /// The row as it stands in the file, for commands.
@@ -65,13 +65,13 @@ impl Dataset {
                 raw["tools"] = tools.clone();
             }
             let conversation = Conversation::Test(test.messages, test.files);
-            Row { id: Some(test.id), raw, conversation, tools }
+            DatasetRow { id: Some(test.id), raw, conversation, tools }
         });
         Ok((Self { shown, rows: rows.collect(), attachments }, warnings))
     }
 
     /// The row with this id, or with this number, counted from 0.
-    pub fn find(&self, row_id: &str) -> Result<&Row, String> {
+    pub fn find(&self, row_id: &str) -> Result<&DatasetRow, String> {
         if let Some(row) = self.rows.iter().find(|row| row.id.as_deref() == Some(row_id)) {
             return Ok(row);
         }
@@ -86,7 +86,7 @@ impl Dataset {
     }
 }
 
-impl Row {
+impl DatasetRow {
     /// How many messages are said before each answer of the model: where the user speaks twice in a row, the model answers in
     /// between.
     pub fn turns(&self) -> Result<Vec<usize>, String> {
@@ -130,7 +130,7 @@ impl Conversation {
 }
 
 /// The rows of a file of Eval Protocol; nothing where it is another kind of file.
-fn read_rows(path: &Path, absolute: &Path) -> Result<Option<Vec<Row>>, Failure> {
+fn read_rows(path: &Path, absolute: &Path) -> Result<Option<Vec<DatasetRow>>, Failure> {
     let cannot = |problem: &dyn std::fmt::Display| {
         Failure::config(format!("cannot read the data set `{}`: {problem}", path.display()))
             .hint("name a file of this repository with `--dataset`; a workflow has to check it out first")
@@ -142,7 +142,7 @@ fn read_rows(path: &Path, absolute: &Path) -> Result<Option<Vec<Row>>, Failure> 
     let bytes = fs::read(absolute).map_err(|error| cannot(&error))?;
     let source = Arc::new(Source::decode(path, bytes)?);
     let mut problems = Problems::default();
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<DatasetRow> = Vec::new();
     for (number, line) in (1u32..).zip(source.text.lines()) {
         let node = match parse_line(&source, number, line) {
             Ok(Some(node)) => node,
@@ -165,7 +165,7 @@ fn read_rows(path: &Path, absolute: &Path) -> Result<Option<Vec<Row>>, Failure> 
     Ok(Some(rows))
 }
 
-fn read_row(raw: Value) -> Result<Row, String> {
+fn read_row(raw: Value) -> Result<DatasetRow, String> {
     let id = ["/input_metadata/row_id", "/row_id", "/id"].iter().find_map(|at| match raw.pointer(at) {
         Some(Value::String(id)) => Some(id.clone()),
         Some(Value::Number(id)) => Some(id.to_string()),
@@ -181,7 +181,7 @@ fn read_row(raw: Value) -> Result<Row, String> {
             Some(tools.clone())
         }
     };
-    Ok(Row { id, conversation: Conversation::Chat(messages), tools, raw })
+    Ok(DatasetRow { id, conversation: Conversation::Chat(messages), tools, raw })
 }
 
 /// A message, with the fields that Eval Protocol's contract has; its other fields are notes that no model reads.
@@ -232,11 +232,11 @@ fn read_message(message: &Value) -> Result<Value, String> {
 mod tests {
     use super::*;
 
-    fn row(messages: &str) -> Row {
+    fn row(messages: &str) -> DatasetRow {
         read_row(serde_json::from_str(&format!(r#"{{"messages":{messages}}}"#)).unwrap()).unwrap()
     }
 
-    fn shape(row: &Row) -> Vec<usize> {
+    fn shape(row: &DatasetRow) -> Vec<usize> {
         row.turns().unwrap()
     }
 

@@ -13,7 +13,7 @@ use super::contract::{self, Event};
 use super::endpoint::{Endpoint, Trouble};
 use super::fields;
 use super::ids::Ids;
-use super::row::{Dataset, Row};
+use super::row::{Dataset, DatasetRow};
 use super::status::{Code, Status};
 use super::talk;
 use crate::model::{Api, Auth, Endpoint as ModelEndpoint, Failure};
@@ -39,7 +39,9 @@ impl Worker {
     /// sense.
     pub fn calls(&self, rollouts: &[Ids]) -> u64 {
         let turns = |ids: &Ids| match self {
-            Self::Model(set) => set.find(&ids.row_id).and_then(Row::turns).map_or(1, |turns| turns.len()),
+            Self::Model(set) => {
+                set.find(&ids.row_id).and_then(DatasetRow::turns).map_or(1, |turns| turns.len())
+            }
             Self::Command(..) => 1,
         };
         rollouts.iter().map(|ids| turns(ids) as u64).sum()
@@ -68,7 +70,7 @@ pub struct RunOptions {
 
 /// What became of a rollout.
 #[derive(Debug, Clone)]
-pub struct Done {
+pub struct RolloutResult {
     /// Its ids.
     pub ids: Ids,
     /// How it stands now.
@@ -79,7 +81,7 @@ pub struct Done {
     pub untold: Option<String>,
 }
 
-impl Done {
+impl RolloutResult {
     /// Whether the rollout is done.
     pub fn is_finished(&self) -> bool {
         self.status.is_finished()
@@ -99,7 +101,7 @@ pub async fn run(
     rollouts: Vec<Ids>,
     options: RunOptions,
     stop: watch::Receiver<bool>,
-) -> anyhow::Result<Vec<Done>> {
+) -> anyhow::Result<Vec<RolloutResult>> {
     let redactor = Redactor::new(options.endpoint.key());
     let slots = Arc::new(Semaphore::new(options.max_concurrency.max(1)));
     let run = Arc::new(Run { options, event, redactor, stop });
@@ -111,14 +113,14 @@ pub async fn run(
             (index, run.rollout(index, ids).await)
         });
     }
-    let mut done: Vec<Option<Done>> = rollouts.iter().map(|_| None).collect();
+    let mut done: Vec<Option<RolloutResult>> = rollouts.iter().map(|_| None).collect();
     while let Some(ended) = tasks.join_next().await {
         match ended {
             Ok((index, one)) => done[index] = Some(one),
             Err(error) => tracing::error!("a rollout ended unexpectedly: {error}"),
         }
     }
-    let lost = |ids: Ids| Done {
+    let lost = |ids: Ids| RolloutResult {
         ids,
         status: Status::new(Code::Internal, "the worker lost the rollout, by a mistake of its own"),
         how: "lost".to_owned(),
@@ -128,7 +130,7 @@ pub async fn run(
 }
 
 impl Run {
-    async fn rollout(&self, index: usize, ids: Ids) -> Done {
+    async fn rollout(&self, index: usize, ids: Ids) -> RolloutResult {
         let mut stop = self.stop.clone();
         let worked = tokio::select! {
             biased;
@@ -140,7 +142,7 @@ impl Run {
         let (status, how) = match worked {
             Ok(Worked::Before) => {
                 let status = Status::new(Code::Finished, "");
-                return Done {
+                return RolloutResult {
                     ids,
                     status,
                     how: "finished before; nothing was called".to_owned(),
@@ -159,7 +161,7 @@ impl Run {
             report.await
         };
         let untold = told.err().map(|trouble| trouble.status().message);
-        Done { ids, status, how, untold }
+        RolloutResult { ids, status, how, untold }
     }
 
     async fn work(&self, index: usize, ids: &Ids) -> Result<Worked, Status> {
@@ -204,7 +206,7 @@ impl Run {
         }
     }
 
-    fn row(&self, ids: &Ids) -> Result<Option<&Row>, Status> {
+    fn row(&self, ids: &Ids) -> Result<Option<&DatasetRow>, Status> {
         let found = match &self.options.worker {
             Worker::Model(set) | Worker::Command(_, Some(set)) => Some(set.find(&ids.row_id)),
             Worker::Command(_, None) => None,
@@ -215,7 +217,7 @@ impl Run {
     async fn ask_model(
         &self,
         ids: &Ids,
-        row: Option<&Row>,
+        row: Option<&DatasetRow>,
         given: &Map<String, Value>,
     ) -> Result<Worked, Status> {
         let Some(row) = row else { return Err(Status::new(Code::NotFound, "there is no data set")) };
@@ -248,7 +250,7 @@ impl Run {
         &self,
         agent: &Agent,
         ids: &Ids,
-        row: Option<&Row>,
+        row: Option<&DatasetRow>,
         given: &Map<String, Value>,
     ) -> Result<Worked, Status> {
         let internal =

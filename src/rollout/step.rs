@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde_json::json;
 
-use super::{Address, Agent, Code, Dataset, Done, Endpoint, Event, Ids, RunOptions, Status, Worker};
+use super::{Address, Agent, Code, Dataset, Endpoint, Event, Ids, RolloutResult, RunOptions, Status, Worker};
 use crate::config::{Env, Policy};
 use crate::console::{actions, signals};
 use crate::engine::Observer;
@@ -49,7 +49,7 @@ pub struct StepOptions {
 }
 
 /// Runs the rollouts of the dispatch that this process is a step of.
-pub async fn run_step(args: StepOptions, observer: Arc<dyn Observer>) -> anyhow::Result<Vec<Done>> {
+pub async fn run_step(args: StepOptions, observer: Arc<dyn Observer>) -> anyhow::Result<Vec<RolloutResult>> {
     let env = Env::from_process();
     let path = env.get("GITHUB_EVENT_PATH").map(PathBuf::from).ok_or_else(|| {
         Failure::new(Exit::Usage, "there is no event: `GITHUB_EVENT_PATH` is not set")

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::endpoint::Trace;
-use super::row::{Conversation, Row};
+use super::row::{Conversation, DatasetRow};
 use super::status::{Code, Status};
 use crate::model::{
     Endpoint, FinishReason, Limits, Metadata, Params, Provider, Request, RetryPolicy, RunnerTarget,
@@ -27,14 +27,14 @@ pub(super) struct Talked {
 
 /// An answer of the model, as far as the next turn needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Answer {
+struct ModelTurn {
     text: String,
     calls_tool: bool,
 }
 
 /// Asks all that a row says; `fields` are the fields of each call besides the messages.
 pub(super) async fn talk(
-    row: &Row,
+    row: &DatasetRow,
     fields: &Map<String, Value>,
     (endpoint, timeout): (Endpoint, Duration),
     earlier: &[Trace],
@@ -75,7 +75,7 @@ pub(super) async fn talk(
 }
 
 /// The messages of a row as chat completions have them, with the files that they refer to.
-fn said(row: &Row, caller: &Caller, files: &Path) -> Result<Vec<Value>, Status> {
+fn said(row: &DatasetRow, caller: &Caller, files: &Path) -> Result<Vec<Value>, Status> {
     let (messages, attachments) = match &row.conversation {
         Conversation::Chat(messages) => return Ok(messages.clone()),
         Conversation::Test(messages, attachments) => (messages.clone(), attachments.clone()),
@@ -97,7 +97,7 @@ fn said(row: &Row, caller: &Caller, files: &Path) -> Result<Vec<Value>, Status> 
 }
 
 /// The answer, after as many attempts as it takes.
-async fn ask(caller: &Caller, call: &Call) -> Result<Answer, CallError> {
+async fn ask(caller: &Caller, call: &Call) -> Result<ModelTurn, CallError> {
     let policy = RetryPolicy::default();
     let (mut attempt, mut failed) = (0, FailedAttempts::default());
     loop {
@@ -112,10 +112,10 @@ async fn ask(caller: &Caller, call: &Call) -> Result<Answer, CallError> {
     }
 }
 
-fn read(reply: Reply) -> Answer {
+fn read(reply: Reply) -> ModelTurn {
     let message = reply.raw.as_ref().and_then(|raw| raw.pointer("/choices/0/message"));
     let calls_tool = reply.finish_reason == FinishReason::ToolCalls || message.is_some_and(calls_tool);
-    Answer { text: reply.text, calls_tool }
+    ModelTurn { text: reply.text, calls_tool }
 }
 
 fn calls_tool(message: &Value) -> bool {
@@ -124,14 +124,15 @@ fn calls_tool(message: &Value) -> bool {
 }
 
 /// The answer that was recorded to these very messages, files and images included.
-fn recorded(earlier: &[Trace], messages: &[Value]) -> Option<Answer> {
+fn recorded(earlier: &[Trace], messages: &[Value]) -> Option<ModelTurn> {
     let same = |trace: &&Trace| {
         trace.messages.len() == messages.len()
             && trace.messages.iter().zip(messages).all(|(theirs, ours)| is_same(theirs, ours))
     };
     let answer = &earlier.iter().find(same)?.answer;
     let (text, calls_tool) = (answer["content"].as_str(), calls_tool(answer));
-    (text.is_some() || calls_tool).then(|| Answer { text: text.unwrap_or_default().to_owned(), calls_tool })
+    (text.is_some() || calls_tool)
+        .then(|| ModelTurn { text: text.unwrap_or_default().to_owned(), calls_tool })
 }
 
 fn is_same(theirs: &Value, ours: &Value) -> bool {
@@ -193,11 +194,11 @@ mod tests {
         };
         let same = json!([{"role": "system", "content": "s"}, {"role": "user", "content": [{"type": "text", "text": "u"}]}]);
         let answer = json!({"role": "assistant", "content": "a"});
-        let said = Some(Answer { text: "a".to_owned(), calls_tool: false });
+        let said = Some(ModelTurn { text: "a".to_owned(), calls_tool: false });
         assert_eq!(recorded(&[trace(same.clone(), answer.clone())], &asked), said);
         assert_eq!(recorded(&[trace(same.clone(), json!({"content": null}))], &asked), None);
         let tool = json!({"content": null, "tool_calls": [{"id": "c1"}]});
-        let called = Some(Answer { text: String::new(), calls_tool: true });
+        let called = Some(ModelTurn { text: String::new(), calls_tool: true });
         assert_eq!(recorded(&[trace(same.clone(), tool)], &asked), called);
         let longer = [&asked[..], &[message("assistant", json!("a")), message("user", json!("v"))]].concat();
         assert_eq!(recorded(&[trace(same, answer.clone())], &longer), None);

@@ -2,23 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-/// From the bottom to the top. Modules of one layer do not use each other.
-const LAYERS: [&[&str]; 13] = [
-    &["model"],
-    &["util"],
-    &["protocol"],
-    &["config", "github", "git", "providers"],
-    &["suite"],
-    &["exchange", "scoring", "leaderboard", "report", "console"],
-    &["runner", "error", "logging"],
-    &["engine"],
-    &["bundle", "sync", "rollout", "adapter", "skills", "setup"],
-    &["serve"],
-    &["studio"],
-    &["cli"],
-    &["action", "main", "lib"],
-];
-
 /// The files that start programs other than git: commands of suites and rollouts, `gh`, `ps` and the browser.
 const OTHER_PROGRAMS: [&str; 6] = [
     "bundle/verify_run.rs",
@@ -32,6 +15,8 @@ const OTHER_PROGRAMS: [&str; 6] = [
 #[test]
 fn modules_use_only_lower_layers() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let layers = layers();
+    let layer = |module: &str| layers.iter().position(|layer| layer.iter().any(|name| name == module));
     let (mut wrong, mut uses) = (Vec::new(), 0);
     for file in rust_files(&src) {
         let module = module_of(file.strip_prefix(&src).unwrap());
@@ -46,6 +31,10 @@ fn modules_use_only_lower_layers() {
                 }
             }
         }
+    }
+    for module in layers.iter().flatten() {
+        let exists = src.join(module).is_dir() || src.join(module).with_extension("rs").is_file();
+        assert!(exists, "docs/design.md lists `{module}`, which does not exist");
     }
     assert!(uses > 50, "the test no longer sees the uses: {uses}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -148,8 +137,17 @@ fn paths_named_in_the_docs_exist() {
     }
 }
 
-fn layer(module: &str) -> Option<usize> {
-    LAYERS.iter().position(|layer| layer.contains(&module))
+/// The modules of each row of the table in `docs/design.md`, from the bottom to the top.
+fn layers() -> Vec<Vec<String>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/design.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let section = text.split("\n## ").find(|section| section.starts_with("Layers\n")).unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let names = |row: &str| {
+        let cell = row.split('|').nth(1).unwrap();
+        cell.split('`').skip(1).step_by(2).map(ToOwned::to_owned).collect()
+    };
+    rows.map(names).collect()
 }
 
 fn module_of(path: &Path) -> String {

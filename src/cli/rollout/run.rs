@@ -5,7 +5,7 @@ use crate::cli::display::Display;
 use crate::cli::run::private_ca;
 use crate::console::{self, actions};
 use crate::model::Exit;
-use crate::rollout::{Done, StepOptions, StepReport, run_step};
+use crate::rollout::{RolloutResult, StepOptions, StepReport, run_step};
 use crate::util::process_env::ProcessEnv;
 
 pub(super) async fn run(args: RolloutRunArgs, display: &Display) -> anyhow::Result<Exit> {
@@ -22,7 +22,7 @@ pub(super) async fn run(args: RolloutRunArgs, display: &Display) -> anyhow::Resu
 }
 
 /// Reports each rollout: in the log, on the run's page, in the outputs, and by the exit code.
-fn print(done: &[Done], format: Format, display: &Display) -> anyhow::Result<Exit> {
+fn print(done: &[RolloutResult], format: Format, display: &Display) -> anyhow::Result<Exit> {
     let report = StepReport::of(done);
     display.warnings(&report.warnings);
     match format {

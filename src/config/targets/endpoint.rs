@@ -1,4 +1,4 @@
-//! Where a vendor is reached.
+//! The address of a provider.
 
 use super::auth;
 use super::settings::{Read, Settings, Unknown};

@@ -1,4 +1,4 @@
-//! The kinds that are called from here: a vendor's model, or the mock.
+//! Targets that the runner calls itself: a provider's model, or the mock.
 
 use std::time::Duration;
 

@@ -11,10 +11,10 @@ use crate::model::{Content, Message, Metadata, Params, Request, Role};
 
 /// The requests of a pass for one target.
 #[derive(Debug)]
-pub struct Asked {
+pub struct GraderRequests {
     /// The target that the graders name; otherwise it is the one that grades for the answer's target.
     pub target: Option<String>,
-    /// One request a line.
+    /// JSONL.
     pub requests: PathBuf,
     /// How many.
     pub count: u64,
@@ -24,7 +24,7 @@ pub struct Asked {
 #[derive(Debug)]
 pub struct Prompts {
     dir: PathBuf,
-    files: BTreeMap<Option<String>, (BufWriter<File>, Asked)>,
+    files: BTreeMap<Option<String>, (BufWriter<File>, GraderRequests)>,
 }
 
 /// One of them.
@@ -64,7 +64,7 @@ impl Prompts {
         if !self.files.contains_key(&target) {
             let path = self.dir.join(format!("asked-{}.jsonl", self.files.len()));
             let file = File::create(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
-            let asked = Asked { target: target.clone(), requests: path, count: 0 };
+            let asked = GraderRequests { target: target.clone(), requests: path, count: 0 };
             self.files.insert(target.clone(), (BufWriter::with_capacity(1 << 16, file), asked));
         }
         let Some((file, asked)) = self.files.get_mut(&target) else { return Ok(()) };
@@ -84,7 +84,7 @@ impl Prompts {
     }
 
     /// The files, written.
-    pub(super) fn finish(self) -> anyhow::Result<Vec<Asked>> {
+    pub(super) fn finish(self) -> anyhow::Result<Vec<GraderRequests>> {
         self.files
             .into_values()
             .map(|(mut file, asked)| {

@@ -10,6 +10,6 @@ mod command;
 mod notes;
 mod pass;
 
-pub use self::asked::{Asked, Prompts};
+pub use self::asked::{GraderRequests, Prompts};
 pub use self::command::Commands;
 pub use self::pass::{Answers, Pass, Rows, find_test, grade};

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::asked::{Prompt, request_id};
 use super::command::Job;
 use super::notes::{Earlier, Note, Notes};
-use super::{Asked, Commands, Prompts};
+use super::{Commands, GraderRequests, Prompts};
 use crate::model::{Exit, Failure, Response, ScoreRow, Suite, TestCase};
 use crate::scoring::{self, Given, Need, Scorer};
 
@@ -48,7 +48,7 @@ pub enum Pass {
     /// Every row has its score.
     Done,
     /// Models are to be asked first; then comes the next pass, with these notes.
-    Asks(Vec<Asked>, File),
+    Asks(Vec<GraderRequests>, File),
 }
 
 /// A row while it is graded.

@@ -1,6 +1,6 @@
 //! Whether a runner repository can take a dispatch: told before anything is sent there.
 
-use super::start::BatchToRun;
+use super::batch_to_run::BatchToRun;
 use super::{Dispatcher, PATIENCE};
 use crate::config::WorkflowInputs;
 use crate::exchange::Needs;

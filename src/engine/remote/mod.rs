@@ -5,6 +5,7 @@
 //! that any later command can go on from where another one stopped; `discover` finds a batch of another machine.
 
 mod batch;
+mod batch_to_run;
 mod check;
 mod discover;
 mod handover;
@@ -20,10 +21,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 pub use self::batch::{RemoteBatch, WorkflowRun};
+pub use self::batch_to_run::BatchToRun;
 pub use self::check::{RunnerRepo, runner_repository, runner_workflow, visibility};
 pub use self::handover::{ActionsRun, HandoverChoice};
 pub use self::record::Record;
-pub use self::start::{BatchToRun, StartOutcome};
+pub use self::start::StartOutcome;
 pub use self::watch::Watched;
 
 use super::execution::GithubSettings;
@@ -37,6 +39,9 @@ use crate::util::process_env::ProcessEnv;
 
 /// How long a command of git is repeated while the network has a bad moment.
 const PATIENCE: Duration = Duration::from_mins(2);
+
+/// How long a new workflow run may be unreadable.
+const APPEARS_WITHIN: Duration = Duration::from_secs(90);
 
 /// What dispatching is done with.
 pub struct Dispatcher {

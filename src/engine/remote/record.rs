@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
+use super::batch_to_run::BatchToRun;
 use super::check::RunnerRepo;
-use super::start::BatchToRun;
 use crate::engine::rows::BatchIdentity;
 use crate::exchange::{LocalExchange, must_match};
 use crate::github::Run;

@@ -5,13 +5,13 @@
 
 use std::time::{Duration, Instant};
 
+use super::batch_to_run::BatchToRun;
 use super::check::RunnerRepo;
 use super::record::{Dispatch, Record, lock};
-use super::watch::APPEARS_WITHIN;
-use super::{Dispatcher, HandoverChoice};
+use super::{APPEARS_WITHIN, Dispatcher, HandoverChoice};
 use crate::git::Remote;
 use crate::github::{ApiError, Dispatched, Polled};
-use crate::model::{BatchId, Digest, Exit, Failure, RemoteTarget};
+use crate::model::{Exit, Failure};
 use crate::protocol::names::{handover_branch, run_titles};
 use crate::protocol::{DispatchId, DispatchInputs, Handover, RunnerOptions};
 use crate::util::clock;
@@ -28,25 +28,6 @@ const LONGEST_RUN: Duration = Duration::from_hours(24 * 35);
 const MOST_RUNS: usize = 5;
 /// Times are those of GitHub's clock, but a record may have one of this machine's, and a title is unique.
 const CLOCK_SKEW: Duration = Duration::from_hours(24);
-
-/// A batch that shall be run on a runner repository.
-#[derive(Debug)]
-pub struct BatchToRun {
-    /// The runner repository.
-    pub target: RemoteTarget,
-    /// The batch, which lies in the exchange.
-    pub id: BatchId,
-    /// The digest of its archive.
-    pub sha256: Digest,
-    /// The size of its archive.
-    pub archive_bytes: u64,
-    /// How many requests it has.
-    pub requests: u64,
-    /// How many shards it has.
-    pub shards: u32,
-    /// Whether its id was made up just now, so that nobody else can have started it.
-    pub is_new: bool,
-}
 
 /// How a batch came to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::Dispatcher;
 use super::record::Record;
+use super::{APPEARS_WITHIN, Dispatcher};
 use crate::engine::Progress;
 use crate::github::{ApiError, Etag, Job, Polled, Run};
 use crate::model::{RemoteResults, printable};
@@ -15,8 +15,6 @@ use crate::util::clock;
 
 const FIRST_POLL: Duration = Duration::from_secs(5);
 const LONGEST_POLL: Duration = Duration::from_secs(30);
-/// A run that was just made may not be readable yet.
-pub(super) const APPEARS_WITHIN: Duration = Duration::from_secs(90);
 /// How often the jobs are asked for, at most: each answer counts, and many jobs are several answers.
 const JOBS_EVERY: Duration = Duration::from_secs(30);
 /// How often the results branch is looked at, at most.

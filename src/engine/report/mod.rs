@@ -5,13 +5,15 @@
 pub mod agentv_run;
 pub mod baseline;
 pub mod browser;
+mod files;
 mod output;
 mod replay;
 mod report_outputs;
 mod run_record;
 pub mod runs;
 
-pub use output::{Output, write_file, write_summary};
+pub use files::write_file;
+pub use output::{Output, write_summary};
 pub use replay::ReplayFile;
 pub use report_outputs::{Report, ReportOptions, html_report};
 pub use run_record::{RUN_FILE, RunBatch, RunRecord};

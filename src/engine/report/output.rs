@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use tempfile::NamedTempFile;
 
+use super::files::{put_in_place, temporary_file, write_file};
 use super::replay::ReplayFile;
 use crate::console;
 use crate::engine::Observer;
@@ -224,24 +225,4 @@ impl Write for To {
 pub fn write_summary(dir: &Path, summary: &Summary) -> anyhow::Result<()> {
     let json = format!("{}\n", serde_json::to_string_pretty(summary)?);
     write_file(&dir.join("summary.json"), json.as_bytes())
-}
-
-/// Writes a file that appears only when it is whole, in a directory that is made if need be.
-pub fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let cannot = || format!("cannot write `{}`", path.display());
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    durable::create_dir_all(dir).with_context(cannot)?;
-    let mut file = temporary_file(dir)?;
-    file.write_all(bytes).with_context(cannot)?;
-    put_in_place(file, path)
-}
-
-/// A file beside its final name, which no other process writes to.
-pub(super) fn temporary_file(dir: &Path) -> anyhow::Result<NamedTempFile> {
-    durable::readable_temporary_in(dir).with_context(|| format!("cannot write to `{}`", dir.display()))
-}
-
-pub(super) fn put_in_place(file: NamedTempFile, path: &Path) -> anyhow::Result<()> {
-    let cannot = || format!("cannot write `{}`", path.display());
-    durable::persist(file, path).with_context(cannot)
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use tempfile::NamedTempFile;
 
-use super::output::{put_in_place, temporary_file};
+use super::files::{put_in_place, temporary_file};
 use crate::config::{git_root, normalized};
 use crate::engine::Observer;
 use crate::model::{Failure, Response, Suite};

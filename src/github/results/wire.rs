@@ -53,11 +53,11 @@ struct Signed {
 #[derive(Deserialize)]
 struct Listed {
     #[serde(default)]
-    artifacts: Vec<Entry>,
+    artifacts: Vec<ListedArtifact>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct ListedArtifact {
     #[serde(alias = "workflowRunBackendId")]
     workflow_run_backend_id: String,
     #[serde(alias = "workflowJobRunBackendId")]
@@ -85,7 +85,7 @@ impl ResultsService {
         }
         let Listed { artifacts } =
             self.ask("ListArtifacts", &body, "").await.context("cannot list the artifacts")?;
-        let artifact = |entry: Entry| ServiceArtifact {
+        let artifact = |entry: ListedArtifact| ServiceArtifact {
             name: entry.name,
             id: entry.database_id,
             size: entry.size,

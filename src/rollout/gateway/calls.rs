@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::body::{Caller, Held};
-use super::upstream::Answer;
+use super::upstream::UpstreamResponse;
 use super::{Gateway, Refused, stream};
 use crate::model::{Digest, Secret};
 use crate::rollout::fields;
@@ -29,7 +29,7 @@ const MOST_UNHEARD: usize = 64;
 /// A question: the rollout, the upstream, and the digest of what is asked.
 pub(super) type Question = (String, String, Digest);
 
-type Outcome = Result<Answer, Refused>;
+type Outcome = Result<UpstreamResponse, Refused>;
 
 /// An answer, or the promise of one, that nobody waits for.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ fn start(
 }
 
 /// The line of a call: a trace where a model answered, a note where it did not.
-fn trace(ids: &Ids, upstream: &str, asked: &Value, answer: &Answer, began: Instant) -> Value {
+fn trace(ids: &Ids, upstream: &str, asked: &Value, answer: &UpstreamResponse, began: Instant) -> Value {
     let completion: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let message = completion.pointer("/choices/0/message").filter(|message| message.is_object());
     let took = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -174,7 +174,7 @@ impl Wants {
         Self { stream: map.remove("stream") == Some(Value::Bool(true)), usage }
     }
 
-    fn respond(&self, answer: Answer) -> Response {
+    fn respond(&self, answer: UpstreamResponse) -> Response {
         let completion = serde_json::from_slice::<Value>(&answer.body).ok();
         let (kind, body) = match completion {
             Some(completion) if self.stream && answer.status.is_success() => {

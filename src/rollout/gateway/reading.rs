@@ -22,10 +22,10 @@ const LARGEST_LOG: usize = 256 << 10;
 const MOST_ROLLOUTS: usize = 64;
 const FINISHED: i64 = 100;
 
-type Answer = Result<Json<Value>, Refused>;
+type JsonResult = Result<Json<Value>, Refused>;
 
 /// `GET /v1/traces/pointwise?tags=rollout_id:…&limit=…`.
-pub(super) async fn traces(State(gateway): State<Arc<Gateway>>, RawQuery(query): RawQuery) -> Answer {
+pub(super) async fn traces(State(gateway): State<Arc<Gateway>>, RawQuery(query): RawQuery) -> JsonResult {
     let query = Query::read(query.as_deref())?;
     let rollout_id = query.rollout()?;
     let mut traces = gateway.lines(&rollout_id, "trace").await?;
@@ -37,7 +37,7 @@ pub(super) async fn traces(State(gateway): State<Arc<Gateway>>, RawQuery(query):
 }
 
 /// `GET /logs?tags=rollout_id:…`: the newest first.
-pub(super) async fn logs(State(gateway): State<Arc<Gateway>>, RawQuery(query): RawQuery) -> Answer {
+pub(super) async fn logs(State(gateway): State<Arc<Gateway>>, RawQuery(query): RawQuery) -> JsonResult {
     let query = Query::read(query.as_deref())?;
     let rollout_id = query.rollout()?;
     let mut entries = gateway.lines(&rollout_id, "log").await?;
@@ -47,7 +47,7 @@ pub(super) async fn logs(State(gateway): State<Arc<Gateway>>, RawQuery(query): R
 }
 
 /// `GET /v1/status?rollout_id=…`.
-pub(super) async fn status(State(gateway): State<Arc<Gateway>>, RawQuery(query): RawQuery) -> Answer {
+pub(super) async fn status(State(gateway): State<Arc<Gateway>>, RawQuery(query): RawQuery) -> JsonResult {
     let query = Query::read(query.as_deref())?;
     let rollout_id = query.rollout()?;
     let entries = gateway.lines(&rollout_id, "log").await?;
@@ -61,7 +61,7 @@ pub(super) async fn status(State(gateway): State<Arc<Gateway>>, RawQuery(query):
 }
 
 /// `POST /logs`.
-pub(super) async fn add_log(State(gateway): State<Arc<Gateway>>, request: Request) -> Answer {
+pub(super) async fn add_log(State(gateway): State<Arc<Gateway>>, request: Request) -> JsonResult {
     let own_secret = own_secret(request.headers());
     let caller = Caller::of(request.extensions());
     let (body, _held) = gateway.bodies.read(caller, request.into_body(), LARGEST_LOG).await?;

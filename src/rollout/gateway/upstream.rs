@@ -52,13 +52,13 @@ pub(super) struct Upstreams {
 
 /// What came back.
 #[derive(Debug, Clone)]
-pub(super) struct Answer {
+pub(super) struct UpstreamResponse {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
 }
 
-impl Answer {
+impl UpstreamResponse {
     /// The answer without secrets. JSON is read and written anew, so that neither escapes nor repeated keys hide a text.
     pub(super) fn redacted(self, redact: &impl Fn(Value) -> Value) -> Self {
         let text = |bytes: &[u8]| match redact(String::from_utf8_lossy(bytes).into()) {
@@ -113,7 +113,7 @@ impl Upstreams {
     }
 
     /// Sends a call on and reads the whole answer.
-    pub(super) async fn call(&self, upstream: &Upstream, body: Vec<u8>) -> Result<Answer, Refused> {
+    pub(super) async fn call(&self, upstream: &Upstream, body: Vec<u8>) -> Result<UpstreamResponse, Refused> {
         let gone = |error: reqwest::Error| {
             let what =
                 if error.is_timeout() { (504, "did not answer in time") } else { (502, "cannot be reached") };
@@ -153,7 +153,7 @@ impl Upstreams {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Answer { status, headers, body: body.into() })
+        Ok(UpstreamResponse { status, headers, body: body.into() })
     }
 }
 

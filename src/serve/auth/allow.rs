@@ -1,4 +1,4 @@
-//! Who may connect at all: networks in a file, one a line, and those that GitHub publishes.
+//! Who may connect: the networks in a file, one per line, and those that GitHub publishes.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};

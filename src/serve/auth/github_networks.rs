@@ -56,7 +56,7 @@ struct Current {
 
 /// The list as it is kept, with the address that it came from.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct CachedNetworks {
     url: String,
     etag: Option<String>,
     networks: Vec<String>,
@@ -166,7 +166,7 @@ impl GithubNetworks {
 
     fn keep(&self, fresh: &Current) -> std::io::Result<()> {
         let networks = fresh.networks.iter().map(ToString::to_string).collect();
-        let kept = Kept { url: self.url.to_string(), etag: fresh.etag.clone(), networks };
+        let kept = CachedNetworks { url: self.url.to_string(), etag: fresh.etag.clone(), networks };
         durable::write(&self.file, &sealed_json::to_vec(&kept)?)
     }
 }
@@ -175,7 +175,7 @@ impl GithubNetworks {
 fn read_kept(file: &Path, url: &Url) -> Option<Current> {
     let bytes =
         regular_file::read(file, regular_file::SETTINGS).ok().filter(|bytes| sealed_json::is_whole(bytes))?;
-    let kept: Kept = serde_json::from_slice(&bytes).ok()?;
+    let kept: CachedNetworks = serde_json::from_slice(&bytes).ok()?;
     let networks = parse(kept.networks.iter().map(String::as_str)).ok()?;
     (kept.url == url.as_str()).then_some(Current { networks, etag: kept.etag })
 }

@@ -37,7 +37,7 @@ impl Connections {
         Self { most, most_of_one, open: Mutex::default() }
     }
 
-    fn take(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
+    fn take(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionPermit> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let of_one = open.of.get(&peer).copied().unwrap_or(0);
         if open.all >= self.most || of_one >= self.most_of_one {
@@ -45,18 +45,18 @@ impl Connections {
         }
         open.all += 1;
         *open.of.entry(peer).or_default() += 1;
-        Some(Place { connections: Arc::clone(self), peer })
+        Some(ConnectionPermit { connections: Arc::clone(self), peer })
     }
 }
 
 /// One open connection.
 #[derive(Debug)]
-struct Place {
+struct ConnectionPermit {
     connections: Arc<Connections>,
     peer: IpAddr,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut open = self.connections.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.all -= 1;
@@ -111,7 +111,7 @@ where
 pub(super) struct Held<S> {
     stream: S,
     stalled: Option<Pin<Box<Sleep>>>,
-    _place: Place,
+    _place: ConnectionPermit,
 }
 
 impl<S> Held<S> {

@@ -1,4 +1,4 @@
-//! What an evaluation came to, and what that makes of a leaderboard.
+//! The result of an evaluation, and the leaderboard with it.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::order::Pinned;
 use crate::leaderboard::{Absent, Leaderboard};
 use crate::model::{BatchId, CommitSha, Entry, Replicates, SkillName, Skipped};
 
-/// What an evaluation came to.
+/// The result of an evaluation.
 #[derive(Debug, Clone, Serialize)]
 pub struct Evaluated {
     /// The id that resumes it.
@@ -38,7 +38,7 @@ pub struct Evaluated {
     /// Whether the commit is part of the default branch, so that its entries may go there.
     #[serde(skip)]
     pub is_on_default: bool,
-    /// All answers, one a line; the target of each is its model.
+    /// All responses as JSONL; the target of each is its model.
     #[serde(skip)]
     pub responses: Vec<u8>,
     /// The leaderboard that the entries are compared with.

@@ -205,7 +205,7 @@ impl ModelBatch<'_> {
         Ok(Outcome::Answered(Box::new(collection), rows))
     }
 
-    /// The requests, one a line: the same for whoever makes them.
+    /// The requests as JSONL: the same bytes on every machine.
     fn requests(&self) -> anyhow::Result<Vec<u8>> {
         let skill = &self.checkout.skill;
         let text = |role, text: &str| Message { role, content: Content::Text(text.to_owned()) };

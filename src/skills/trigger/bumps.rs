@@ -27,27 +27,27 @@ pub struct Bump {
     pub commit: CommitSha,
 }
 
-/// What a range has.
+/// The version bumps of a range.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct BumpSearch {
     /// By name.
     pub bumps: Vec<Bump>,
-    /// How many prompts changed without a rise.
+    /// Number of other changed prompts.
     pub others: usize,
-    /// What people should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// What became of one prompt.
-enum Seen {
-    Rose(Bump),
-    DidNot,
+/// How one prompt changed.
+enum PromptChange {
+    Bump(Bump),
+    Other,
     Unreadable(String),
 }
 
-/// Finds what rose in a range.
-pub async fn find_bumps(client: &Client, repo: &str, range: &Range) -> Result<Found, ApiError> {
-    let mut found = Found { warnings: range.warnings.clone(), ..Found::default() };
+/// Finds the version bumps of a range.
+pub async fn find_bumps(client: &Client, repo: &str, range: &Range) -> Result<BumpSearch, ApiError> {
+    let mut found = BumpSearch { warnings: range.warnings.clone(), ..BumpSearch::default() };
     let mut waiting: VecDeque<(SkillName, Was)> =
         range.changed.iter().map(|(skill, was)| (skill.clone(), *was)).collect();
     let mut looks = JoinSet::new();
@@ -63,9 +63,9 @@ pub async fn find_bumps(client: &Client, repo: &str, range: &Range) -> Result<Fo
             ApiError::Invalid(Failure::new(Exit::Failure, format!("cannot look: {error}")))
         })?;
         match looked? {
-            Seen::Rose(bump) => found.bumps.push(bump),
-            Seen::DidNot => found.others += 1,
-            Seen::Unreadable(why) => {
+            PromptChange::Bump(bump) => found.bumps.push(bump),
+            PromptChange::Other => found.others += 1,
+            PromptChange::Unreadable(why) => {
                 found.others += 1;
                 found.warnings.push(why);
             }
@@ -82,11 +82,11 @@ async fn look(
     range: &Range,
     skill: SkillName,
     was: Was,
-) -> Result<Seen, ApiError> {
+) -> Result<PromptChange, ApiError> {
     let path = prompt_path(&skill);
-    let Some(prompt) = client.file(repo, &path, &range.head).await? else { return Ok(Seen::DidNot) };
+    let Some(prompt) = client.file(repo, &path, &range.head).await? else { return Ok(PromptChange::Other) };
     let Some(to) = version_of(&prompt) else {
-        return Ok(Seen::Unreadable(format!(
+        return Ok(PromptChange::Unreadable(format!(
             "`{path}` has no `version: MAJOR.MINOR.PATCH` in its front matter: it is not evaluated"
         )));
     };
@@ -97,17 +97,17 @@ async fn look(
         _ => None,
     };
     if !to.rose_by_major_or_minor(from.as_ref()) {
-        return Ok(Seen::DidNot);
+        return Ok(PromptChange::Other);
     }
     let Some(commit) = raised_by(client, repo, range, &path, to).await? else {
-        return Ok(Seen::Unreadable(format!(
+        return Ok(PromptChange::Unreadable(format!(
             "`{path}` rose to {to}, but the commit that raised it is not among its last {MOST_COMMITS}: name the skill and its commit"
         )));
     };
     let commit = commit.parse().map_err(|error| {
         ApiError::Invalid(Failure::new(Exit::Failure, format!("GitHub told no commit: {error}")))
     })?;
-    Ok(Seen::Rose(Bump { skill, from, to, commit }))
+    Ok(PromptChange::Bump(Bump { skill, from, to, commit }))
 }
 
 /// The commit since which MAJOR.MINOR of the prompt is what it is at the end of the range.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::bumps::{Bump, Found, find_bumps};
+use super::bumps::{Bump, BumpSearch, find_bumps};
 use super::range::{Range, recent};
 use super::request::{Attempt, Outcome, order};
 use super::service::{CurrentJob, Job, Service};
@@ -46,14 +46,14 @@ pub struct Patrol<'a> {
 }
 
 /// Finds what is missing and asks for it, one after the other. Nothing is asked for twice.
-pub async fn sweep(patrol: &Patrol<'_>) -> Result<(Option<Range>, Found, Vec<Attempt>), Failure> {
+pub async fn sweep(patrol: &Patrol<'_>) -> Result<(Option<Range>, BumpSearch, Vec<Attempt>), Failure> {
     let begun = Timestamp::now();
     let branch = match patrol.branch {
         Some(branch) => branch.to_owned(),
         None => patrol.client.repository(patrol.repo).await?.default_branch,
     };
     let Some(range) = recent(patrol.client, patrol.repo, &branch, patrol.since).await? else {
-        return Ok((None, Found::default(), Vec::new()));
+        return Ok((None, BumpSearch::default(), Vec::new()));
     };
     let mut found = find_bumps(patrol.client, patrol.repo, &range).await?;
     let mut known = SweepHistory::read(patrol, &branch, &found.bumps).await?;

@@ -374,7 +374,31 @@ fn targets() {
         .file("suite.eval.yaml", SUITE)
         .fails(3, "eval suite.eval.yaml")
         .fails(2, "targets chekc");
-    assert_snapshot!(nothing.transcript, @"");
+    assert_snapshot!(nothing.transcript, @r"
+    $ run-evals eval
+    error: no suite: this directory has no `*.eval.yaml` and no `EVAL.yaml`
+
+    hint: name one, as in `run-evals eval SUITE`; `run-evals init` writes a first one
+
+    $ run-evals targets check
+    error: no targets file: neither `targets.yaml` nor `.agentv/targets.yaml` in `.`
+
+    hint: `run-evals init` writes one, and `--targets FILE` names another
+
+    $ run-evals eval suite.eval.yaml
+    error: no targets file: neither `targets.yaml` nor `.agentv/targets.yaml` in `.`
+
+    hint: `run-evals init` writes one, and `--targets FILE` names another
+
+    $ run-evals targets chekc
+    error: unrecognized subcommand 'chekc'
+
+      tip: some similar subcommands exist: 'schema', 'check'
+
+    Usage: run-evals targets [OPTIONS] <COMMAND>
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]
@@ -427,7 +451,28 @@ fn run_and_adapter() {
         .fails(2, "run --shard first")
         .fails(2, "adapter --target gpt")
         .fails(3, "adapter --target gpt --prompt-file missing.md --output-file out.json --id a");
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ run-evals run
+    error: expected `--batch-id ID`
+
+    hint: only as a step of a dispatched workflow does `run` know its batch without it
+
+    $ run-evals run --batch-id b1
+    error: there is no exchange at `.run-evals/exchange.git`
+
+    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path
+
+    $ run-evals run --shard first
+    error: invalid value 'first' for '--shard <K>': expected the number of a shard, 0 or more
+
+    For more information, try '--help'.
+
+    $ run-evals adapter --target gpt
+    the following required arguments were not provided: --prompt-file <FILE> --output-file <FILE> --id <ID> (hint: `run-evals adapter --help` shows how)
+
+    $ run-evals adapter --target gpt --prompt-file missing.md --output-file out.json --id a
+    cannot read the prompt file `missing.md`: No such file or directory (os error 2) (hint: AgentV writes it: pass `--prompt-file {PROMPT_FILE}`)
+    ");
 }
 
 #[test]
@@ -444,7 +489,55 @@ fn report() {
         .fails(2, "report out --pr-comment")
         .fails(3, "report out --baseline missing")
         .fails(3, "report out --baseline main:evals");
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ run-evals report missing
+    error: no results: `missing` does not exist
+
+    hint: name the directory that `eval` printed, or the one given to `--output`
+
+    $ run-evals report suite.eval.yaml
+    error: no results: `suite.eval.yaml` has no `responses.jsonl`
+
+    hint: name the directory that `eval` printed, or the one given to `--output`
+
+    $ run-evals report .
+    error: no results: `.` has no `responses.jsonl`
+
+    hint: name the directory that `eval` printed, or the one given to `--output`
+
+    $ run-evals report out --alpha 5
+    error: invalid value '5' for '--alpha <LEVEL>': expected a level from 0.0001 to 0.5, for example `0.05`
+
+    For more information, try '--help'.
+
+    $ run-evals report out --repo acme/evals
+    error: the following required arguments were not provided:
+      --pr-comment
+
+    Usage: run-evals report --pr-comment --repo <OWNER/NAME> <RESULTS>
+
+    For more information, try '--help'.
+
+    $ run-evals report out --pr-comment --pr first
+    error: invalid value 'first' for '--pr <NUMBER>': expected a whole number, 1 or more
+
+    For more information, try '--help'.
+
+    $ run-evals report out --pr-comment
+    error: `--pr-comment` does not know the pull request
+
+    hint: name it: `--repo <owner>/<name> --pr <number>`
+
+    $ run-evals report out --baseline missing
+    error: no baseline `missing`
+
+    hint: a baseline is a results directory, the id of a run in `.run-evals/results`, or `<ref>` or `<ref>:<folder>` of this git repository; `--bless` makes a directory
+
+    $ run-evals report out --baseline main:evals
+    error: no baseline `main:evals`
+
+    hint: `<ref>` must be known here (`git fetch` brings it) and `<folder>`, from the root of the repository, must have a `scores.jsonl`; a baseline is a results directory, the id of a run in `.run-evals/results`, or `<ref>` or `<ref>:<folder>` of this git repository; `--bless` makes a directory
+    ");
 }
 
 #[test]
@@ -490,9 +583,47 @@ fn serve() {
         .fails(3, "serve --library missing")
         .fails(1, &format!("serve --studio --listen 127.0.0.1:{port}"));
     let transcript = mistakes.transcript.replace(&port.to_string(), "[port]");
-    assert_snapshot!(transcript.replace(&(port + 1).to_string(), "[port + 1]"), @"");
+    assert_snapshot!(transcript.replace(&(port + 1).to_string(), "[port + 1]"), @r"
+    $ run-evals serve
+    error: nothing to serve: no library of skills
+
+    hint: name a clone of it: `--library DIR`; `--studio` serves the page alone, `--traces DIR` a trace gateway
+
+    $ run-evals serve --studio --listen 8080
+    error: invalid value '8080' for '--listen <ADDRESS>': expected an IP address and a port, for example `127.0.0.1:8080`
+
+    For more information, try '--help'.
+
+    $ run-evals serve --studio --listen 0.0.0.0:8080
+    error: without TLS, `0.0.0.0:8080` would send tokens in the clear
+
+    hint: give `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`
+
+    $ run-evals serve --studio --tls-cert cert.pem
+    error: the following required arguments were not provided:
+      --tls-key <FILE>
+
+    Usage: run-evals serve --tls-cert <FILE> --tls-key <FILE> --studio
+
+    For more information, try '--help'.
+
+    $ run-evals serve --library missing
+    error: `missing` is not a git clone
+
+    hint: `git clone URL missing` creates one
+
+    $ run-evals serve --studio --listen 127.0.0.1:[port]
+    error: cannot listen on `127.0.0.1:[port]`: Address already in use (os error 98)
+
+    hint: another program uses port [port]: stop it, or choose another port, for example `--listen 127.0.0.1:[port + 1]`
+    ");
     let no_token = Mistakes::new().fails(3, "serve --studio");
-    assert_snapshot!(no_token.transcript, @"");
+    assert_snapshot!(no_token.transcript, @r"
+    $ run-evals serve --studio
+    error: no token for callers
+
+    hint: name a file with `--auth-token-file`, or set `RUN_EVALS_SERVE_TOKEN`; make one with `openssl rand -hex 32`
+    ");
 }
 
 #[test]
@@ -582,7 +713,7 @@ fn sync() {
     $ run-evals sync --registry benchmarks.yaml refund
     error: there is no benchmark `refund` in `[dir]/benchmarks.yaml`
 
-    hint: did you mean `refunds`? there are `refunds`
+    hint: did you mean `refunds`?
 
     $ run-evals sync --registry benchmarks.yaml invoices
     error: there is no benchmark `invoices` in `[dir]/benchmarks.yaml`
@@ -608,7 +739,28 @@ fn sync() {
 fn init_and_completions() {
     let mistakes =
         Mistakes::new().fails(2, "init suite.eval.yaml").fails(2, "completions").fails(2, "completions tcsh");
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ run-evals init suite.eval.yaml
+    error: `suite.eval.yaml` is a file, not a directory
+
+    hint: name the directory of the project, for example `run-evals init evals`
+
+    $ run-evals completions
+    error: the following required arguments were not provided:
+      <SHELL>
+
+    Usage: run-evals completions <SHELL>
+
+    For more information, try '--help'.
+
+    $ run-evals completions tcsh
+    error: invalid value 'tcsh' for '<SHELL>'
+      [possible values: bash, elvish, fish, powershell, zsh]
+
+      tip: a similar value exists: 'zsh'
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]
@@ -621,5 +773,34 @@ fn inputs_of_the_action() {
         .step_fails(2, &[("mode", "eval"), ("suite", "suite.eval.yaml"), ("pr-comment", "yes")])
         .step_fails(2, &[("mode", "eval"), ("suite", "suite.eval.yaml"), ("threshold", "80")])
         .step_fails(2, &[("mode", "collect")]);
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ with: { mode: evla }
+    error: unknown `mode: evla`, expected one of `eval`, `dispatch`, `collect`, `run`, `report`, `bundle`, `evaluate`, `trigger`, `sweep`, `sync`, `rollout-run`, `rollout-dispatch`
+
+    $ with: { mode: serve }
+    error: unknown `mode: serve`, expected one of `eval`, `dispatch`, `collect`, `run`, `report`, `bundle`, `evaluate`, `trigger`, `sweep`, `sync`, `rollout-run`, `rollout-dispatch`
+
+    $ with: { mode: eval, suit: suite.eval.yaml }
+    error: `mode: eval` takes no input `suit`
+
+    hint: did you mean `suite`?
+
+    $ with: { mode: collect, suite: suite.eval.yaml }
+    error: `mode: collect` takes no input `suite`
+
+    hint: it is an input of `mode: eval`, `mode: dispatch`, `mode: bundle`
+
+    $ with: { mode: eval, suite: suite.eval.yaml, pr-comment: yes }
+    error: input `pr-comment`: expected `true` or `false`, found `yes`
+
+    $ with: { mode: eval, suite: suite.eval.yaml, threshold: 80 }
+    error: invalid value '80' for '--threshold <SCORE>': expected a score from 0 to 1, for example `0.8`
+
+    For more information, try '--help'.
+
+    $ with: { mode: collect }
+    error: `mode: collect` needs the input `batch-id`
+
+    hint: set it under `with:` of the step
+    ");
 }

@@ -73,7 +73,15 @@ impl Mistakes {
         let output = output.expect(code);
         assert_eq!(output.stdout, "", "stdout is for data: {what}");
         let message = output.stderr.replace(self.workspace.root().to_str().unwrap(), "[dir]");
-        let has_fix = ["hint: ", "tip: ", "Usage: ", "for example", "[possible values: ", "expected "];
+        let has_fix = [
+            "hint: ",
+            "tip: ",
+            "Usage: ",
+            "[possible values: ",
+            "expected ",
+            "characters of",
+            "hexadecimal digits",
+        ];
         assert!(has_fix.iter().any(|words| message.contains(words)), "no way out: {what}\n{message}");
         assert!(!message.contains("\\n"), "a literal line break: {what}\n{message}");
         writeln!(self.transcript, "$ {what}\n{}\n", message.trim_end()).unwrap();
@@ -284,7 +292,73 @@ fn options_of_eval() {
         .fails(2, "eval suite.eval.yaml --bless")
         .fails(2, "eval suite.eval.yaml --batch-id My_Batch")
         .fails(3, "eval suite.eval.yaml --baseline v1");
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ run-evals evla suite.eval.yaml
+    error: unrecognized subcommand 'evla'
+
+      tip: some similar subcommands exist: 'evaluate', 'eval'
+
+    Usage: run-evals [OPTIONS] <COMMAND>
+
+    For more information, try '--help'.
+
+    $ run-evals eval suite.eval.yaml --treshold 0.8
+    error: unexpected argument '--treshold' found
+
+      tip: a similar argument exists: '--threshold'
+
+    Usage: run-evals eval --threshold <SCORE> <SUITE>
+
+    For more information, try '--help'.
+
+    $ run-evals eval suite.eval.yaml --tagret gpt
+    error: unexpected argument '--tagret' found
+
+      tip: a similar argument exists: '--target'
+
+    Usage: run-evals eval --target <NAME> <SUITE>
+
+    For more information, try '--help'.
+
+    $ run-evals eval suite.eval.yaml --threshold 80
+    error: invalid value '80' for '--threshold <SCORE>': expected a score from 0 to 1, for example `0.8`
+
+    For more information, try '--help'.
+
+    $ run-evals eval suite.eval.yaml --budget-usd $5
+    error: invalid value '$5' for '--budget-usd <USD>': expected an amount above 0, for example `2.50`
+
+    For more information, try '--help'.
+
+    $ run-evals eval suite.eval.yaml --deadline 45
+    error: invalid value '45' for '--deadline <DURATION>': expected a unit after the number: `45s`, `45m` or `45h`
+
+    For more information, try '--help'.
+
+    $ run-evals eval suite.eval.yaml --fail-on failed
+    error: invalid value 'failed' for '--fail-on <WHAT>'
+      [possible values: regression, threshold, incomplete, never]
+
+    For more information, try '--help'.
+
+    $ run-evals eval suite.eval.yaml --bless
+    error: the following required arguments were not provided:
+      --baseline <BASELINE>
+
+    Usage: run-evals eval --baseline <BASELINE> --bless <SUITE>
+
+    For more information, try '--help'.
+
+    $ run-evals eval suite.eval.yaml --batch-id My_Batch
+    error: invalid value 'My_Batch' for '--batch-id <ID>': a batch id has 1 to 60 characters of `a-z`, `0-9` and `-`
+
+    For more information, try '--help'.
+
+    $ run-evals eval suite.eval.yaml --baseline v1
+    error: no baseline `v1`
+
+    hint: a baseline is a results directory, the id of a run in `.run-evals/results`, or `<ref>` or `<ref>:<folder>` of this git repository; `--bless` makes a directory
+    ");
 }
 
 #[test]
@@ -440,7 +514,84 @@ fn dispatch_and_collect() {
         .fails(2, "collect")
         .fails(2, "collect out/responses.jsonl")
         .fails(3, "collect 20260102-030405-1a2b3c4d");
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r#"
+    $ run-evals dispatch
+    error: the following required arguments were not provided:
+      <SUITE>
+
+    Usage: run-evals dispatch [OPTIONS] <SUITE>
+           run-evals dispatch [OPTIONS] --requests <FILE>
+           run-evals dispatch [OPTIONS] --resume <BATCH>
+           run-evals dispatch [OPTIONS] --agentv-batch <SUITE> --output-file <FILE>
+
+    For more information, try '--help'.
+
+    $ run-evals dispatch suite.eval.yaml --requests requests.jsonl
+    error: the argument '[SUITE]' cannot be used with '--requests <FILE>'
+
+    Usage: run-evals dispatch [OPTIONS] <SUITE>
+           run-evals dispatch [OPTIONS] --requests <FILE>
+           run-evals dispatch [OPTIONS] --resume <BATCH>
+           run-evals dispatch [OPTIONS] --agentv-batch <SUITE> --output-file <FILE>
+
+    For more information, try '--help'.
+
+    $ run-evals dispatch --requests suite.eval.yaml
+    error: invalid request: expected a JSON object
+      --> suite.eval.yaml:1:1
+
+    hint: one JSON object per line: {"id":…,"messages":[{"role":"user","content":"…"}]}
+
+    $ run-evals dispatch --requests requests.jsonl
+    error: invalid request: unknown field `prompt`, expected one of `id`, `messages`, `params`, `tools`, `files`, `metadata`
+      --> requests.jsonl:1:18
+
+    hint: the prompt belongs in `messages`, parameters in `params`; URLs, keys and settings for all requests belong in the target
+
+    $ run-evals dispatch --requests empty.jsonl
+    error: no request in `empty.jsonl`
+
+    hint: one request per line: {"id":…,"messages":[{"role":"user","content":"…"}]}
+
+    $ run-evals dispatch --requests missing.jsonl
+    error: cannot read `missing.jsonl`: No such file or directory (os error 2)
+
+    hint: `--requests` takes a file with one request per line: {"id":…,"messages":[…]}
+
+    $ run-evals dispatch suite.eval.yaml --handover email
+    error: invalid value 'email' for '--handover <HOW>'
+      [possible values: auto, inline, artifact, branch]
+
+    For more information, try '--help'.
+
+    $ run-evals dispatch suite.eval.yaml --no-wait
+    error: `--no-wait` is for runner repositories; `default` is called from here
+
+    hint: remove `--no-wait`, or choose a target with `provider: github-actions`
+
+    $ run-evals dispatch --resume 20260102-030405-1a2b3c4d
+    error: there is no exchange at `.run-evals/exchange.git`
+
+    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path
+
+    $ run-evals collect
+    error: the following required arguments were not provided:
+      <BATCH>
+
+    Usage: run-evals collect <BATCH>
+
+    For more information, try '--help'.
+
+    $ run-evals collect out/responses.jsonl
+    error: invalid value 'out/responses.jsonl' for '<BATCH>': a batch id has 1 to 60 characters of `a-z`, `0-9` and `-`
+
+    For more information, try '--help'.
+
+    $ run-evals collect 20260102-030405-1a2b3c4d
+    error: there is no exchange at `.run-evals/exchange.git`
+
+    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path; `--target NAME` finds a batch that another machine dispatched
+    "#);
 }
 
 #[test]
@@ -550,7 +701,40 @@ fn bundle() {
         .fails(3, "bundle verify missing")
         .fails(3, "bundle verify taken")
         .fails(2, "bundle verify taken --sha256 1a2b3c");
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ run-evals bundle suite.eval.yaml
+    error: the following required arguments were not provided:
+      --output <DIR>
+
+    Usage: run-evals bundle --output <DIR> <SUITE>
+
+    For more information, try '--help'.
+
+    $ run-evals bundle missing.eval.yaml -o bundle
+    error: cannot read the suite `missing.eval.yaml`: No such file or directory (os error 2)
+
+    hint: check the path, which is relative to the working directory
+
+    $ run-evals bundle suite.eval.yaml -o taken
+    error: `[dir]/taken` exists and is not a bundle
+
+    hint: name a new directory with `-o`
+
+    $ run-evals bundle verify missing
+    error: `missing` is not a bundle: cannot read `manifest.json`: No such file or directory (os error 2)
+
+    hint: `run-evals bundle SUITE -o DIR` makes one
+
+    $ run-evals bundle verify taken
+    error: `taken` is not a bundle: cannot read `manifest.json`: No such file or directory (os error 2)
+
+    hint: `run-evals bundle SUITE -o DIR` makes one
+
+    $ run-evals bundle verify taken --sha256 1a2b3c
+    error: invalid value '1a2b3c' for '--sha256 <DIGEST>': a SHA-256 has 64 lower-case hexadecimal digits
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]
@@ -567,7 +751,68 @@ fn evaluate_and_rollouts() {
         .fails(2, "rollout dispatch rows.jsonl")
         .fails(3, "rollout dispatch rows.jsonl --model-base-url https://traces.example.com")
         .fails(3, "rollout dispatch rows.jsonl --model-base-url traces.example.com --model m --target gpt");
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r#"
+    $ run-evals evaluate
+    error: the following required arguments were not provided:
+      <SKILL>
+
+    Usage: run-evals evaluate <SKILL>
+
+    For more information, try '--help'.
+
+    $ run-evals evaluate My_Skill
+    error: invalid value 'My_Skill' for '<SKILL>': the name of a skill has 1 to 100 characters of `a-z`, `0-9`, `.`, `_` and `-`, begins with a letter or digit, and has no `..`
+
+    For more information, try '--help'.
+
+    $ run-evals evaluate summarize
+    error: `targets.yaml` is in the evaluated repository, so a commit could redirect the API keys
+
+    hint: keep the targets file elsewhere and name it with `--targets FILE`; naming this one trusts everyone who can write to the checked-out branch
+
+    $ run-evals evaluate summarize --replicates 1000
+    error: invalid value '1000' for '--replicates <N>': replicates: a whole number from 1 to 100
+
+    For more information, try '--help'.
+
+    $ run-evals evaluate summarize --commit-as me
+    error: invalid value 'me' for '--commit-as <WHO>': expected a name and an address, for example `Eval Bot <bot@example.org>`
+
+    For more information, try '--help'.
+
+    $ run-evals rollout run
+    error: the following required arguments were not provided:
+      --dataset <FILE>
+
+    Usage: run-evals rollout run --dataset <FILE>
+
+    For more information, try '--help'.
+
+    $ run-evals rollout run --dataset rows.jsonl
+    error: there is no event: `GITHUB_EVENT_PATH` is not set
+
+    hint: `rollout run` is a step of a workflow with `on: workflow_dispatch`
+
+    $ run-evals rollout dispatch rows.jsonl
+    error: the following required arguments were not provided:
+      --model-base-url <URL>
+
+    Usage: run-evals rollout dispatch --model-base-url <URL> <ROWS>
+
+    For more information, try '--help'.
+
+    $ run-evals rollout dispatch rows.jsonl --model-base-url https://traces.example.com
+    error: no model: expected `model` in `completion_params`, or `--model NAME`
+      --> rows.jsonl:1:1
+       |
+     1 | {"messages":[]}
+       | ^^^^^^^^^^^^^^^
+
+    $ run-evals rollout dispatch rows.jsonl --model-base-url traces.example.com --model m --target gpt
+    error: `model_base_url` is not a URL: relative URL without a base
+
+    hint: such as `https://traces.example.com`; the key belongs in `api_key`
+    "#);
 }
 
 #[test]

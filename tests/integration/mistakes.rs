@@ -209,7 +209,7 @@ fn yaml_that_is_not_yaml() {
      3 |     input: Note: be polite
        |                ^
 
-    hint: a value that contains `: ` needs quotes: `input: 'Note: be polite'`
+    hint: a value that contains `: ` needs quotes: `input: '…'`
 
     $ run-evals eval mention.eval.yaml
     error: invalid YAML: unexpected character: `@'
@@ -218,7 +218,7 @@ fn yaml_that_is_not_yaml() {
      3 |     input: @user, be polite
        |            ^
 
-    hint: a value that starts with a special character needs quotes: `input: '@user, be polite'`
+    hint: a value that starts with a special character needs quotes: `input: '…'`
 
     $ run-evals eval variable.eval.yaml
     error: expected a plain key
@@ -227,7 +227,7 @@ fn yaml_that_is_not_yaml() {
      3 |     input: {{ question }}
        |             ^^
 
-    hint: a value that starts with `{{` needs quotes: `input: '{{ question }}'`
+    hint: a value that starts with `{{` needs quotes: `input: '…'`
 
     $ run-evals eval star.eval.yaml
     error: invalid YAML: while parsing node, found unknown anchor
@@ -236,7 +236,7 @@ fn yaml_that_is_not_yaml() {
      3 |     input: *very* polite
        |            ^
 
-    hint: a value that starts with `*`, `&` or `!` needs quotes: `input: '*very* polite'`
+    hint: a value that starts with `*`, `&` or `!` needs quotes: `input: '…'`
     ");
 }
 

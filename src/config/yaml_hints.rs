@@ -24,11 +24,10 @@ fn unquoted(line: &str) -> Option<String> {
     }
     let value = value.trim();
     let why = match value.chars().next()? {
-        '"' | '\'' => return None,
         '@' | '`' | '%' => "a value that starts with a special character",
         '*' | '&' | '!' => "a value that starts with `*`, `&` or `!`",
         '{' if value.starts_with("{{") => "a value that starts with `{{`",
-        '[' | '{' | '|' | '>' | '#' => return None,
+        '"' | '\'' | '[' | '{' | '|' | '>' | '#' => return None,
         _ if !key.is_empty() && (value.contains(": ") || value.ends_with(':')) => {
             "a value that contains `: `"
         }

@@ -14,27 +14,28 @@ fn indentation(line: &str) -> &str {
     &line[..line.len() - line.trim_start().len()]
 }
 
-/// The hint for a line whose value needs quotes.
+/// The hint for a line whose value needs quotes. It never repeats the value, which may be a secret.
 fn unquoted(line: &str) -> Option<String> {
     let entry = line.trim_start().trim_start_matches("- ");
     let (key, value) = entry.split_once(": ").unwrap_or(("", entry));
+    let is_name = |key: &str| key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    if !is_name(key) {
+        return None;
+    }
     let value = value.trim();
     let why = match value.chars().next()? {
-        '"' | '\'' => return None,
         '@' | '`' | '%' => "a value that starts with a special character",
         '*' | '&' | '!' => "a value that starts with `*`, `&` or `!`",
         '{' if value.starts_with("{{") => "a value that starts with `{{`",
-        '[' | '{' | '|' | '>' | '#' => return None,
-        _ if value.contains(": ") || value.ends_with(':') => "a value that contains `: `",
+        '"' | '\'' | '[' | '{' | '|' | '>' | '#' => return None,
+        _ if !key.is_empty() && (value.contains(": ") || value.ends_with(':')) => {
+            "a value that contains `: `"
+        }
         _ => return None,
     };
-    let is_short = !key.is_empty() && value.chars().count() <= LONGEST_SHOWN && !value.contains('\'');
-    let example = if is_short { format!("`{key}: '{value}'`") } else { "`key: 'value'`".to_owned() };
-    Some(format!("{why} needs quotes: {example}"))
+    let key = if key.is_empty() { "key" } else { key };
+    Some(format!("{why} needs quotes: `{key}: '…'`"))
 }
-
-/// The longest value that a hint repeats.
-const LONGEST_SHOWN: usize = 60;
 
 #[cfg(test)]
 mod tests {
@@ -43,16 +44,16 @@ mod tests {
     #[test]
     fn values_that_need_quotes() {
         for (line, fixed) in [
-            ("    input: Note: be polite", "`input: 'Note: be polite'`"),
-            ("  - input: @user hi", "`input: '@user hi'`"),
-            ("value: *bold*", "`value: '*bold*'`"),
-            ("value: {{ name }}", "`value: '{{ name }}'`"),
-            ("  - Note: it's: fine", "`key: 'value'`"),
+            ("    input: Note: be polite", "`input: '…'`"),
+            ("  - input: @user hi", "`input: '…'`"),
+            ("value: *bold*", "`value: '…'`"),
+            ("value: {{ name }}", "`value: '…'`"),
+            ("  - @user", "`key: '…'`"),
         ] {
             let hint = hint(line, 1).unwrap();
             assert!(hint.ends_with(fixed), "{hint}");
         }
-        for line in ["a: \"x: y\"", "a: [1", "a: b", "", "a:"] {
+        for line in ["a: \"x: y\"", "a: [1", "a: b", "", "a:", "{ name: t, api_key: sk: [ }"] {
             assert_eq!(hint(line, 1), None, "{line}");
         }
     }

@@ -154,10 +154,12 @@ fn foreign(root: &Node) -> Option<(&Key, &'static str)> {
     }
     let key = entries.iter().find(is_new).map(|(key, _)| key)?;
     let is_shared = find(&shared).is_some() && find(&only_5).is_none() && key.text != "defaults";
-    let format = match is_shared {
-        true if name.starts_with("promptfoo") => "a promptfoo config",
-        true => "a promptfoo config or a suite of AgentV 5",
-        false => "a suite of AgentV 5",
+    let format = if !is_shared {
+        "a suite of AgentV 5"
+    } else if name.starts_with("promptfoo") {
+        "a promptfoo config"
+    } else {
+        "a promptfoo config or a suite of AgentV 5"
     };
     Some((key, format))
 }

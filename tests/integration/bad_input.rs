@@ -242,9 +242,9 @@ fn a_missing_suite() {
     ");
     std::fs::create_dir(scene.workspace.path("evals")).unwrap();
     assert_snapshot!(scene.refused(&["eval", "evals", "--target", "llm"]), @r"
-    error: cannot load the suite `evals`: it is a directory
+    error: `evals` is a directory, not a suite
 
-    hint: write the suite as `.yaml`, `.yml` or `.jsonl`
+    hint: name the suite in it, for example `suite.eval.yaml`
     ");
 }
 
@@ -438,13 +438,13 @@ fn a_suite_that_needs_an_agent() {
 fn a_suite_for_another_version() {
     let text = "prompts: [hello]\nproviders: [llm]\ntests:\n  - vars: { name: Ada }\n";
     assert_snapshot!(suite(text, &[]), @r"
-    error: this suite is written for AgentV 5 (`prompts`), and only version 4 is read
+    error: this is a promptfoo config or a suite of AgentV 5 (`prompts`), and run-evals reads suites of AgentV 4
       --> suite.eval.yaml:1:1
        |
      1 | prompts: [hello]
        | ^^^^^^^
 
-    hint: write `input`, `tests` and `assertions` as AgentV 4 reads them, or run and bundle it with `agentv`
+    hint: write `input` and `assertions` in each test, and name the model in targets.yaml: `run-evals init` writes an example
     ");
 }
 
@@ -777,7 +777,7 @@ fn an_output_that_is_not_a_directory() {
     scene.workspace.write("file", "text");
     let args = ["dispatch", "--requests", "requests.jsonl", "--target", "llm", "--output", "file"];
     assert_snapshot!(scene.refused(&args), @r"
-    error: `file` is not a directory
+    error: `file` is no directory
 
     hint: `--output` names the directory for `responses.jsonl` and `summary.json`
     ");

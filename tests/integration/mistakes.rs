@@ -73,7 +73,15 @@ impl Mistakes {
         let output = output.expect(code);
         assert_eq!(output.stdout, "", "stdout is for data: {what}");
         let message = output.stderr.replace(self.workspace.root().to_str().unwrap(), "[dir]");
-        let has_fix = ["hint: ", "tip: ", "Usage: ", "for example", "[possible values: ", "expected "];
+        let has_fix = [
+            "hint: ",
+            "tip: ",
+            "Usage: ",
+            "[possible values: ",
+            "expected ",
+            "characters of",
+            "hexadecimal digits",
+        ];
         assert!(has_fix.iter().any(|words| message.contains(words)), "no way out: {what}\n{message}");
         assert!(!message.contains("\\n"), "a literal line break: {what}\n{message}");
         writeln!(self.transcript, "$ {what}\n{}\n", message.trim_end()).unwrap();
@@ -201,7 +209,7 @@ fn yaml_that_is_not_yaml() {
      3 |     input: Note: be polite
        |                ^
 
-    hint: a value that contains `: ` needs quotes: `input: 'Note: be polite'`
+    hint: a value that contains `: ` needs quotes: `input: '…'`
 
     $ run-evals eval mention.eval.yaml
     error: invalid YAML: unexpected character: `@'
@@ -210,7 +218,7 @@ fn yaml_that_is_not_yaml() {
      3 |     input: @user, be polite
        |            ^
 
-    hint: a value that starts with a special character needs quotes: `input: '@user, be polite'`
+    hint: a value that starts with a special character needs quotes: `input: '…'`
 
     $ run-evals eval variable.eval.yaml
     error: expected a plain key
@@ -219,7 +227,7 @@ fn yaml_that_is_not_yaml() {
      3 |     input: {{ question }}
        |             ^^
 
-    hint: a value that starts with `{{` needs quotes: `input: '{{ question }}'`
+    hint: a value that starts with `{{` needs quotes: `input: '…'`
 
     $ run-evals eval star.eval.yaml
     error: invalid YAML: while parsing node, found unknown anchor
@@ -228,7 +236,7 @@ fn yaml_that_is_not_yaml() {
      3 |     input: *very* polite
        |            ^
 
-    hint: a value that starts with `*`, `&` or `!` needs quotes: `input: '*very* polite'`
+    hint: a value that starts with `*`, `&` or `!` needs quotes: `input: '…'`
     ");
 }
 
@@ -284,7 +292,73 @@ fn options_of_eval() {
         .fails(2, "eval suite.eval.yaml --bless")
         .fails(2, "eval suite.eval.yaml --batch-id My_Batch")
         .fails(3, "eval suite.eval.yaml --baseline v1");
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ run-evals evla suite.eval.yaml
+    error: unrecognized subcommand 'evla'
+
+      tip: some similar subcommands exist: 'evaluate', 'eval'
+
+    Usage: run-evals [OPTIONS] <COMMAND>
+
+    For more information, try '--help'.
+
+    $ run-evals eval suite.eval.yaml --treshold 0.8
+    error: unexpected argument '--treshold' found
+
+      tip: a similar argument exists: '--threshold'
+
+    Usage: run-evals eval --threshold <SCORE> <SUITE>
+
+    For more information, try '--help'.
+
+    $ run-evals eval suite.eval.yaml --tagret gpt
+    error: unexpected argument '--tagret' found
+
+      tip: a similar argument exists: '--target'
+
+    Usage: run-evals eval --target <NAME> <SUITE>
+
+    For more information, try '--help'.
+
+    $ run-evals eval suite.eval.yaml --threshold 80
+    error: invalid value '80' for '--threshold <SCORE>': expected a score from 0 to 1, for example `0.8`
+
+    For more information, try '--help'.
+
+    $ run-evals eval suite.eval.yaml --budget-usd $5
+    error: invalid value '$5' for '--budget-usd <USD>': expected an amount above 0, for example `2.50`
+
+    For more information, try '--help'.
+
+    $ run-evals eval suite.eval.yaml --deadline 45
+    error: invalid value '45' for '--deadline <DURATION>': expected a unit after the number: `45s`, `45m` or `45h`
+
+    For more information, try '--help'.
+
+    $ run-evals eval suite.eval.yaml --fail-on failed
+    error: invalid value 'failed' for '--fail-on <WHAT>'
+      [possible values: regression, threshold, incomplete, never]
+
+    For more information, try '--help'.
+
+    $ run-evals eval suite.eval.yaml --bless
+    error: the following required arguments were not provided:
+      --baseline <BASELINE>
+
+    Usage: run-evals eval --baseline <BASELINE> --bless <SUITE>
+
+    For more information, try '--help'.
+
+    $ run-evals eval suite.eval.yaml --batch-id My_Batch
+    error: invalid value 'My_Batch' for '--batch-id <ID>': a batch id has 1 to 60 characters of `a-z`, `0-9` and `-`
+
+    For more information, try '--help'.
+
+    $ run-evals eval suite.eval.yaml --baseline v1
+    error: no baseline `v1`
+
+    hint: a baseline is a results directory, the id of a run in `.run-evals/results`, or `<ref>` or `<ref>:<folder>` of this git repository; `--bless` makes a directory
+    ");
 }
 
 #[test]
@@ -374,7 +448,31 @@ fn targets() {
         .file("suite.eval.yaml", SUITE)
         .fails(3, "eval suite.eval.yaml")
         .fails(2, "targets chekc");
-    assert_snapshot!(nothing.transcript, @"");
+    assert_snapshot!(nothing.transcript, @r"
+    $ run-evals eval
+    error: no suite: this directory has no `*.eval.yaml` and no `EVAL.yaml`
+
+    hint: name one, as in `run-evals eval SUITE`; `run-evals init` writes a first one
+
+    $ run-evals targets check
+    error: no targets file: neither `targets.yaml` nor `.agentv/targets.yaml` in `.`
+
+    hint: `run-evals init` writes one, and `--targets FILE` names another
+
+    $ run-evals eval suite.eval.yaml
+    error: no targets file: neither `targets.yaml` nor `.agentv/targets.yaml` in `.`
+
+    hint: `run-evals init` writes one, and `--targets FILE` names another
+
+    $ run-evals targets chekc
+    error: unrecognized subcommand 'chekc'
+
+      tip: some similar subcommands exist: 'schema', 'check'
+
+    Usage: run-evals targets [OPTIONS] <COMMAND>
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]
@@ -416,7 +514,84 @@ fn dispatch_and_collect() {
         .fails(2, "collect")
         .fails(2, "collect out/responses.jsonl")
         .fails(3, "collect 20260102-030405-1a2b3c4d");
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r#"
+    $ run-evals dispatch
+    error: the following required arguments were not provided:
+      <SUITE>
+
+    Usage: run-evals dispatch [OPTIONS] <SUITE>
+           run-evals dispatch [OPTIONS] --requests <FILE>
+           run-evals dispatch [OPTIONS] --resume <BATCH>
+           run-evals dispatch [OPTIONS] --agentv-batch <SUITE> --output-file <FILE>
+
+    For more information, try '--help'.
+
+    $ run-evals dispatch suite.eval.yaml --requests requests.jsonl
+    error: the argument '[SUITE]' cannot be used with '--requests <FILE>'
+
+    Usage: run-evals dispatch [OPTIONS] <SUITE>
+           run-evals dispatch [OPTIONS] --requests <FILE>
+           run-evals dispatch [OPTIONS] --resume <BATCH>
+           run-evals dispatch [OPTIONS] --agentv-batch <SUITE> --output-file <FILE>
+
+    For more information, try '--help'.
+
+    $ run-evals dispatch --requests suite.eval.yaml
+    error: invalid request: expected a JSON object
+      --> suite.eval.yaml:1:1
+
+    hint: one JSON object per line: {"id":…,"messages":[{"role":"user","content":"…"}]}
+
+    $ run-evals dispatch --requests requests.jsonl
+    error: invalid request: unknown field `prompt`, expected one of `id`, `messages`, `params`, `tools`, `files`, `metadata`
+      --> requests.jsonl:1:18
+
+    hint: the prompt belongs in `messages`, parameters in `params`; URLs, keys and settings for all requests belong in the target
+
+    $ run-evals dispatch --requests empty.jsonl
+    error: no request in `empty.jsonl`
+
+    hint: one request per line: {"id":…,"messages":[{"role":"user","content":"…"}]}
+
+    $ run-evals dispatch --requests missing.jsonl
+    error: cannot read `missing.jsonl`: No such file or directory (os error 2)
+
+    hint: `--requests` takes a file with one request per line: {"id":…,"messages":[…]}
+
+    $ run-evals dispatch suite.eval.yaml --handover email
+    error: invalid value 'email' for '--handover <HOW>'
+      [possible values: auto, inline, artifact, branch]
+
+    For more information, try '--help'.
+
+    $ run-evals dispatch suite.eval.yaml --no-wait
+    error: `--no-wait` is for runner repositories; `default` is called from here
+
+    hint: remove `--no-wait`, or choose a target with `provider: github-actions`
+
+    $ run-evals dispatch --resume 20260102-030405-1a2b3c4d
+    error: there is no exchange at `.run-evals/exchange.git`
+
+    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path
+
+    $ run-evals collect
+    error: the following required arguments were not provided:
+      <BATCH>
+
+    Usage: run-evals collect <BATCH>
+
+    For more information, try '--help'.
+
+    $ run-evals collect out/responses.jsonl
+    error: invalid value 'out/responses.jsonl' for '<BATCH>': a batch id has 1 to 60 characters of `a-z`, `0-9` and `-`
+
+    For more information, try '--help'.
+
+    $ run-evals collect 20260102-030405-1a2b3c4d
+    error: there is no exchange at `.run-evals/exchange.git`
+
+    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path; `--target NAME` finds a batch that another machine dispatched
+    "#);
 }
 
 #[test]
@@ -427,7 +602,28 @@ fn run_and_adapter() {
         .fails(2, "run --shard first")
         .fails(2, "adapter --target gpt")
         .fails(3, "adapter --target gpt --prompt-file missing.md --output-file out.json --id a");
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ run-evals run
+    error: expected `--batch-id ID`
+
+    hint: only as a step of a dispatched workflow does `run` know its batch without it
+
+    $ run-evals run --batch-id b1
+    error: there is no exchange at `.run-evals/exchange.git`
+
+    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path
+
+    $ run-evals run --shard first
+    error: invalid value 'first' for '--shard <K>': expected the number of a shard, 0 or more
+
+    For more information, try '--help'.
+
+    $ run-evals adapter --target gpt
+    the following required arguments were not provided: --prompt-file <FILE> --output-file <FILE> --id <ID> (hint: `run-evals adapter --help` shows how)
+
+    $ run-evals adapter --target gpt --prompt-file missing.md --output-file out.json --id a
+    cannot read the prompt file `missing.md`: No such file or directory (os error 2) (hint: AgentV writes it: pass `--prompt-file {PROMPT_FILE}`)
+    ");
 }
 
 #[test]
@@ -444,7 +640,55 @@ fn report() {
         .fails(2, "report out --pr-comment")
         .fails(3, "report out --baseline missing")
         .fails(3, "report out --baseline main:evals");
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ run-evals report missing
+    error: no results: `missing` does not exist
+
+    hint: name the directory that `eval` printed, or the one given to `--output`
+
+    $ run-evals report suite.eval.yaml
+    error: no results: `suite.eval.yaml` has no `responses.jsonl`
+
+    hint: name the directory that `eval` printed, or the one given to `--output`
+
+    $ run-evals report .
+    error: no results: `.` has no `responses.jsonl`
+
+    hint: name the directory that `eval` printed, or the one given to `--output`
+
+    $ run-evals report out --alpha 5
+    error: invalid value '5' for '--alpha <LEVEL>': expected a level from 0.0001 to 0.5, for example `0.05`
+
+    For more information, try '--help'.
+
+    $ run-evals report out --repo acme/evals
+    error: the following required arguments were not provided:
+      --pr-comment
+
+    Usage: run-evals report --pr-comment --repo <OWNER/NAME> <RESULTS>
+
+    For more information, try '--help'.
+
+    $ run-evals report out --pr-comment --pr first
+    error: invalid value 'first' for '--pr <NUMBER>': expected a whole number, 1 or more
+
+    For more information, try '--help'.
+
+    $ run-evals report out --pr-comment
+    error: `--pr-comment` does not know the pull request
+
+    hint: name it: `--repo <owner>/<name> --pr <number>`
+
+    $ run-evals report out --baseline missing
+    error: no baseline `missing`
+
+    hint: a baseline is a results directory, the id of a run in `.run-evals/results`, or `<ref>` or `<ref>:<folder>` of this git repository; `--bless` makes a directory
+
+    $ run-evals report out --baseline main:evals
+    error: no baseline `main:evals`
+
+    hint: `<ref>` must be known here (`git fetch` brings it) and `<folder>`, from the root of the repository, must have a `scores.jsonl`; a baseline is a results directory, the id of a run in `.run-evals/results`, or `<ref>` or `<ref>:<folder>` of this git repository; `--bless` makes a directory
+    ");
 }
 
 #[test]
@@ -457,7 +701,40 @@ fn bundle() {
         .fails(3, "bundle verify missing")
         .fails(3, "bundle verify taken")
         .fails(2, "bundle verify taken --sha256 1a2b3c");
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ run-evals bundle suite.eval.yaml
+    error: the following required arguments were not provided:
+      --output <DIR>
+
+    Usage: run-evals bundle --output <DIR> <SUITE>
+
+    For more information, try '--help'.
+
+    $ run-evals bundle missing.eval.yaml -o bundle
+    error: cannot read the suite `missing.eval.yaml`: No such file or directory (os error 2)
+
+    hint: check the path, which is relative to the working directory
+
+    $ run-evals bundle suite.eval.yaml -o taken
+    error: `[dir]/taken` exists and is not a bundle
+
+    hint: name a new directory with `-o`
+
+    $ run-evals bundle verify missing
+    error: `missing` is not a bundle: cannot read `manifest.json`: No such file or directory (os error 2)
+
+    hint: `run-evals bundle SUITE -o DIR` makes one
+
+    $ run-evals bundle verify taken
+    error: `taken` is not a bundle: cannot read `manifest.json`: No such file or directory (os error 2)
+
+    hint: `run-evals bundle SUITE -o DIR` makes one
+
+    $ run-evals bundle verify taken --sha256 1a2b3c
+    error: invalid value '1a2b3c' for '--sha256 <DIGEST>': a SHA-256 has 64 lower-case hexadecimal digits
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]
@@ -474,7 +751,68 @@ fn evaluate_and_rollouts() {
         .fails(2, "rollout dispatch rows.jsonl")
         .fails(3, "rollout dispatch rows.jsonl --model-base-url https://traces.example.com")
         .fails(3, "rollout dispatch rows.jsonl --model-base-url traces.example.com --model m --target gpt");
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r#"
+    $ run-evals evaluate
+    error: the following required arguments were not provided:
+      <SKILL>
+
+    Usage: run-evals evaluate <SKILL>
+
+    For more information, try '--help'.
+
+    $ run-evals evaluate My_Skill
+    error: invalid value 'My_Skill' for '<SKILL>': the name of a skill has 1 to 100 characters of `a-z`, `0-9`, `.`, `_` and `-`, begins with a letter or digit, and has no `..`
+
+    For more information, try '--help'.
+
+    $ run-evals evaluate summarize
+    error: `targets.yaml` is in the evaluated repository, so a commit could redirect the API keys
+
+    hint: keep the targets file elsewhere and name it with `--targets FILE`; naming this one trusts everyone who can write to the checked-out branch
+
+    $ run-evals evaluate summarize --replicates 1000
+    error: invalid value '1000' for '--replicates <N>': replicates: a whole number from 1 to 100
+
+    For more information, try '--help'.
+
+    $ run-evals evaluate summarize --commit-as me
+    error: invalid value 'me' for '--commit-as <WHO>': expected a name and an address, for example `Eval Bot <bot@example.org>`
+
+    For more information, try '--help'.
+
+    $ run-evals rollout run
+    error: the following required arguments were not provided:
+      --dataset <FILE>
+
+    Usage: run-evals rollout run --dataset <FILE>
+
+    For more information, try '--help'.
+
+    $ run-evals rollout run --dataset rows.jsonl
+    error: there is no event: `GITHUB_EVENT_PATH` is not set
+
+    hint: `rollout run` is a step of a workflow with `on: workflow_dispatch`
+
+    $ run-evals rollout dispatch rows.jsonl
+    error: the following required arguments were not provided:
+      --model-base-url <URL>
+
+    Usage: run-evals rollout dispatch --model-base-url <URL> <ROWS>
+
+    For more information, try '--help'.
+
+    $ run-evals rollout dispatch rows.jsonl --model-base-url https://traces.example.com
+    error: no model: expected `model` in `completion_params`, or `--model NAME`
+      --> rows.jsonl:1:1
+       |
+     1 | {"messages":[]}
+       | ^^^^^^^^^^^^^^^
+
+    $ run-evals rollout dispatch rows.jsonl --model-base-url traces.example.com --model m --target gpt
+    error: `model_base_url` is not a URL: relative URL without a base
+
+    hint: such as `https://traces.example.com`; the key belongs in `api_key`
+    "#);
 }
 
 #[test]
@@ -490,9 +828,47 @@ fn serve() {
         .fails(3, "serve --library missing")
         .fails(1, &format!("serve --studio --listen 127.0.0.1:{port}"));
     let transcript = mistakes.transcript.replace(&port.to_string(), "[port]");
-    assert_snapshot!(transcript.replace(&(port + 1).to_string(), "[port + 1]"), @"");
+    assert_snapshot!(transcript.replace(&(port + 1).to_string(), "[port + 1]"), @r"
+    $ run-evals serve
+    error: nothing to serve: no library of skills
+
+    hint: name a clone of it: `--library DIR`; `--studio` serves the page alone, `--traces DIR` a trace gateway
+
+    $ run-evals serve --studio --listen 8080
+    error: invalid value '8080' for '--listen <ADDRESS>': expected an IP address and a port, for example `127.0.0.1:8080`
+
+    For more information, try '--help'.
+
+    $ run-evals serve --studio --listen 0.0.0.0:8080
+    error: without TLS, `0.0.0.0:8080` would send tokens in the clear
+
+    hint: give `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`
+
+    $ run-evals serve --studio --tls-cert cert.pem
+    error: the following required arguments were not provided:
+      --tls-key <FILE>
+
+    Usage: run-evals serve --tls-cert <FILE> --tls-key <FILE> --studio
+
+    For more information, try '--help'.
+
+    $ run-evals serve --library missing
+    error: `missing` is not a git clone
+
+    hint: `git clone URL missing` creates one
+
+    $ run-evals serve --studio --listen 127.0.0.1:[port]
+    error: cannot listen on `127.0.0.1:[port]`: Address already in use (os error 98)
+
+    hint: another program uses port [port]: stop it, or choose another port, for example `--listen 127.0.0.1:[port + 1]`
+    ");
     let no_token = Mistakes::new().fails(3, "serve --studio");
-    assert_snapshot!(no_token.transcript, @"");
+    assert_snapshot!(no_token.transcript, @r"
+    $ run-evals serve --studio
+    error: no token for callers
+
+    hint: name a file with `--auth-token-file`, or set `RUN_EVALS_SERVE_TOKEN`; make one with `openssl rand -hex 32`
+    ");
 }
 
 #[test]
@@ -582,7 +958,7 @@ fn sync() {
     $ run-evals sync --registry benchmarks.yaml refund
     error: there is no benchmark `refund` in `[dir]/benchmarks.yaml`
 
-    hint: did you mean `refunds`? there are `refunds`
+    hint: did you mean `refunds`?
 
     $ run-evals sync --registry benchmarks.yaml invoices
     error: there is no benchmark `invoices` in `[dir]/benchmarks.yaml`
@@ -608,7 +984,28 @@ fn sync() {
 fn init_and_completions() {
     let mistakes =
         Mistakes::new().fails(2, "init suite.eval.yaml").fails(2, "completions").fails(2, "completions tcsh");
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ run-evals init suite.eval.yaml
+    error: `suite.eval.yaml` is a file, not a directory
+
+    hint: name the directory of the project, for example `run-evals init evals`
+
+    $ run-evals completions
+    error: the following required arguments were not provided:
+      <SHELL>
+
+    Usage: run-evals completions <SHELL>
+
+    For more information, try '--help'.
+
+    $ run-evals completions tcsh
+    error: invalid value 'tcsh' for '<SHELL>'
+      [possible values: bash, elvish, fish, powershell, zsh]
+
+      tip: a similar value exists: 'zsh'
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]
@@ -621,5 +1018,34 @@ fn inputs_of_the_action() {
         .step_fails(2, &[("mode", "eval"), ("suite", "suite.eval.yaml"), ("pr-comment", "yes")])
         .step_fails(2, &[("mode", "eval"), ("suite", "suite.eval.yaml"), ("threshold", "80")])
         .step_fails(2, &[("mode", "collect")]);
-    assert_snapshot!(mistakes.transcript, @"");
+    assert_snapshot!(mistakes.transcript, @r"
+    $ with: { mode: evla }
+    error: unknown `mode: evla`, expected one of `eval`, `dispatch`, `collect`, `run`, `report`, `bundle`, `evaluate`, `trigger`, `sweep`, `sync`, `rollout-run`, `rollout-dispatch`
+
+    $ with: { mode: serve }
+    error: unknown `mode: serve`, expected one of `eval`, `dispatch`, `collect`, `run`, `report`, `bundle`, `evaluate`, `trigger`, `sweep`, `sync`, `rollout-run`, `rollout-dispatch`
+
+    $ with: { mode: eval, suit: suite.eval.yaml }
+    error: `mode: eval` takes no input `suit`
+
+    hint: did you mean `suite`?
+
+    $ with: { mode: collect, suite: suite.eval.yaml }
+    error: `mode: collect` takes no input `suite`
+
+    hint: it is an input of `mode: eval`, `mode: dispatch`, `mode: bundle`
+
+    $ with: { mode: eval, suite: suite.eval.yaml, pr-comment: yes }
+    error: input `pr-comment`: expected `true` or `false`, found `yes`
+
+    $ with: { mode: eval, suite: suite.eval.yaml, threshold: 80 }
+    error: invalid value '80' for '--threshold <SCORE>': expected a score from 0 to 1, for example `0.8`
+
+    For more information, try '--help'.
+
+    $ with: { mode: collect }
+    error: `mode: collect` needs the input `batch-id`
+
+    hint: set it under `with:` of the step
+    ");
 }

@@ -179,12 +179,11 @@ impl Service {
                 struct Accepted {
                     job_id: String,
                 }
-                match serde_json::from_slice::<Accepted>(&body) {
-                    Ok(Accepted { job_id }) => ServiceResponse::Accepted { job_id: self.shown(&job_id) },
-                    Err(_) => {
-                        let reason = "the response names no job".to_owned();
-                        ServiceResponse::Refused { status: 202, reason, hint: None }
-                    }
+                if let Ok(Accepted { job_id }) = serde_json::from_slice::<Accepted>(&body) {
+                    ServiceResponse::Accepted { job_id: self.shown(&job_id) }
+                } else {
+                    let reason = "the response names no job".to_owned();
+                    ServiceResponse::Refused { status: 202, reason, hint: None }
                 }
             }
             Ok((409, body)) => {

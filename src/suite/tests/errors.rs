@@ -145,12 +145,14 @@ description: nothing
 #[test]
 fn tests_must_not_be_empty() {
     insta::assert_snapshot!(errors(&[("s.yaml", "tests: []")]), @r"
-        the suite has no tests
-          --> s.yaml:1:8
-           |
-         1 | tests: []
-           |        ^
-        ");
+    the suite has no tests
+      --> s.yaml:1:8
+       |
+     1 | tests: []
+       |        ^
+
+    hint: list them in `tests`, each with `id`, `input` and `assertions`
+    ");
 }
 
 #[test]
@@ -827,10 +829,10 @@ fn a_typescript_suite_is_rejected() {
 #[test]
 fn an_agent_skills_suite_is_rejected() {
     insta::assert_snapshot!(errors(&[("evals.json", "{}")]), @r"
-        cannot load the suite `evals.json`: Agent Skills `.json` evaluations are run by AgentV only
+    cannot load the suite `evals.json`: suites are `.yaml`, `.yml` or `.jsonl` files
 
-        hint: write the suite as `.yaml`, `.yml` or `.jsonl`
-        ");
+    hint: JSON is valid YAML, so rename it: `mv evals.json evals.yaml`; an Agent Skills `evals.json` runs with `agentv eval` only
+    ");
 }
 
 #[test]

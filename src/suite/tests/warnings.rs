@@ -11,46 +11,46 @@ tests: cases.jsonl
 {"id": "b", "input": [{"role": "user", "content": "hi", "name": "x"}], "criteria": "x", "inpt_files": [], "zzz": 1}
 {"id": "c", "input": [{"role": "user", "content": "hi", "name": "x"}], "criteria": "x", "inpt_files": [], "zzz": 1}
 "#)]), @r#"
-        unknown key `worker` in `execution`: it is ignored
-          --> s.yaml:2:14
-           |
-         2 | execution: { worker: 2 }
-           |              ^^^^^^
+    unknown key `worker` in `execution`: it is ignored
+      --> s.yaml:2:14
+       |
+     2 | execution: { worker: 2 }
+       |              ^^^^^^
 
-        hint: did you mean `workers`?
+    hint: did you mean `workers`?
 
-        unknown key `nmae` in a suite: it is ignored
-          --> s.yaml:1:1
-           |
-         1 | nmae: demo
-           | ^^^^
+    unknown key `nmae` in a suite: it is ignored
+      --> s.yaml:1:1
+       |
+     1 | nmae: demo
+       | ^^^^
 
-        hint: did you mean `name`?
+    hint: did you mean `name`?
 
-        unknown key `name` in a message: it is ignored
-          --> cases.jsonl:1:1
-           |
-         1 | {"id": "a", "input": [{"role": "user", "content": "hi", "name": "x"}], "criteria": "x", "inpt_files": [], "zzz": 1}
-           | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    unknown key `name` in a message: it is ignored
+      --> cases.jsonl:1:1
+       |
+     1 | {"id": "a", "input": [{"role": "user", "content": "hi", "name": "x"}], "criteria": "x", "inpt_files": [], "zzz": 1}
+       | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 
-        hint: the keys of a message are `role`, `content`
+    hint: legal in a message: `role`, `content`
 
-        unknown key `inpt_files` in a test: it is ignored
-          --> cases.jsonl:1:1
-           |
-         1 | {"id": "a", "input": [{"role": "user", "content": "hi", "name": "x"}], "criteria": "x", "inpt_files": [], "zzz": 1}
-           | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    unknown key `inpt_files` in a test: it is ignored
+      --> cases.jsonl:1:1
+       |
+     1 | {"id": "a", "input": [{"role": "user", "content": "hi", "name": "x"}], "criteria": "x", "inpt_files": [], "zzz": 1}
+       | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 
-        hint: did you mean `input_files`?
+    hint: did you mean `input_files`?
 
-        unknown key `zzz` in a test: it is ignored
-          --> cases.jsonl:1:1
-           |
-         1 | {"id": "a", "input": [{"role": "user", "content": "hi", "name": "x"}], "criteria": "x", "inpt_files": [], "zzz": 1}
-           | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    unknown key `zzz` in a test: it is ignored
+      --> cases.jsonl:1:1
+       |
+     1 | {"id": "a", "input": [{"role": "user", "content": "hi", "name": "x"}], "criteria": "x", "inpt_files": [], "zzz": 1}
+       | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 
-        hint: the keys of a test are `id`, `vars`, `criteria`, `input`, `input_files`, `tools`, `expected_output`, `assertions`, `rubrics`, `execution`, `workspace`, `metadata`, `conversation_id`, `suite`, `depends_on`, `mode`, `turns`
-        "#);
+    hint: legal in a test: `id`, `vars`, `criteria`, `input`, `input_files`, `tools`, `expected_output`, `assertions`, `rubrics`, `execution`, `workspace`, `metadata`, `conversation_id`, `suite`, `depends_on`, `mode`, `turns`
+    "#);
 }
 
 #[test]

@@ -267,13 +267,13 @@ fn suites_of_version_5() {
     }
     let workspace = repository(&[ECHO, ("suite.eval.yaml", "prompts: [x]\ntests: []\n")]);
     assert_snapshot!(refused(&workspace), @r"
-    error: this suite is written for AgentV 5 (`prompts`), and only version 4 is read
+    error: this is a promptfoo config or a suite of AgentV 5 (`prompts`), and run-evals reads suites of AgentV 4
       --> suite.eval.yaml:1:1
        |
      1 | prompts: [x]
        | ^^^^^^^
 
-    hint: write `input`, `tests` and `assertions` as AgentV 4 reads them, or run and bundle it with `agentv`
+    hint: write `input` and `assertions` in each test, and name the model in targets.yaml: `run-evals init` writes an example
     ");
     let workspace = repository(&[
         ECHO,

@@ -118,7 +118,7 @@ fn a_missing_baseline_is_reported_with_the_legal_forms() {
     hint: `<ref>` must be known here (`git fetch` brings it) and `<folder>`, from the root of the repository, must have a `scores.jsonl`; a baseline is a results directory, the id of a run in `.run-evals/results`, or `<ref>` or `<ref>:<folder>` of this git repository; `--bless` makes a directory
     ");
     insta::assert_snapshot!(told(&["--baseline", "now/scores.jsonl"], 3), @r"
-    error: the baseline `now/scores.jsonl` is not a directory
+    error: the baseline `now/scores.jsonl` is no directory
 
     hint: a baseline is a results directory, the id of a run in `.run-evals/results`, or `<ref>` or `<ref>:<folder>` of this git repository; `--bless` makes a directory
     ");

@@ -70,7 +70,7 @@ fn every_rejection_fails_the_step_and_has_a_hint() {
         let output = stage.run(&["trigger", "alpha"]).expect(1);
         told.push_str(&output.stderr);
     }
-    assert_eq!(stage.service.job_requests().len(), 14, "each once, and no redirect is followed");
+    assert_eq!(stage.service.job_requests().len(), 15, "each once, and no redirect is followed");
     insta::assert_snapshot!(told, @r#"
     error: `alpha` is not evaluated: the service answered 400: replicates: a whole number from 1 to 100
 
@@ -101,6 +101,10 @@ fn every_rejection_fails_the_step_and_has_a_hint() {
     error: `alpha` is not evaluated: the service answered 503: cannot pull: connection refused
 
     hint: the service could not bring its clones up to date: its log says why
+
+    error: `alpha` is not evaluated: the service answered 503: cannot pull caused by: no space left
+
+    hint: free some space
 
     error: `alpha` is not evaluated: the service answered 500: no reason given
 
@@ -135,7 +139,7 @@ fn responses_cannot_inject_workflow_commands_or_show_the_token() {
     stage.service.answer(422, &evil.to_string());
     let output = stage.run(&["trigger", "alpha"]).expect(1);
     assert!(!output.stderr.contains(SERVE_TOKEN) && !output.stdout.contains(SERVE_TOKEN));
-    assert!(output.stderr.contains(r"\u{1b}[2J\n::error::x *** yyy"), "{}", output.stderr);
+    assert!(output.stderr.contains(r"\u{1b}[2J ::error::x *** yyy"), "{}", output.stderr);
     assert!(output.stderr.len() < 900, "{}", output.stderr);
     stage.service.answer(422, &"z".repeat(100_000));
     let output = stage.run(&["trigger", "alpha"]).expect(1);

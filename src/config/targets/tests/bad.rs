@@ -20,7 +20,7 @@ fn an_unknown_key() {
      6 |     frobnicate: 1
        |     ^^^^^^^^^^
 
-    hint: legal for provider `github-actions`: `name`, `provider`, `repo`, `workflow`, `ref`, `target`, `results_branch`, `results_artifact`, `poll_interval`, `timeout`, `shards`, `command`, `timeout_seconds`, `cwd`, `verbose`, `keep_temp_files`, `healthcheck`, `files_format`, `attachments_format`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`, `workers`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`
+    hint: legal for provider `github-actions`: `name`, `provider`, `repo`, `workflow`, `ref`, `target`, `results_branch`, `results_artifact`, `poll_interval`, `timeout`, `shards`, `command`, `timeout_seconds`, `cwd`, `verbose`, `keep_temp_files`, `healthcheck`, `files_format`, `attachments_format`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target` and 6 more
     ");
     insta::assert_snapshot!(refused(&one("provider: mock\nprice: { input: 1, output_per_mtok: 2 }")), @r"
     target `t`: `price.input_per_mtok` is missing
@@ -618,7 +618,7 @@ fn a_literal_key_is_rejected_and_never_shown() {
      2 |   - { name: t, provider: gemini, model: m, api_key: **************************, wrong: 1 }
        |                                                                                 ^^^^^
 
-    hint: legal for provider `gemini`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `ca_file`, `seed`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `requests_per_minute`, `tokens_per_minute`, `timeout`, `timeout_seconds`, `price`, `budget_usd`, `dedupe`, `keep_raw`, `allow_models`, `provider_batching`, `subagent_mode_allowed`, `fallback_targets`, `grader_target`, `judge_target`, `workers`, `max_retries`, `retry_initial_delay_ms`, `retry_max_delay_ms`, `retry_backoff_factor`, `retry_status_codes`
+    hint: legal for provider `gemini`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `ca_file`, `seed`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `requests_per_minute`, `tokens_per_minute`, `timeout`, `timeout_seconds`, `price` and 15 more
     ");
     insta::assert_snapshot!(refused(&one("provider: openai-compatible\nbase_url: https://h/v1\nmodel: m\napi_key: ${{ X:-sk-test-0123456789abcdef }}")), @r"
     a key must not be in this file

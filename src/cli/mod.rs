@@ -9,7 +9,6 @@ mod eval;
 mod evaluate;
 mod github;
 mod init;
-mod outputs;
 mod report;
 mod rollout;
 mod run;

@@ -107,9 +107,10 @@ fn errors(trials: &[Trial]) -> Option<String> {
     let errors = trials.iter().filter(|trial| trial.row.status == ScoreStatus::Error).count();
     let open = trials.iter().filter(|trial| trial.is_open).count();
     let more = if open > 0 { format!("; {} can be retried", thousands(open as u64)) } else { String::new() };
+    let verb = if errors == 1 { "has" } else { "have" };
     (errors > 0).then(|| {
         let (errors, all) = (thousands(errors as u64), counted(trials.len() as u64, "request"));
-        format!("{errors} of {all} have no response or no score{more}")
+        format!("{errors} of {all} {verb} no response or no score{more}")
     })
 }
 
@@ -156,13 +157,13 @@ fn low_targets(targets: &[TargetFigures], min_pass_rate: Option<f64>) -> Vec<Str
 fn not_passed(Figures { tests, .. }: &Figures) -> String {
     let all = counted(tests.total - tests.skipped, "test");
     let parts = [
-        (tests.failed, "failed", "failed"),
-        (tests.flaky, "are flaky", "flaky"),
-        (tests.errors, "have no score", "without a score"),
+        (tests.failed, ["failed", "failed"], "failed"),
+        (tests.flaky, ["is flaky", "are flaky"], "flaky"),
+        (tests.errors, ["has no score", "have no score"], "without a score"),
     ];
     let parts: Vec<_> = parts.into_iter().filter(|(count, ..)| *count > 0).collect();
-    if let [(count, alone, _)] = parts[..] {
-        return format!("{} of {all} {alone}", thousands(count));
+    if let [(count, [one, more], _)] = parts[..] {
+        return format!("{} of {all} {}", thousands(count), if count == 1 { one } else { more });
     }
     let parts: Vec<String> =
         parts.into_iter().map(|(count, _, word)| format!("{} {word}", thousands(count))).collect();

@@ -67,7 +67,7 @@ fn a_command_runs_once_even_with_llm_graders_in_between() {
         "targets.yaml",
         "targets:\n  - { name: default, provider: mock, response: '{\"score\": 0.5}' }\n",
     );
-    workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(0);
+    workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(4);
     assert_eq!(scores(&workspace), [("a".into(), "failed".into(), 0.75)]);
     assert_eq!(workspace.read("log"), "ran\n");
 }

@@ -133,7 +133,7 @@ fn targets(evaluation: &Evaluation, style: Style) -> String {
     }
     let mut lines = columns::render(columns, style.width).into_iter();
     let head = lines.next().map(|head| style.paint(Tone::Soft, &head));
-    head.into_iter().chain(lines).map(|line| format!("{line}\n")).collect()
+    head.into_iter().chain(lines).collect::<Vec<_>>().join("\n") + "\n"
 }
 
 fn push_comparison(comparison: &Comparison, style: Style, out: &mut String) {

@@ -13,7 +13,6 @@ mod github;
 mod grade;
 mod init;
 mod leaderboard;
-mod outputs;
 mod report;
 mod rollout;
 mod run;

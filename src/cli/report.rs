@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use super::args::{FailOn, Format, GithubArgs, ReportArgs, ReportCommandArgs};
 use super::display::Display;
-use super::{github, outputs};
+use super::github;
 use crate::console::{self, Annotation, actions};
 use crate::engine::inputs;
 use crate::engine::report::{Report, ReportOptions, runs};
 use crate::model::{Exit, Failure};
 use crate::report::{
-    Footer, LONGEST_SUMMARY, LineNote, Summary, line_notes, render_evaluation, render_verdict,
+    Footer, LONGEST_SUMMARY, LineNote, Summary, call_outputs, evaluation_outputs, line_notes,
+    render_evaluation, render_verdict,
 };
 use crate::util::process_env::ProcessEnv;
 
@@ -102,11 +103,11 @@ impl Publication<'_> {
             console::error(&refused);
             exit = if exit == Exit::Ok { Exit::Incomplete } else { exit };
         }
-        let mut all = summary.map(|summary| outputs::of_calls(summary)).unwrap_or_default();
+        let mut all = summary.map(|summary| call_outputs(summary)).unwrap_or_default();
         if all.is_empty() {
             all.push(("results-path", dir.display().to_string()));
         }
-        all.extend(outputs::of_evaluation(&report.evaluation));
+        all.extend(evaluation_outputs(&report.evaluation));
         actions::outputs(&all)?;
         Ok(exit)
     }

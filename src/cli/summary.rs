@@ -5,12 +5,11 @@ use std::path::Path;
 
 use super::args::Format;
 use super::display::Display;
-use super::outputs;
 use crate::config::shown;
 use crate::console::{self, actions};
 use crate::engine::{Execution, Finished, SubmittedBatch};
 use crate::model::{Exit, printable};
-use crate::report::{Summary, render_markdown, render_table};
+use crate::report::{Summary, call_errors_output, call_outputs, render_markdown, render_table};
 
 /// Prints the summary, deletes what is not needed any more, and gives the exit code.
 pub(super) async fn conclude(
@@ -86,8 +85,8 @@ pub(super) fn print_workflow_runs(batches: &[SubmittedBatch], format: Format) ->
 
 /// Sets the outputs of the step, and writes a table to its summary.
 pub(super) fn report(title: &str, summary: &Summary) -> anyhow::Result<()> {
-    let mut all = outputs::of_calls(summary);
-    all.push(outputs::of_call_errors(summary));
+    let mut all = call_outputs(summary);
+    all.push(call_errors_output(summary));
     actions::outputs(&all)?;
     actions::step_summary(&render_markdown(title, summary))
 }

@@ -53,11 +53,9 @@ pub(in crate::report) fn render(mut columns: Vec<Column>, width: usize) -> Vec<S
             if !line.is_empty() {
                 line.push_str("  ");
             }
-            line.push_str(&if column.is_number {
-                format!("{space}{cell}")
-            } else {
-                format!("{cell}{space}")
-            });
+            let (first, second) = if column.is_number { (&space, &cell) } else { (&cell, &space) };
+            line.push_str(first);
+            line.push_str(second);
         }
         line.trim_end().to_owned()
     };

@@ -2,7 +2,7 @@
 //!
 //! `summary` is `summary.json`; where nothing is graded, `table` and `markdown` show its calls. `results` reads an output directory
 //! back, and its evaluation is shown by `terminal`, by `verdict` (markdown) and `comment` (the same on a pull request), by `notes` (at
-//! the lines of the suite), `junit` and `html`. They share `cells` for the figures, `columns` for tables that fit a terminal, and `reason` for why a test did not pass; `text` makes
+//! the lines of the suite), `outputs` (of a step), `junit` and `html`. They share `cells` for the figures, `columns` for tables that fit a terminal, and `reason` for why a test did not pass; `text` makes
 //! untrusted text safe for each place.
 //! `chart` is the geometry of charts, here and in the studio. `agentv` is what AgentV reads.
 
@@ -16,6 +16,7 @@ mod junit;
 mod lines;
 mod markdown;
 mod notes;
+mod outputs;
 mod reason;
 mod results;
 mod summary;
@@ -30,6 +31,7 @@ pub use html::{PALETTE, html_policy, render_html};
 pub use junit::render_junit;
 pub use markdown::render_markdown;
 pub use notes::{LineNote, line_notes};
+pub use outputs::{call_errors_output, call_outputs, evaluation_outputs};
 pub use results::{REPORT_FILE, RESULT_FILES, Results};
 pub use summary::{FailureGroup, GraderUse, ModelSummary, Summary, TargetSummary};
 pub use table::render_table;

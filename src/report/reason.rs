@@ -45,7 +45,7 @@ pub(super) fn reasons(trial: &Trial) -> Vec<String> {
         }
         (None, ScoreStatus::Failed) => {
             let failed = trial.row.scores.iter().filter(|grader| grader.verdict == GraderVerdict::Fail);
-            let mut reasons: Vec<String> = failed.map(says).collect();
+            let mut reasons: Vec<String> = failed.map(|grader| says(grader, trial.row.threshold)).collect();
             if reasons.is_empty() {
                 reasons.push(format!(
                     "score {:.2}, at least {:.2} expected",
@@ -65,7 +65,7 @@ pub(super) fn reason(trial: &Trial) -> Option<String> {
 }
 
 /// What a grader found.
-fn says(grader: &GraderScore) -> String {
+fn says(grader: &GraderScore, threshold: f64) -> String {
     let is_found = FINDERS.contains(&grader.kind.as_str()) || grader.kind == "composite";
     let check = |check: &Check| {
         let evidence = check.evidence.as_deref().filter(|evidence| !evidence.trim().is_empty());
@@ -76,14 +76,15 @@ fn says(grader: &GraderScore) -> String {
             (false, None) => format!("not met: {}", check.text),
         }
     };
-    let member = || grader.scores.iter().find(|member| member.verdict == GraderVerdict::Fail).map(says);
+    let member = || grader.scores.iter().find(|member| member.verdict == GraderVerdict::Fail);
+    let member = || member().map(|member| says(member, threshold));
     let what = grader
         .error
         .clone()
         .or_else(member)
         .or_else(|| grader.assertions.iter().find(|check| !check.passed).map(check))
         .or_else(|| grader.reasoning.clone())
-        .unwrap_or_else(|| format!("score {:.2}", grader.score));
+        .unwrap_or_else(|| format!("score {:.2}, at least {threshold:.2} expected", grader.score));
     // Names that the suite does not choose begin with the kind, and say nothing new.
     if grader.name.starts_with(&grader.kind) { what } else { format!("{}: {what}", grader.name) }
 }

@@ -25,7 +25,7 @@ pub fn render_table(summary: &Summary, width: usize) -> String {
         Column::number("tokens out", 2, tokens(|tokens| tokens.output)),
         Column::number("cost", 1, cells(&|target| target.totals.cost_usd.map_or_else(dash, dollars))),
     ];
-    let mut out: String = columns::render(columns, width).iter().map(|line| format!("{line}\n")).collect();
+    let mut out = columns::render(columns, width).join("\n") + "\n";
     for failure in summary.targets.iter().flat_map(|target| &target.failures) {
         let status = failure.status.map(|status| format!(" (HTTP {status})")).unwrap_or_default();
         out.push_str(&format_failure(

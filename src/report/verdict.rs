@@ -55,6 +55,10 @@ fn words(text: &str) -> String {
     for c in crate::model::printable(text).chars() {
         match c {
             c if c.is_alphanumeric() || " .,;:%()=→-–/".contains(c) => out.push(c),
+            // Separated from what follows, so that GitHub notifies nobody and links nothing.
+            '@' | '#' => {
+                let _ = write!(out, "&#{};&#8203;", u32::from(c));
+            }
             c => {
                 let _ = write!(out, "&#{};", u32::from(c));
             }

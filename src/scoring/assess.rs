@@ -1,5 +1,5 @@
-//! Graded requests become the figures of a suite. The unit is the test: its tries say how sure it is of itself, not how many
-//! tests there are.
+//! Graded requests become the figures of a suite. The unit is the test: its trials say how reliable it is, not how
+//! many tests there are.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use crate::model::{
 
 /// Fixed, so that the same results always come to the same figures.
 const SEED: u64 = 0x7265_706f_7274;
-/// Chances are told for at most so many tries.
+/// pass@k and pass^k are given up to this `k`.
 const MOST_TRIES: u64 = 10;
 
-/// The tries of one test on one target.
+/// The trials of one test on one target.
 #[derive(Debug)]
 pub(super) struct Group<'t> {
     pub(super) target: &'t str,
@@ -52,7 +52,7 @@ pub fn assess(suite: Option<String>, trials: &[Trial]) -> Evaluation {
     }
 }
 
-/// The tries by target and test, in the order in which these first appear.
+/// The trials by target and test, in the order in which these first appear.
 pub(super) fn groups(trials: &[Trial]) -> Vec<Group<'_>> {
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
     let mut groups: Vec<Group<'_>> = Vec::new();
@@ -68,7 +68,7 @@ pub(super) fn groups(trials: &[Trial]) -> Vec<Group<'_>> {
 }
 
 impl Group<'_> {
-    /// Tries in the denominator, those that passed, and those without a grade.
+    /// Trials in the denominator, those that passed, and those without a grade.
     fn counts(&self) -> (u64, u64, u64) {
         let count = |status: ScoreStatus| {
             self.trials.iter().filter(|trial| trial.row.status == status).count() as u64
@@ -199,8 +199,8 @@ pub(super) fn figures<'g>(groups: impl Iterator<Item = &'g Group<'g>> + Clone) -
     }
 }
 
-/// The mean share of the tests. Its interval is Wilson's, for as many observations as the tries are worth: tries of one test
-/// resemble each other, so there are at least as many as tests and at most as many as tries.
+/// The mean share of the tests. Its interval is Wilson's, for as many observations as the trials are worth: trials of one test
+/// resemble each other, so there are at least as many as tests and at most as many as trials.
 fn pass_rate(shares: &[f64], tries: u64) -> Estimate {
     let value = mean(shares);
     let error = standard_error(shares);
@@ -216,7 +216,7 @@ fn pass_rate(shares: &[f64], tries: u64) -> Estimate {
     }
 }
 
-/// For every number of tries from two on that some test has.
+/// For every number of trials from two on that some test has.
 fn pass_at<'g>(groups: &(impl Iterator<Item = &'g Group<'g>> + Clone)) -> Vec<PassAt> {
     let most = groups.clone().map(|group| group.counts().0).max().unwrap_or(0).min(MOST_TRIES);
     (2..=most)

@@ -107,9 +107,10 @@ fn errors(trials: &[Trial]) -> Option<String> {
     let errors = trials.iter().filter(|trial| trial.row.status == ScoreStatus::Error).count();
     let open = trials.iter().filter(|trial| trial.is_open).count();
     let more = if open > 0 { format!("; {} can be retried", thousands(open as u64)) } else { String::new() };
+    let verb = if errors == 1 { "has" } else { "have" };
     (errors > 0).then(|| {
         let (errors, all) = (thousands(errors as u64), counted(trials.len() as u64, "request"));
-        format!("{errors} of {all} have no response or no score{more}")
+        format!("{errors} of {all} {verb} no response or no score{more}")
     })
 }
 
@@ -156,13 +157,13 @@ fn low_targets(targets: &[TargetFigures], min_pass_rate: Option<f64>) -> Vec<Str
 fn not_passed(Figures { tests, .. }: &Figures) -> String {
     let all = counted(tests.total - tests.skipped, "test");
     let parts = [
-        (tests.failed, "failed", "failed"),
-        (tests.flaky, "are flaky", "flaky"),
-        (tests.errors, "have no score", "without a score"),
+        (tests.failed, ["failed", "failed"], "failed"),
+        (tests.flaky, ["is flaky", "are flaky"], "flaky"),
+        (tests.errors, ["has no score", "have no score"], "without a score"),
     ];
     let parts: Vec<_> = parts.into_iter().filter(|(count, ..)| *count > 0).collect();
-    if let [(count, alone, _)] = parts[..] {
-        return format!("{} of {all} {alone}", thousands(count));
+    if let [(count, [one, more], _)] = parts[..] {
+        return format!("{} of {all} {}", thousands(count), if count == 1 { one } else { more });
     }
     let parts: Vec<String> =
         parts.into_iter().map(|(count, _, word)| format!("{} {word}", thousands(count))).collect();
@@ -185,7 +186,7 @@ mod tests {
     }
 
     /// Against a baseline in which everything passed.
-    fn judged(statuses: &[ScoreStatus], gate: Gate) -> (Exit, Evaluation) {
+    fn judged(statuses: &[ScoreStatus], gate: &Gate) -> (Exit, Evaluation) {
         let now = rows("gpt", statuses);
         let before = rows("gpt", &vec![ScoreStatus::Passed; statuses.len()]);
         let mut evaluation = assess(None, &now);
@@ -193,7 +194,7 @@ mod tests {
             let against = Against { baseline: "b", target: None, is_own: false, alpha: 0.05 };
             compare(&mut evaluation, &now, &before, against);
         }
-        let exit = judge(&mut evaluation, &now, &gate);
+        let exit = judge(&mut evaluation, &now, gate);
         (exit, evaluation)
     }
 
@@ -205,15 +206,15 @@ mod tests {
     fn each_problem_fails_only_if_selected() {
         use ProblemKind::{Incomplete, Regression, Threshold};
         let bad = [ScoreStatus::Failed; 20];
-        assert_eq!(judged(&bad, on(&[Regression])).0, Exit::BelowThreshold);
-        assert_eq!(judged(&bad, on(&[Threshold])).0, Exit::BelowThreshold);
-        assert_eq!(judged(&bad, Gate { min_pass_rate: Some(0.0), ..on(&[Threshold]) }).0, Exit::Ok);
-        assert_eq!(judged(&bad, on(&[Incomplete])).0, Exit::Ok);
+        assert_eq!(judged(&bad, &on(&[Regression])).0, Exit::BelowThreshold);
+        assert_eq!(judged(&bad, &on(&[Threshold])).0, Exit::BelowThreshold);
+        assert_eq!(judged(&bad, &Gate { min_pass_rate: Some(0.0), ..on(&[Threshold]) }).0, Exit::Ok);
+        assert_eq!(judged(&bad, &on(&[Incomplete])).0, Exit::Ok);
         let dead = [ScoreStatus::Error; 20];
-        assert_eq!(judged(&dead, on(&[Incomplete, Regression])).0, Exit::Incomplete);
-        assert_eq!(judged(&dead, on(&[Regression])).0, Exit::BelowThreshold);
-        assert_eq!(judged(&dead, on(&[])).0, Exit::Ok);
-        let problems = judged(&dead, Gate { min_pass_rate: Some(0.5), ..on(&[Regression]) }).1.problems;
+        assert_eq!(judged(&dead, &on(&[Incomplete, Regression])).0, Exit::Incomplete);
+        assert_eq!(judged(&dead, &on(&[Regression])).0, Exit::BelowThreshold);
+        assert_eq!(judged(&dead, &on(&[])).0, Exit::Ok);
+        let problems = judged(&dead, &Gate { min_pass_rate: Some(0.5), ..on(&[Regression]) }).1.problems;
         let messages: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
         insta::assert_snapshot!(messages.join("\n"), @r"
         20 of 20 requests have no response or no score
@@ -234,7 +235,7 @@ mod tests {
             (&[], Verdict::Skipped),
         ] {
             for fail_on in [None, Some(BTreeSet::new()), Some(BTreeSet::from([ProblemKind::Regression]))] {
-                let (_, evaluation) = judged(statuses, Gate { fail_on, ..Gate::default() });
+                let (_, evaluation) = judged(statuses, &Gate { fail_on, ..Gate::default() });
                 assert_eq!(evaluation.verdict, verdict, "{statuses:?}");
             }
         }
@@ -243,13 +244,13 @@ mod tests {
     #[test]
     fn failing_tests_fail_by_default_unless_a_baseline_judges_them() {
         let one = [&[ScoreStatus::Failed][..], &[ScoreStatus::Passed; 19]].concat();
-        let exit = |gate: Gate| judged(&one, gate).0;
-        assert_eq!(exit(Gate::default()), Exit::BelowThreshold);
-        assert_eq!(exit(Gate { has_baseline: true, ..Gate::default() }), Exit::Ok);
+        let exit = |gate: &Gate| judged(&one, gate).0;
+        assert_eq!(exit(&Gate::default()), Exit::BelowThreshold);
+        assert_eq!(exit(&Gate { has_baseline: true, ..Gate::default() }), Exit::Ok);
         let with_threshold = Gate { has_baseline: true, has_threshold: true, ..Gate::default() };
-        assert_eq!(exit(with_threshold), Exit::BelowThreshold);
-        assert_eq!(exit(Gate { min_pass_rate: Some(0.95), ..Gate::default() }), Exit::Ok);
-        assert_eq!(exit(Gate { min_pass_rate: Some(0.96), ..Gate::default() }), Exit::BelowThreshold);
+        assert_eq!(exit(&with_threshold), Exit::BelowThreshold);
+        assert_eq!(exit(&Gate { min_pass_rate: Some(0.95), ..Gate::default() }), Exit::Ok);
+        assert_eq!(exit(&Gate { min_pass_rate: Some(0.96), ..Gate::default() }), Exit::BelowThreshold);
     }
 
     #[test]

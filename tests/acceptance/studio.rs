@@ -426,6 +426,11 @@ fn pages_are_accessible_and_untrusted_text_is_inert() {
     by_keyboard(&browser, &url("/studio/benchmarks"));
     browser.visit(&url("/studio/runs"));
     browser.click(".row a.name");
+    browser.until_shown("iframe.report");
+    let framed = browser.script("return document.querySelector('iframe.report').src");
+    browser.click(".crumbs a");
+    browser.until("return location.pathname === '/studio/runs'");
+    browser.visit(framed.as_str().unwrap());
     browser.until("return document.getElementById('count')?.textContent === '2 of 2 tests'");
     browser.script("for (const button of document.querySelectorAll('td button')) button.click()");
     browser.until("return document.body.textContent.includes('onerror=alert(1)')");

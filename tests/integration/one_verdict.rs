@@ -40,10 +40,9 @@ impl Step {
         github.token("github_pat_bot", "robot", REPO, &[("pull_requests", "write")]);
         let scene = Scene::new();
         scene.workspace.write("suite.eval.yaml", SUITE);
-        scene.workspace.write(
-            "targets.yaml",
-            "targets:\n  - { name: mock, provider: mock, script: script.jsonl, retries: 0 }\n",
-        );
+        scene
+            .workspace
+            .write("targets.yaml", "targets:\n  - { name: mock, provider: mock, script: script.jsonl }\n");
         let line = |(id, text): &(&str, &str)| match *text {
             "" => json!({"id": id, "status": 400, "error": "no such parameter"}),
             text => json!({"id": id, "response": text}),

@@ -133,7 +133,7 @@ fn targets(evaluation: &Evaluation, style: Style) -> String {
     }
     let mut lines = columns::render(columns, style.width).into_iter();
     let head = lines.next().map(|head| style.paint(Tone::Soft, &head));
-    head.into_iter().chain(lines).map(|line| format!("{line}\n")).collect()
+    head.into_iter().chain(lines).collect::<Vec<_>>().join("\n") + "\n"
 }
 
 fn push_comparison(comparison: &Comparison, style: Style, out: &mut String) {
@@ -154,10 +154,10 @@ fn push_comparison(comparison: &Comparison, style: Style, out: &mut String) {
         text(0, rows.iter().map(|(name, _)| name.clone()).collect()),
         text(0, cells(|row| row.what.to_owned())),
         text(0, cells(|row| format!("{} → {}", row.before, row.now))),
-        text(0, cells(|row| row.difference.clone())),
-        text(1, cells(|row| row.interval.clone())),
+        text(1, cells(|row| row.difference.clone())),
+        text(2, cells(|row| row.interval.clone())),
         text(0, cells(|row| row.chance.clone())),
-        text(2, cells(|row| format!("({})", row.method))),
+        text(3, cells(|row| format!("({})", row.method))),
     ];
     for line in columns::render(columns, style.width.saturating_sub(2)) {
         let _ = writeln!(out, "  {line}");

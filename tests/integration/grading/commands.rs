@@ -67,7 +67,7 @@ fn a_command_runs_once_even_with_llm_graders_in_between() {
         "targets.yaml",
         "targets:\n  - { name: default, provider: mock, response: '{\"score\": 0.5}' }\n",
     );
-    workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(0);
+    workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(4);
     assert_eq!(scores(&workspace), [("a".into(), "failed".into(), 0.75)]);
     assert_eq!(workspace.read("log"), "ran\n");
 }
@@ -120,7 +120,7 @@ fn a_custom_assertion_is_a_command_of_the_suite() {
     assert_eq!(run(&[], false).status.code(), Some(0));
     let row = &workspace.rows("out/scores.jsonl")[0]["scores"][0];
     assert_eq!((row["name"].as_str(), row["type"].as_str()), (Some("my-own"), Some("my-own")));
-    let seen = row["assertions"][0]["text"].as_str().unwrap();
+    let seen = row["assertions"][0]["evidence"].as_str().unwrap();
     let file = workspace.path(".agentv/assertions/my-own.ts");
     assert!(seen.starts_with(&format!("run {}\n", file.display())), "{seen}");
     assert!(!seen.contains("sk-1234567890"), "{seen}");

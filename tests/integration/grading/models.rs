@@ -22,7 +22,7 @@ fn the_grader_target_comes_from_the_target_or_the_command_line() {
     let workspace = workspace(SUITE);
     targets(&workspace, GOOD);
     let args = ["eval", "s.eval.yaml", "--output", "out", "-q", "--batch-id", "b1"];
-    workspace.run(&args).expect(0);
+    workspace.run(&args).expect(4);
     let expect = |a: f64, b: f64| {
         let status = |score: f64| if score >= 0.8 { "passed" } else { "failed" }.to_owned();
         vec![
@@ -35,7 +35,7 @@ fn the_grader_target_comes_from_the_target_or_the_command_line() {
     let summary: serde_json::Value = serde_json::from_str(&workspace.read("out/summary.json")).unwrap();
     let graders = &summary["targets"][0]["graders"];
     assert_eq!((graders["batches"][0].as_str(), graders["requests"].as_u64()), (Some("b1-g"), Some(2)));
-    workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q", "--grader-target", "other"]).expect(0);
+    workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q", "--grader-target", "other"]).expect(4);
     assert_eq!(scores(&workspace), expect(0.25, 0.25));
     let unknown = workspace.run(&["eval", "s.eval.yaml", "--grader-target", "othr"]).expect(3);
     insta::assert_snapshot!(unknown.stderr, @r"
@@ -57,7 +57,7 @@ fn missing_grades_are_errors_and_a_resume_requests_only_those() {
     let args = ["eval", "s.eval.yaml", "--output", "out", "-q", "--batch-id", "b1"];
     let first = workspace.run(&args).expect(5);
     assert!(
-        first.stdout.contains("1 × not graded, first `b`: llm-grader: the model that grades gave no answer"),
+        first.stdout.contains("! b  not graded: llm-grader: the model that grades gave no answer"),
         "{}",
         first.stdout
     );
@@ -65,7 +65,7 @@ fn missing_grades_are_errors_and_a_resume_requests_only_those() {
     // Now the other grade would fail: it must not be requested again.
     let mended = "{\"id\":\"a/0\",\"status\":500,\"error\":\"down\"}\n{\"id\":\"b/0\",\"response\":\"{\\\"score\\\": 0.5}\"}\n";
     workspace.write("g.jsonl", mended);
-    workspace.run(&args).expect(0);
+    workspace.run(&args).expect(4);
     assert_eq!(
         scores(&workspace)[..2],
         [("a".into(), "passed".into(), 1.0), ("b".into(), "failed".into(), 0.5)]
@@ -97,7 +97,7 @@ fn later_answers_are_graded_without_repeating_earlier_grades() {
             "{\"id\":\"a/0\",\"status\":500,\"error\":\"asked twice\"}",
         ),
     );
-    workspace.run(&args).expect(0);
+    workspace.run(&args).expect(4);
     assert_eq!(
         scores(&workspace)[..2],
         [("a".into(), "passed".into(), 1.0), ("b".into(), "failed".into(), 0.5)]
@@ -108,11 +108,7 @@ fn later_answers_are_graded_without_repeating_earlier_grades() {
 fn an_invalid_grade_is_an_error() {
     let workspace = workspace("tests: [{ id: a, input: one, criteria: good }]\n");
     let output = workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(5);
-    assert!(
-        output.stdout.contains("not graded, first `a`: llm-grader: the grade is not JSON"),
-        "{}",
-        output.stdout
-    );
+    assert!(output.stdout.contains("! a  not graded: llm-grader: the grade is not JSON"), "{}", output.stdout);
 }
 
 #[test]
@@ -122,7 +118,7 @@ fn each_grader_can_name_its_own_target() {
          - { type: llm-grader, name: y, prompt: Good?, target: other }\n",
     );
     targets(&workspace, "{\"id\":\"a/0\",\"response\":\"{\\\"score\\\": 1}\"}\n");
-    workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(0);
+    workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(4);
     assert_eq!(scores(&workspace), [("a".into(), "failed".into(), 0.625)]);
 }
 

@@ -179,9 +179,12 @@ fn progress_shows_the_state_of_the_run_and_the_number_of_answers() {
     stage.github.fault(What::SlowQueue { seconds: 11.0 });
     let output = stage.dispatch(&[]).expect(0);
     let lines: Vec<&str> = output.stderr.lines().filter(|line| line.contains(" done after ")).collect();
-    assert!(lines[0].starts_with("0 of 14 done after ") && lines[0].contains(" s: queued for "), "{lines:?}");
+    assert!(
+        lines[0].starts_with("cloud: 0 of 14 done after ") && lines[0].contains(" s: queued for "),
+        "{lines:?}"
+    );
     let tells = |line: &&str| {
-        !line.starts_with("0 of ")
+        !line.starts_with("cloud: 0 of ")
             && line.contains(" of 14 done after ")
             && line.contains(": running, was queued for 1")
     };

@@ -80,7 +80,7 @@ fn an_answer_without_a_score_is_an_error_and_answers_without_any_are_not_graded(
         scores.lines().take(2).map(|line| format!("{line}\n")).collect::<String>(),
     );
     let told = workspace.run(&["report", "now"]).expect(5).stdout;
-    assert!(told.contains("1 of 3 requests have no response or no score; 1 can be retried"), "{told}");
+    assert!(told.contains("1 of 3 requests has no response or no score; 1 can be retried"), "{told}");
     std::fs::remove_file(workspace.path("now/scores.jsonl")).unwrap();
     let output = workspace.run(&["report", "now", "--html", "report.html"]).expect(5);
     assert!(output.stdout.ends_with("skipped: nothing was graded\n"), "{}", output.stdout);

@@ -121,7 +121,7 @@ fn a_missing_permission_to_comment_is_explained_after_the_verdict() {
     scene.github.token("github_pat_reader", "reader", REPO, &[("pull_requests", "read")]);
     let told = scene.comment_as("github_pat_reader", "now").expect(1);
     assert!(
-        told.stdout.contains("error: 2 of 12 requests"),
+        told.stdout.contains("error:\n  2 of 12 requests"),
         "the report is there all the same: {}",
         told.stdout
     );

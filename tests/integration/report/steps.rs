@@ -19,11 +19,11 @@ fn step(now: &Results) -> Workspace {
 fn annotations_point_to_the_lines_of_the_tests() {
     let workspace = step(&planets());
     let output = workspace.run(&["report", "now"]).expect(5);
-    insta::assert_snapshot!(output.stderr, @r"
+    insta::assert_snapshot!(output.stderr, @r#"
     ::error file=suite.eval.yaml,line=27,title=error%3A mars::mars error: no response (server, HTTP 503): overloaded
     ::error file=suite.eval.yaml,line=19,title=failed%3A earth::earth failed: mentions: does not contain `earth`: "The moon."
     ::warning file=suite.eval.yaml,line=11,title=flaky%3A venus::venus flaky: 1 of 2 trials passed; mentions: does not contain `venus`: "No idea."
-    ");
+    "#);
     let summary = workspace.read("GITHUB_STEP_SUMMARY");
     assert!(summary.starts_with("### ❌ <code>planets</code>: error\n"), "{summary}");
     let outputs = workspace.read("GITHUB_OUTPUT");

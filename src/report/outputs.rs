@@ -1,12 +1,12 @@
-//! The outputs of a step.
+//! The outputs of a step on GitHub Actions.
 
 use std::path::Path;
 
+use super::Summary;
 use crate::model::Evaluation;
-use crate::report::Summary;
 
 /// What the verdict and the figures give. A target has a score, several targets have one each.
-pub(super) fn of_evaluation(evaluation: &Evaluation) -> Vec<(&'static str, String)> {
+pub fn evaluation_outputs(evaluation: &Evaluation) -> Vec<(&'static str, String)> {
     let tests = &evaluation.figures.tests;
     let scores = evaluation.targets.iter().map(|target| target.figures.score);
     let scores = scores.map(|score| score.map(|score| format!("{:.6}", score.value)).unwrap_or_default());
@@ -23,7 +23,7 @@ pub(super) fn of_evaluation(evaluation: &Evaluation) -> Vec<(&'static str, Strin
 }
 
 /// What the calls give.
-pub(super) fn of_calls(summary: &Summary) -> Vec<(&'static str, String)> {
+pub fn call_outputs(summary: &Summary) -> Vec<(&'static str, String)> {
     let targets = &summary.targets;
     let joined = |values: Vec<String>| values.join(",");
     let answered: u64 = targets.iter().map(|target| target.totals.answered).sum();
@@ -46,7 +46,7 @@ pub(super) fn of_calls(summary: &Summary) -> Vec<(&'static str, String)> {
 }
 
 /// The requests without a response, of a command that does not grade.
-pub(super) fn of_call_errors(summary: &Summary) -> (&'static str, String) {
+pub fn call_errors_output(summary: &Summary) -> (&'static str, String) {
     let requests: u64 = summary.targets.iter().map(|target| target.requests).sum();
     let answered: u64 = summary.targets.iter().map(|target| target.totals.answered).sum();
     ("errors", requests.saturating_sub(answered).to_string())

@@ -5,8 +5,10 @@ use std::path::Path;
 
 use crate::support::Workspace;
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 15] = [
     "eval",
+    "grade",
+    "clean",
     "dispatch",
     "collect",
     "run",

@@ -23,10 +23,12 @@ pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Ex
     report::check(&args.report, args.no_grade, output, display)?;
     let mut suites = find_suites(&args.suite)?;
     match suites.pop() {
-        Some(only) if suites.is_empty() => eval_one(args, Suite::open(only, display)?, display).await,
+        Some(only) if suites.is_empty() => {
+            Box::pin(eval_one(args, Suite::open(only, display)?, display)).await
+        }
         Some(last) => {
             suites.push(last);
-            several_suites::eval_all(args, suites, display).await
+            Box::pin(several_suites::eval_all(args, suites, display)).await
         }
         None => Ok(Exit::Ok),
     }

@@ -44,7 +44,7 @@ fn suites_below(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
     if found.is_empty() {
         let message = format!("no suite in `{shown}`: it has no `*.eval.yaml` and no `EVAL.yaml`");
-        return Err(Failure::new(Exit::Usage, message).hint("name a suite, or a directory that has one"));
+        return Err(Failure::config(message).hint("name a suite, or a directory that has one"));
     }
     Ok(found)
 }

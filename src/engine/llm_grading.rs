@@ -176,10 +176,8 @@ impl Execution {
             if is_by(&self.exchange, &id, target)? {
                 let (mut rows, known_there) = (tempfile::tempfile()?, known_of(&self.exchange, &id)?);
                 let earlier = collect(&self.exchange, &id, known_there.as_ref(), &mut rows)?;
-                let planned = match is_empty(&remaining)? {
-                    true => None,
-                    false => Some(plan(&remaining, purpose, &id)?),
-                };
+                let planned =
+                    if is_empty(&remaining)? { None } else { Some(plan(&remaining, purpose, &id)?) };
                 match planned.filter(|planned| planned.sha256 == there) {
                     // It was interrupted, or its failures may pass.
                     Some(planned) if earlier.resumable || earlier.missing > 0 => {

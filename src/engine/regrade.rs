@@ -1,7 +1,7 @@
 //! `grade`: the responses of an earlier run are scored again by the suite as it is now, without calling the model under test. Grades of
 //! models that were given before for the same prompt by the same target are used again.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -201,7 +201,7 @@ impl Regrading {
         let mut record = self.record.clone();
         let (mut to_grade, mut line) = (Vec::new(), Vec::new());
         let (mut removed, mut changed) = (BTreeSet::new(), BTreeSet::new());
-        let mut answered: BTreeMap<&str, ()> = BTreeMap::new();
+        let mut answered: BTreeSet<&str> = BTreeSet::new();
         for batch in &mut record.batches {
             let start = grading::length(output.responses_path().as_deref());
             let mut kept = 0;
@@ -222,7 +222,7 @@ impl Regrading {
                 if Digest::of(&request) != response.request_sha256 {
                     changed.insert(test.id.clone());
                 }
-                answered.insert(test.id.as_str(), ());
+                answered.insert(test.id.as_str());
                 output.write_all(&line)?;
                 kept += 1;
             }
@@ -247,7 +247,7 @@ impl Regrading {
         let new: BTreeSet<String> = suite
             .tests
             .iter()
-            .filter(|test| !answered.contains_key(test.id.as_str()))
+            .filter(|test| !answered.contains(test.id.as_str()))
             .map(|test| test.id.clone())
             .collect();
         if !new.is_empty() {

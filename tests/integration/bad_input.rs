@@ -242,9 +242,9 @@ fn a_missing_suite() {
     ");
     std::fs::create_dir(scene.workspace.path("evals")).unwrap();
     assert_snapshot!(scene.refused(&["eval", "evals", "--target", "llm"]), @r"
-    error: `evals` is a directory, not a suite
+    error: no suite in `evals`: it has no `*.eval.yaml` and no `EVAL.yaml`
 
-    hint: name the suite in it, for example `suite.eval.yaml`
+    hint: name a suite, or a directory that has one
     ");
 }
 
@@ -663,7 +663,7 @@ fn wrong_usage() {
 
       tip: a similar argument exists: '--targets'
 
-    Usage: run-evals eval --targets <FILE> <SUITE>
+    Usage: run-evals eval --targets <FILE> <SUITE>...
 
     For more information, try '--help'.
     ");

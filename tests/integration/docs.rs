@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::support::Workspace;
 
-const COMMANDS: [&str; 13] = [
-    "eval", "dispatch", "collect", "run", "adapter", "doctor", "report", "bundle", "evaluate", "serve",
+const COMMANDS: [&str; 15] = [
+    "eval", "grade", "clean", "dispatch", "collect", "run", "adapter", "doctor", "report", "bundle", "evaluate", "serve",
     "trigger", "sweep", "sync",
 ];
 

@@ -73,10 +73,10 @@ fn the_key_of_the_model_under_test_is_not_needed() {
     assert_eq!(llm.counter("requests"), 2);
 }
 
-/// A suite that two LLM graders judge, on a server that counts their calls. The model `bad` gives the second test no readable grade.
+/// A suite that two LLM graders judge, on a server that counts their calls. The model `bad` gives no readable grade.
 fn judged() -> (Workspace, MockLlm) {
     let workspace = Workspace::new();
-    let bad = r#"{"model": "bad", "contains": "Second?", "content": "no grade"}"#;
+    let bad = r#"{"model": "bad", "content": "no grade"}"#;
     workspace.write("answers.jsonl", format!("{bad}\n{}\n", r#"{"content": "{\"score\": 1}"}"#));
     let judge = MockLlm::start(&["--answers", workspace.path("answers.jsonl").to_str().unwrap()]);
     let at = judge.base_url();
@@ -130,11 +130,11 @@ fn only_changed_graders_are_called() {
     let targets = workspace.read("targets.yaml");
     workspace.write("targets.yaml", targets.replace("model: m }", "model: bad }"));
     grade(&[]).expect(0);
-    assert_eq!(calls(), 11, "another model under the same name, which is asked twice about `b`");
+    assert_eq!(calls(), 12, "another model under the same name, which is asked twice about each test");
     grade(&[]);
-    assert_eq!(calls(), 11, "an unreadable grade is a grade");
+    assert_eq!(calls(), 12, "an unreadable grade is a grade");
     grade(&["--ask-again", "unreadable"]);
-    assert_eq!(calls(), 13);
+    assert_eq!(calls(), 16);
 
     let unknown = grade(&["--ask-again", "c"]).expect(2);
     assert!(unknown.stderr.contains("`--ask-again c`: the suite has no such test"), "{}", unknown.stderr);

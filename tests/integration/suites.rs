@@ -97,7 +97,7 @@ fn a_filter_without_a_match_names_the_tests() {
 
     hint: `*` matches any text, as in `--filter 'refund-*'`
     ");
-    insta::assert_snapshot!(message(&["eval", "empty"]), @r"
+    insta::assert_snapshot!(workspace.run(&["eval", "empty"]).expect(3).stderr, @r"
     error: no suite in `empty`: it has no `*.eval.yaml` and no `EVAL.yaml`
 
     hint: name a suite, or a directory that has one

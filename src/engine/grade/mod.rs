@@ -12,4 +12,5 @@ mod pass;
 
 pub use self::asked::{GraderRequests, Prompts};
 pub use self::command::Commands;
-pub use self::pass::{Answers, Pass, Rows, find_test, grade};
+pub(super) use self::pass::find_test;
+pub use self::pass::{Answers, Pass, Rows, grade};

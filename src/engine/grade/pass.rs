@@ -249,7 +249,10 @@ impl AnswerFile {
 }
 
 /// The test that a request belongs to, and its replicate.
-pub fn find_test<'s>(tests: &HashMap<&str, &'s TestCase>, id: &str) -> Option<(&'s TestCase, u32)> {
+pub(in crate::engine) fn find_test<'s>(
+    tests: &HashMap<&str, &'s TestCase>,
+    id: &str,
+) -> Option<(&'s TestCase, u32)> {
     if let Some(test) = tests.get(id) {
         return Some((test, 1));
     }

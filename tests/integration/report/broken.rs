@@ -34,9 +34,9 @@ fn unreadable_results_are_reported_with_file_and_line() {
     ");
     let output = workspace.run(&["report", "nowhere"]).expect(3);
     insta::assert_snapshot!(output.stderr, @r"
-    error: no results: `nowhere` does not exist
+    error: no results: `nowhere` is neither a directory nor a run
 
-    hint: name the directory that `eval` printed, or the one given to `--output`
+    hint: `run-evals runs` lists the runs; `latest` is the newest
     ");
     workspace.write("now/summary.json", "{");
     let output = workspace.run(&["report", "now"]).expect(3);

@@ -79,13 +79,18 @@ impl Survey {
         self.account.as_ref().map(|account| account.login.as_str())
     }
 
-    /// Fails with everything that the token lacks.
-    pub(super) fn check_permissions(&self, client: &Client, repo: &str) -> Result<(), Failure> {
+    /// Fails with everything that the token lacks; `changed` is what was done before.
+    pub(super) fn check_permissions(
+        &self,
+        client: &Client,
+        repo: &str,
+        changed: &str,
+    ) -> Result<(), Failure> {
         if self.missing.is_empty() {
             return Ok(());
         }
         let list = self.missing.join("\n  - ");
-        let message = format!("the token cannot set up `{repo}`; nothing was changed. It lacks:\n  - {list}");
+        let message = format!("the token cannot set up `{repo}`; {changed}. It lacks:\n  - {list}");
         let hint = match client.token_kind() {
             TokenKind::Classic => {
                 "`gh auth refresh --scopes repo,workflow`; an admin of the repository can make you one"

@@ -1,6 +1,6 @@
 //! Questions to a person on the terminal.
 
-use std::io::{self, IsTerminal as _, Read, Write as _};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
 
 use rustix::termios::{self, LocalModes, OptionalActions, SpecialCodeIndex, Termios};
 

@@ -18,7 +18,7 @@ pub async fn init_runner(
 ) -> anyhow::Result<Option<String>> {
     let repo = plan.repo.as_str();
     let mut survey = Survey::read(client, plan).await?;
-    survey.check_permissions(client, repo)?;
+    survey.check_permissions(client, repo, "nothing was changed")?;
     check_senders(plan, &survey)?;
     let mut todo = steps(plan, &survey)?;
     if plan.dry_run {
@@ -33,7 +33,7 @@ pub async fn init_runner(
         observer.note(&line("created", &repository(plan)));
         // Only an existing repository tells whether its plan has environments and rules.
         survey = Survey::read(client, plan).await?;
-        survey.check_permissions(client, repo)?;
+        survey.check_permissions(client, repo, "only the repository was created")?;
         check_plan(plan, &survey, observer)?;
         todo = steps(plan, &survey)?;
     } else {

@@ -52,7 +52,7 @@ impl Action {
     /// What it does, and what it did.
     pub(super) fn verbs(&self) -> (&'static str, &'static str) {
         match self {
-            Self::Keep => ("keep", "kept"),
+            Self::Keep | Self::AddLocalTarget(LocalTarget::There { .. }) => ("keep", "kept"),
             Self::Leave => ("leave", "left"),
             Self::CreateFile { .. } => ("add", "added"),
             Self::ReplaceFile { .. } => ("replace", "replaced"),
@@ -60,7 +60,6 @@ impl Action {
             Self::AllowBranch => ("allow", "allowed"),
             Self::SetSecret { .. } => ("set", "set"),
             Self::Protect => ("protect", "protected"),
-            Self::AddLocalTarget(LocalTarget::There { .. }) => ("keep", "kept"),
             Self::AddLocalTarget(LocalTarget::ByHand { .. }) => ("print", "add"),
             Self::AddLocalTarget(_) => ("write", "wrote"),
         }
@@ -71,13 +70,12 @@ impl Action {
 pub(super) fn steps(plan: &RunnerPlan, survey: &Survey) -> anyhow::Result<Vec<Step>> {
     let branch = survey.repository.as_ref().map_or("the default branch", |info| &info.default_branch);
     // Only a new file needs a model.
-    let (model, runner_target) = match &survey.targets {
-        Some(targets) => (None, runner_target(plan, targets)),
-        None => {
-            let model = example(plan.provider, &plan.model)?;
-            let target = model.target.clone();
-            (Some(model), target)
-        }
+    let (model, runner_target) = if let Some(targets) = &survey.targets {
+        (None, runner_target(plan, targets))
+    } else {
+        let model = example(plan.provider, &plan.model)?;
+        let target = model.target.clone();
+        (Some(model), target)
     };
     let secret = secret_name(plan, survey, &runner_target);
     let targets = model.as_ref().map(|model| files::targets(plan.provider, model));

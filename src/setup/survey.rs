@@ -56,12 +56,12 @@ impl Survey {
     /// Reads the account and the repository.
     pub(super) async fn read(client: &Client, plan: &RunnerPlan) -> anyhow::Result<Self> {
         let repo = plan.repo.as_str();
-        let mut survey = Self::default();
-        survey.account = match client.account(repo).await {
+        let account = match client.account(repo).await {
             // A token of a job or an App has no account.
             Err(error) if error.status() == Some(403) => None,
             account => Some(account.map_err(ApiError::into_failure)?),
         };
+        let mut survey = Self { account, ..Self::default() };
         survey.check_scopes();
         match client.repository(repo).await {
             Ok(info) => survey.read_repository(client, repo, info).await.map_err(ApiError::into_failure)?,
@@ -79,13 +79,18 @@ impl Survey {
         self.account.as_ref().map(|account| account.login.as_str())
     }
 
-    /// Fails with everything that the token lacks.
-    pub(super) fn check_permissions(&self, client: &Client, repo: &str) -> Result<(), Failure> {
+    /// Fails with everything that the token lacks; `changed` is what was done before.
+    pub(super) fn check_permissions(
+        &self,
+        client: &Client,
+        repo: &str,
+        changed: &str,
+    ) -> Result<(), Failure> {
         if self.missing.is_empty() {
             return Ok(());
         }
-        let list: String = self.missing.iter().map(|line| format!("\n  - {line}")).collect();
-        let message = format!("the token cannot set up `{repo}`; nothing was changed. It lacks:{list}");
+        let list = self.missing.join("\n  - ");
+        let message = format!("the token cannot set up `{repo}`; {changed}. It lacks:\n  - {list}");
         let hint = match client.token_kind() {
             TokenKind::Classic => {
                 "`gh auth refresh --scopes repo,workflow`; an admin of the repository can make you one"

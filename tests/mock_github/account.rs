@@ -121,7 +121,7 @@ async fn create_repo(world: &World, asked: &Asked, owner: &str) -> Reply {
     let full_name = format!("{owner}/{}", body["name"].as_str().unwrap_or_default());
     let grants = token.grants_in(&full_name);
     let may = grants.and_then(|grants| grants.get("administration")).is_some_and(|access| access == "write");
-    if !may && !(token.kind == TokenKind::Classic && grants.is_some()) {
+    if !(may || token.kind == TokenKind::Classic && grants.is_some()) {
         return Err(not_accessible(token).accepting("administration", "write"));
     }
     if world.repo(&full_name).is_some() {

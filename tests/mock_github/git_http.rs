@@ -126,7 +126,7 @@ fn admitted(
             _ => Err((401, "Repository not found.".to_owned())),
         };
     };
-    let grants = token.grants_in(&full_name);
+    let grants = token.grants_in(full_name);
     let Some(repo) = repo.filter(|repo| !repo.private || grants.is_some()) else {
         return Err((404, "Repository not found.".to_owned()));
     };

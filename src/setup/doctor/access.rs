@@ -30,7 +30,7 @@ pub(super) async fn findings(patient: &Patient<'_>) -> Vec<Finding> {
             findings.push(Finding::ok(format!("the token{who} may start runs and push batches")));
         }
         (TokenKind::Job, None) => {
-            findings.push(untold("a job's token", "`permissions: { actions: write, contents: write }`"))
+            findings.push(untold("a job's token", "`permissions: { actions: write, contents: write }`"));
         }
         (_, None) => findings.push(untold("a fine-grained token", "Actions and Contents: read and write")),
     }

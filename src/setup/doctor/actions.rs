@@ -63,13 +63,10 @@ async fn settings(patient: &Patient<'_>, uses: Option<&Uses<'_>>) -> Vec<Finding
             };
             if !patterns.iter().any(|pattern| allows(pattern, uses.whole)) {
                 let wanted = format!("{}@*", uses.repo);
-                let all: String = patterns
-                    .iter()
-                    .chain([&wanted])
-                    .map(|one| format!(" -f 'patterns_allowed[]={}'", printable(one)))
-                    .collect();
+                let all = patterns.iter().chain([&wanted]).map(|one| printable(one)).collect::<Vec<_>>();
+                let all = all.join("' -f 'patterns_allowed[]=");
                 let hint = format!(
-                    "`gh api -X PUT repos/{repo}/actions/permissions/selected-actions -F github_owned_allowed=true{all}`"
+                    "`gh api -X PUT repos/{repo}/actions/permissions/selected-actions -F github_owned_allowed=true -f 'patterns_allowed[]={all}'`"
                 );
                 return error(format!("`{repo}` does not allow the action `{whole}`"), hint);
             }

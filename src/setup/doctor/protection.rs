@@ -22,12 +22,11 @@ const BATCH_PREFIX: &str = "eval-batch";
 pub(super) async fn findings(patient: &Patient<'_>, job: Option<&RunnerJob>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(job) = job {
-        match &job.environment {
-            Some(name) => findings.extend(environment(patient, name).await),
-            None => {
-                let text = "the job has no `environment:`: its keys are secrets that every branch can read";
-                findings.push(Finding::new(Level::Warning, text).hint(patient.update_workflow()));
-            }
+        if let Some(name) = &job.environment {
+            findings.extend(environment(patient, name).await);
+        } else {
+            let text = "the job has no `environment:`: its keys are secrets that every branch can read";
+            findings.push(Finding::new(Level::Warning, text).hint(patient.update_workflow()));
         }
     }
     findings.push(default_branch(patient).await);
@@ -71,7 +70,7 @@ async fn environment(patient: &Patient<'_>, name: &str) -> Vec<Finding> {
         }
         Some(policy) if policy.protected_branches => match client.is_protected(repo, git_ref).await {
             Ok(true) => {
-                findings.push(Finding::ok(format!("environment `{shown}`, for protected branches only")))
+                findings.push(Finding::ok(format!("environment `{shown}`, for protected branches only")));
             }
             Ok(false) => {
                 let text = format!(

@@ -1,5 +1,7 @@
 //! `init runner` on an empty account, on an existing repository, twice, and on a Free plan.
 
+use std::fmt::Write as _;
+
 use insta::assert_snapshot;
 
 use super::scene::{Account, KEY};
@@ -241,7 +243,7 @@ fn mistakes_create_nothing() {
         (&["init", "runner", REPO, "--provider", "openai"], "one\ntwo\n"),
     ] {
         let output = super::scene::with_stdin(&mut account.workspace.command(args), key);
-        told.push_str(&format!("exit {}\n{}\n", output.code.unwrap(), output.stderr));
+        writeln!(told, "exit {}\n{}", output.code.unwrap(), output.stderr).unwrap();
         assert!(account.github.settings(REPO).is_none());
     }
     assert_snapshot!(told, @r"

@@ -103,7 +103,7 @@ pub(crate) async fn openai(State(world): State<Arc<World>>, headers: HeaderMap, 
             .map_err(|wrong| refuse(StatusCode::FORBIDDEN, "access_denied", &said(&world, &wrong, &jwt)))?;
         Ok(token(&world, "openai", "oai-wif-"))
     };
-    answer.await.unwrap_or_else(|refusal| *refusal)
+    answer.await.unwrap_or_else(|refusal: Refused| *refusal)
 }
 
 pub(crate) async fn anthropic(State(world): State<Arc<World>>, headers: HeaderMap, body: String) -> Response {
@@ -134,7 +134,7 @@ pub(crate) async fn anthropic(State(world): State<Arc<World>>, headers: HeaderMa
         })?;
         Ok(token(&world, "anthropic", "sk-ant-oat01-"))
     };
-    answer.await.unwrap_or_else(|refusal| *refusal)
+    answer.await.unwrap_or_else(|refusal: Refused| *refusal)
 }
 
 pub(crate) async fn azure(
@@ -171,7 +171,7 @@ pub(crate) async fn azure(
         })?;
         Ok(token(&world, "azure", "eyJ0eXAi-mock-"))
     };
-    answer.await.unwrap_or_else(|refusal| *refusal)
+    answer.await.unwrap_or_else(|refusal: Refused| *refusal)
 }
 
 pub(crate) async fn aws(State(world): State<Arc<World>>, headers: HeaderMap, body: String) -> Response {
@@ -223,7 +223,7 @@ pub(crate) async fn aws(State(world): State<Arc<World>>, headers: HeaderMap, bod
         );
         Ok(([(header::CONTENT_TYPE, "text/xml")], xml).into_response())
     };
-    answer.await.unwrap_or_else(|refusal| *refusal)
+    answer.await.unwrap_or_else(|refusal: Refused| *refusal)
 }
 
 pub(crate) async fn gcp(State(world): State<Arc<World>>, headers: HeaderMap, body: String) -> Response {
@@ -245,7 +245,7 @@ pub(crate) async fn gcp(State(world): State<Arc<World>>, headers: HeaderMap, bod
         })?;
         Ok(token(&world, "gcp-federated", "ya29.d.mock-"))
     };
-    answer.await.unwrap_or_else(|refusal| *refusal)
+    answer.await.unwrap_or_else(|refusal: Refused| *refusal)
 }
 
 pub(crate) async fn impersonate(

@@ -22,6 +22,7 @@ const CLOUD_PLATFORM: &str = "https://www.googleapis.com/auth/cloud-platform";
 
 type Fields = BTreeMap<String, String>;
 
+#[expect(clippy::unnecessary_box_returns, reason = "every caller returns it as an error")]
 fn refuse(status: StatusCode, code: &str, description: &str) -> Refused {
     Box::new(error(status, code, description))
 }

@@ -123,7 +123,7 @@ mod tests {
             assert!(page.contains(half.trim()), "docs/keyless.md lacks the set-up of `{name}`:\n{half}");
             let yaml = half.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
             let yaml = yaml
-                .replace('…', "1")
+                .replace('…', "x1")
                 .replace("ACCOUNT", "123456789012")
                 .replace("NUMBER", "1")
                 .replace("PROJECT", "p");

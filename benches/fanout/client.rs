@@ -139,7 +139,8 @@ pub(crate) fn dispatch_to(
     concurrency: usize,
 ) -> Result<Command> {
     let targets = directory.join("targets.yaml");
-    let lines: String = lines.lines().map(|line| format!("    {line}\n")).collect();
+    let lines: Vec<String> = lines.lines().map(|line| format!("    {line}\n")).collect();
+    let lines = lines.concat();
     let model = if lines.contains("model:") { "" } else { "    model: mock-model\n" };
     fs::write(
         &targets,

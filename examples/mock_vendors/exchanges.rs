@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 use crate::identity::Wrong;
 use crate::state::{World, error, header_text, json_response, random};
 
+/// A refusal on the heap: it is larger than what it replaces.
+type Refused = Box<Response>;
+
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
 const PROVIDER: &str =
@@ -19,17 +22,22 @@ const CLOUD_PLATFORM: &str = "https://www.googleapis.com/auth/cloud-platform";
 
 type Fields = BTreeMap<String, String>;
 
+#[expect(clippy::unnecessary_box_returns, reason = "every caller returns it as an error")]
+fn refuse(status: StatusCode, code: &str, description: &str) -> Refused {
+    Box::new(error(status, code, description))
+}
+
 /// Counts an exchange, lets it fail if it should, and reads its fields.
-async fn received(world: &World, headers: &HeaderMap, body: &str, is_form: bool) -> Result<Fields, Response> {
+async fn received(world: &World, headers: &HeaderMap, body: &str, is_form: bool) -> Result<Fields, Refused> {
     let number = {
         let mut known = world.lock();
         known.counts.exchanges += 1;
         known.counts.exchanges
     };
     if let Some(fault) = world.fault(world.options.exchange_fault.as_ref(), number).await {
-        return Err(fault);
+        return Err(fault.into());
     }
-    let bad = |what: &str| Err(error(StatusCode::BAD_REQUEST, "invalid_request", what));
+    let bad = |what: &str| Err(refuse(StatusCode::BAD_REQUEST, "invalid_request", what));
     if headers.contains_key("authorization") || headers.contains_key("x-api-key") {
         return bad("an exchange takes no other credentials");
     }
@@ -53,7 +61,7 @@ async fn received(world: &World, headers: &HeaderMap, body: &str, is_form: bool)
 }
 
 /// Checks that the fields are exactly these, and takes the token out.
-fn exactly(mut fields: Fields, token: &str, expected: &[(&str, &str)]) -> Result<String, Response> {
+fn exactly(mut fields: Fields, token: &str, expected: &[(&str, &str)]) -> Result<String, Refused> {
     let jwt = fields.remove(token).unwrap_or_default();
     let expected: Fields =
         expected.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -61,7 +69,7 @@ fn exactly(mut fields: Fields, token: &str, expected: &[(&str, &str)]) -> Result
         return Ok(jwt);
     }
     let names: Vec<&String> = fields.keys().collect();
-    Err(error(StatusCode::BAD_REQUEST, "invalid_request", &format!("wrong fields: {names:?}")))
+    Err(refuse(StatusCode::BAD_REQUEST, "invalid_request", &format!("wrong fields: {names:?}")))
 }
 
 /// What a refusal says; some vendors repeat the token in it.
@@ -93,17 +101,17 @@ pub(crate) async fn openai(State(world): State<Arc<World>>, headers: HeaderMap, 
         )?;
         world
             .verify(&jwt, "https://api.openai.com/v1", false)
-            .map_err(|wrong| error(StatusCode::FORBIDDEN, "access_denied", &said(&world, &wrong, &jwt)))?;
+            .map_err(|wrong| refuse(StatusCode::FORBIDDEN, "access_denied", &said(&world, &wrong, &jwt)))?;
         Ok(token(&world, "openai", "oai-wif-"))
     };
-    answer.await.unwrap_or_else(|refusal| refusal)
+    answer.await.unwrap_or_else(|refusal: Refused| *refusal)
 }
 
 pub(crate) async fn anthropic(State(world): State<Arc<World>>, headers: HeaderMap, body: String) -> Response {
     let refused = |message: &str| {
         let error =
             json!({ "type": "error", "error": { "type": "authentication_error", "message": message } });
-        json_response(StatusCode::UNAUTHORIZED, &error)
+        Box::new(json_response(StatusCode::UNAUTHORIZED, &error))
     };
     let answer = async {
         let fields = received(&world, &headers, &body, false).await?;
@@ -127,7 +135,7 @@ pub(crate) async fn anthropic(State(world): State<Arc<World>>, headers: HeaderMa
         })?;
         Ok(token(&world, "anthropic", "sk-ant-oat01-"))
     };
-    answer.await.unwrap_or_else(|refusal| refusal)
+    answer.await.unwrap_or_else(|refusal: Refused| *refusal)
 }
 
 pub(crate) async fn azure(
@@ -136,7 +144,7 @@ pub(crate) async fn azure(
     headers: HeaderMap,
     body: String,
 ) -> Response {
-    let refused = |code: &str| error(StatusCode::BAD_REQUEST, "invalid_client", code);
+    let refused = |code: &str| refuse(StatusCode::BAD_REQUEST, "invalid_client", code);
     let answer = async {
         let fields = received(&world, &headers, &body, true).await?;
         if tenant != "tenant-mock" {
@@ -164,7 +172,7 @@ pub(crate) async fn azure(
         })?;
         Ok(token(&world, "azure", "eyJ0eXAi-mock-"))
     };
-    answer.await.unwrap_or_else(|refusal| refusal)
+    answer.await.unwrap_or_else(|refusal: Refused| *refusal)
 }
 
 pub(crate) async fn aws(State(world): State<Arc<World>>, headers: HeaderMap, body: String) -> Response {
@@ -172,7 +180,7 @@ pub(crate) async fn aws(State(world): State<Arc<World>>, headers: HeaderMap, bod
         let xml = format!(
             "<ErrorResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><Error><Type>Sender</Type><Code>{code}</Code><Message>{message}</Message></Error></ErrorResponse>"
         );
-        (status, [(header::CONTENT_TYPE, "text/xml")], xml).into_response()
+        Box::new((status, [(header::CONTENT_TYPE, "text/xml")], xml).into_response())
     };
     let answer = async {
         let mut fields = received(&world, &headers, &body, true).await?;
@@ -216,7 +224,7 @@ pub(crate) async fn aws(State(world): State<Arc<World>>, headers: HeaderMap, bod
         );
         Ok(([(header::CONTENT_TYPE, "text/xml")], xml).into_response())
     };
-    answer.await.unwrap_or_else(|refusal| refusal)
+    answer.await.unwrap_or_else(|refusal: Refused| *refusal)
 }
 
 pub(crate) async fn gcp(State(world): State<Arc<World>>, headers: HeaderMap, body: String) -> Response {
@@ -234,11 +242,11 @@ pub(crate) async fn gcp(State(world): State<Arc<World>>, headers: HeaderMap, bod
             ],
         )?;
         world.verify(&jwt, &format!("https://{PROVIDER}"), false).map_err(|wrong| {
-            error(StatusCode::UNAUTHORIZED, "unauthorized_client", &said(&world, &wrong, &jwt))
+            refuse(StatusCode::UNAUTHORIZED, "unauthorized_client", &said(&world, &wrong, &jwt))
         })?;
         Ok(token(&world, "gcp-federated", "ya29.d.mock-"))
     };
-    answer.await.unwrap_or_else(|refusal| refusal)
+    answer.await.unwrap_or_else(|refusal: Refused| *refusal)
 }
 
 pub(crate) async fn impersonate(

@@ -71,7 +71,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Options, 
                     "--revoke-at" => options.revoke_at = usize::try_from(number(&value)?).unwrap_or(0),
                     "--revoke-from" => options.revoke_from = usize::try_from(number(&value)?).unwrap_or(0),
                     "--clock-ahead" => {
-                        options.clock_ahead = value.parse().map_err(|_| "no number".to_owned())?
+                        options.clock_ahead = value.parse().map_err(|_| "no number".to_owned())?;
                     }
                     "--latency" => options.latency_ms = number(&value)?,
                     _ => return Err(format!("unknown option `{name}`")),

@@ -49,12 +49,13 @@ impl<'r> Signature<'r> {
             && header_text(request.headers, "x-amz-content-sha256") == hash;
         // The path as it was sent is encoded once more.
         let path: Vec<String> = request.path.split('/').map(encode).collect();
-        let headers: String = self
+        let headers: Vec<String> = self
             .names
             .iter()
             .map(|name| format!("{name}:{}\n", header_text(request.headers, name).trim()))
             .collect();
-        let canonical = format!("POST\n{}\n\n{headers}\n{}\n{hash}", path.join("/"), self.names.join(";"));
+        let (path, headers, names) = (path.join("/"), headers.concat(), self.names.join(";"));
+        let canonical = format!("POST\n{path}\n\n{headers}\n{names}\n{hash}");
         let scope = format!("{}/{}/{}/aws4_request", self.date, self.region, self.service);
         let moment = header_text(request.headers, "x-amz-date");
         let to_sign = format!("AWS4-HMAC-SHA256\n{moment}\n{scope}\n{}", sha256(canonical.as_bytes()));

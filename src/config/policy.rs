@@ -370,6 +370,8 @@ allowed_senders: [Octocat, 'my-app[bot]']
            |
          1 | keyless: true
            |          ^^^^
+
+        hint: take the line away to allow static keys
         ");
     }
 

@@ -122,7 +122,11 @@ mod tests {
             assert!(!half.contains("{issuer") && !half.contains("{subject"), "{half}");
             assert!(page.contains(half.trim()), "docs/keyless.md lacks the set-up of `{name}`:\n{half}");
             let yaml = half.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-            let yaml = yaml.replace("ACCOUNT", "123456789012").replace("NUMBER", "1").replace("PROJECT", "p");
+            let yaml = yaml
+                .replace('…', "x1")
+                .replace("ACCOUNT", "123456789012")
+                .replace("NUMBER", "1")
+                .replace("PROJECT", "p");
             let (file, _) =
                 TargetsFile::parse(yaml.into_bytes(), Path::new("targets.yaml"), Path::new("")).unwrap();
             let target = file.names().next().unwrap().to_owned();

@@ -51,7 +51,7 @@ fn each_skill_has_one_issue_that_is_updated_closed_and_reopened() {
 
     ```text
     `meadow/quill-large` on target `mindrouter` answered none of 12 calls: server 503: the server is overloaded, by chance
-    hint: nothing was published; the answers of the other models are kept: order it again (or name the same `--batch-id`), and only the rest is asked
+    hint: nothing was published: order it again (or name the same `--batch-id`) when the model works
     ```
 
     Job `[job]`, replicates: 1, asked for at [time].

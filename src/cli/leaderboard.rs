@@ -42,7 +42,8 @@ fn put(output: Option<&Path>, bytes: &[u8]) -> anyhow::Result<()> {
 fn read(paths: &[PathBuf]) -> Result<Leaderboard, Failure> {
     let mut board = Leaderboard::empty();
     for path in paths {
-        let cannot = |error: std::io::Error| Failure::config(format!("cannot read `{}`: {error}", path.display()));
+        let cannot =
+            |error: std::io::Error| Failure::config(format!("cannot read `{}`: {error}", path.display()));
         let mut files = vec![path.clone()];
         if path.is_dir() {
             let entries = std::fs::read_dir(path).map_err(cannot)?;

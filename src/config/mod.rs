@@ -30,9 +30,9 @@ pub use jsonl::parse_line;
 pub use node::{Fields, Key, Node, NodeValue, did_you_mean};
 pub use policy::Policy;
 pub use roots::{Roots, git_root};
-pub use skill::{Layout, LibrarySettings, 
-    Expected, ModelSettings, Models, OutputFormat, ReadData, Refused, Skill, SkillCase, SkillError,
-    skill_version,
+pub use skill::{
+    Expected, Layout, LibrarySettings, ModelSettings, Models, OutputFormat, ReadData, Refused, Skill,
+    SkillCase, SkillError, skill_version,
 };
 pub use source::{Source, Span, shown};
 pub use targets::{Inspection, RunBy, TargetsFile, Variable, parse_duration, targets_schema};

@@ -48,7 +48,10 @@ pub(super) fn figures(entry: &Entry) -> Result<(), String> {
         ),
         (
             of_prose.score
-                == Ratio::of(of_prose.n_correct, of_prose.n_correct + of_prose.n_incorrect + of_prose.n_missing),
+                == Ratio::of(
+                    of_prose.n_correct,
+                    of_prose.n_correct + of_prose.n_incorrect + of_prose.n_missing,
+                ),
             "`prose.score` is not what its counts come to",
         ),
         (

@@ -73,7 +73,8 @@ fn row(entry: &Entry) -> Vec<String> {
 }
 
 fn quoted(cell: &str) -> String {
-    let cell = if cell.starts_with(['=', '+', '-', '@', '\t']) { format!("'{cell}") } else { cell.to_owned() };
+    let cell =
+        if cell.starts_with(['=', '+', '-', '@', '\t']) { format!("'{cell}") } else { cell.to_owned() };
     if cell.contains(['"', ',', '\r', '\n']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell }
 }
 

@@ -71,7 +71,9 @@ fn loose(text: &str, shown_as: &Path) -> Result<Leaderboard, Failure> {
                 entry.model_shown(),
                 entry.skill
             );
-            return Err(Failure::config(message).hint("take that entry from the last version that `run-evals` wrote"));
+            return Err(
+                Failure::config(message).hint("take that entry from the last version that `run-evals` wrote")
+            );
         }
         board.insert(entry);
     }

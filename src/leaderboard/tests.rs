@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::{
-    Accuracy, Calls, CaseCounts, CaseFigures, CommitSha, Digest, ENTRY_FORMAT, ModelParams, Prose,
-    Ratio, Reproducibility, SchemaFit, SkipReason, Skipped, StructuredOutput, TokenSums,
+    Accuracy, Calls, CaseCounts, CaseFigures, CommitSha, Digest, ENTRY_FORMAT, ModelParams, Prose, Ratio,
+    Reproducibility, SchemaFit, SkipReason, Skipped, StructuredOutput, TokenSums,
 };
 
 fn commit(digit: char) -> CommitSha {

@@ -31,8 +31,8 @@ mod trajectory;
 mod version;
 
 pub use entry::{
-    Accuracy, Calls, CaseCounts, CaseFigures, ENTRY_FORMAT, Entry, ModelParams, Prose, Reproducibility, SchemaFit,
-    SkipReason, Skipped, StructuredOutput, TokenSums,
+    Accuracy, Calls, CaseCounts, CaseFigures, ENTRY_FORMAT, Entry, ModelParams, Prose, Reproducibility,
+    SchemaFit, SkipReason, Skipped, StructuredOutput, TokenSums,
 };
 pub use evaluation::{
     Change, ChangeKind, Comparison, Estimate, Evaluation, Figures, Paired, PassAt, Problem, ProblemKind,

@@ -75,8 +75,9 @@ fn all(library: &Path) -> Result<Vec<SkillName>, Failure> {
     }
     names.sort_unstable();
     if names.is_empty() {
-        return Err(Failure::config(format!("no skill in `{}`", folder.display()))
-            .hint("skills are the folders of `components` with a `prompt.md`; `--library` names another library"));
+        return Err(Failure::config(format!("no skill in `{}`", folder.display())).hint(
+            "skills are the folders of `components` with a `prompt.md`; `--library` names another library",
+        ));
     }
     Ok(names)
 }
@@ -91,7 +92,10 @@ fn lint_skill(library: &Path, name: &SkillName) -> Result<SkillLint, Failure> {
         reworded,
         proposal: (!doubts.is_empty()).then(|| proposal(&doubts)),
         path: library.join("components").join(name.as_str()).join("evals/scoring.yaml"),
-        doubts: doubts.into_iter().map(|doubt| FieldDoubt { reason: reason(&doubt), path: doubt.path }).collect(),
+        doubts: doubts
+            .into_iter()
+            .map(|doubt| FieldDoubt { reason: reason(&doubt), path: doubt.path })
+            .collect(),
     })
 }
 
@@ -105,7 +109,9 @@ fn reason(doubt: &Doubt) -> &'static str {
 
 /// The rules that say what the defaults do, for the author to change.
 fn proposal(doubts: &[Doubt]) -> String {
-    let mut out = String::from("# Proposed by `run-evals skills lint`; see docs/scoring.md for what each rule means.\n");
+    let mut out = String::from(
+        "# Proposed by `run-evals skills lint`; see docs/scoring.md for what each rule means.\n",
+    );
     // A JSON string is a YAML string.
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let mut section = |key: &str, line: &dyn Fn(&Doubt) -> Option<String>| {

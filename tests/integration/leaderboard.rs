@@ -54,11 +54,18 @@ fn results_of_six_skills_merge_in_any_order() {
     assert!(git(&dir, &["add", "README.md"]) && git(&dir, &["commit", "--quiet", "-m", "Begin"]));
     for (skill, correct) in SKILLS.into_iter().zip(3..) {
         assert!(git(&dir, &["checkout", "--quiet", "-b", skill, "main"]));
-        put(&workspace, &format!("leaderboard/{skill}.json"), &[entry(skill, "m", correct), entry(skill, "n", 4)]);
+        put(
+            &workspace,
+            &format!("leaderboard/{skill}.json"),
+            &[entry(skill, "m", correct), entry(skill, "n", 4)],
+        );
         assert!(git(&dir, &["add", "leaderboard"]) && git(&dir, &["commit", "--quiet", "-m", skill]));
     }
-    let all: Vec<Value> =
-        SKILLS.into_iter().zip(3..).flat_map(|(skill, n)| [entry(skill, "m", n), entry(skill, "n", 4)]).collect();
+    let all: Vec<Value> = SKILLS
+        .into_iter()
+        .zip(3..)
+        .flat_map(|(skill, n)| [entry(skill, "m", n), entry(skill, "n", 4)])
+        .collect();
     put(&workspace, "sequential.json", &all);
     let sequential = workspace.read("sequential.json");
     let mut random = fastrand::Rng::with_seed(7);
@@ -101,8 +108,13 @@ fn two_pull_requests_of_one_skill_conflict_and_merge_repairs_it() {
     workspace.run(&["leaderboard", "merge", "-q", "--output", "joined.json", file, "all.json"]).expect(0);
     assert_eq!(workspace.read("joined.json"), all);
     let ours = workspace.read(file);
-    workspace.write("conflicted.json", format!("<<<<<<< HEAD\n{ours}||||||| base\n{{}}\n=======\n{all}>>>>>>> one\n"));
-    workspace.run(&["leaderboard", "merge", "-q", "--output", "conflicted.json", "conflicted.json"]).expect(0);
+    workspace.write(
+        "conflicted.json",
+        format!("<<<<<<< HEAD\n{ours}||||||| base\n{{}}\n=======\n{all}>>>>>>> one\n"),
+    );
+    workspace
+        .run(&["leaderboard", "merge", "-q", "--output", "conflicted.json", "conflicted.json"])
+        .expect(0);
     assert_eq!(workspace.read("conflicted.json"), all);
     // As a merge driver, git does it alone.
     let program = env!("CARGO_BIN_EXE_run-evals");
@@ -143,7 +155,10 @@ fn lint_names_doubtful_fields_and_writes_rules() {
     assert!(copied.success());
     let lint = |more: &[&str]| workspace.run(&[&["skills", "lint", "--library", "library"], more].concat());
     let found = lint(&["-q"]).expect(0).stdout;
-    assert!(found.contains("site-visit: sound; expected answer 100.0 %, permuted 100.0 %, reworded 100.0 %"), "{found}");
+    assert!(
+        found.contains("site-visit: sound; expected answer 100.0 %, permuted 100.0 %, reworded 100.0 %"),
+        "{found}"
+    );
     for doubt in ["  summary: prose", "  findings: list of objects", "  visitors: list of objects"] {
         assert!(found.contains(doubt), "{found}");
     }

@@ -13,7 +13,12 @@ const MOST_STEPS: usize = 30_000_000;
 
 /// As many pairs as the shorter list has items: those with the most correct fields in all; of these, with the fewest hallucinated,
 /// then the fewest missing, then the most correctly absent.
-pub(super) fn pairs(expected: &[Value], found: &[Value], item: &Matcher<'_>, case: &Case<'_>) -> Vec<(usize, usize)> {
+pub(super) fn pairs(
+    expected: &[Value],
+    found: &[Value],
+    item: &Matcher<'_>,
+    case: &Case<'_>,
+) -> Vec<(usize, usize)> {
     let all = |list: &[Value]| (0..list.len()).collect::<Vec<_>>();
     if is_small(expected.iter(), found.iter()) {
         return best(expected, &all(expected), found, &all(found), item, case);
@@ -93,5 +98,6 @@ fn best(
 /// Counts as one number, the first of them deciding; none of them reaches 2³⁰ in lists that are small enough.
 fn worth(counts: &Counts) -> i128 {
     let at = |count: u64, place: u32| i128::from(count) << place;
-    at(counts.correct, 90) - at(counts.hallucinated, 60) - at(counts.missing, 30) + at(counts.correct_absent, 0)
+    at(counts.correct, 90) - at(counts.hallucinated, 60) - at(counts.missing, 30)
+        + at(counts.correct_absent, 0)
 }

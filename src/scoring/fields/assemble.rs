@@ -195,7 +195,8 @@ fn of_case(
         parsed.push(found);
     }
     let is_repeated = subject.replicates.get() > 1;
-    let agreement = if is_repeated { agreement(&expected, &parsed, &rules, &asked) } else { Agreement::default() };
+    let agreement =
+        if is_repeated { agreement(&expected, &parsed, &rules, &asked) } else { Agreement::default() };
     let is_exact =
         texts.first().is_some_and(|first| first.is_some() && texts.iter().all(|text| text == first));
     let ok = parsed.iter().flatten().count() as u64;

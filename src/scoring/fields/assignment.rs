@@ -55,7 +55,12 @@ mod tests {
     use super::*;
 
     /// Tries everything.
-    fn brute(rows: usize, columns: usize, cost: &dyn Fn(usize, usize) -> i128, taken: &mut Vec<usize>) -> i128 {
+    fn brute(
+        rows: usize,
+        columns: usize,
+        cost: &dyn Fn(usize, usize) -> i128,
+        taken: &mut Vec<usize>,
+    ) -> i128 {
         if taken.len() == rows {
             return 0;
         }

@@ -365,7 +365,12 @@ fn judge(expected: &Value, found: &Value, here: Here<'_>, case: &Case<'_>) -> Ju
 }
 
 /// Whether an answer is right where prose is expected; nothing where a value is.
-pub(super) fn is_right_prose(expected: &Value, found: &Value, here: Here<'_>, case: &Case<'_>) -> Option<bool> {
+pub(super) fn is_right_prose(
+    expected: &Value,
+    found: &Value,
+    here: Here<'_>,
+    case: &Case<'_>,
+) -> Option<bool> {
     let Judged { is_right, overlap } = judge(expected, found, here, case);
     overlap.map(|_| is_right)
 }
@@ -424,9 +429,7 @@ fn same_key(a: &Value, b: &Value, fields: &[String], item: &Matcher<'_>) -> bool
     both && fields.iter().all(|field| match (a.get(field), b.get(field)) {
         (None, None) => true,
         (Some(a), Some(b)) if is_nothing(a) || is_nothing(b) => is_nothing(a) && is_nothing(b),
-        (Some(a), Some(b)) => {
-            is_plain(a) && is_plain(b) && same(a, b, item.key(field).here().kind)
-        }
+        (Some(a), Some(b)) => is_plain(a) && is_plain(b) && same(a, b, item.key(field).here().kind),
         (Some(one), None) | (None, Some(one)) => is_nothing(one),
     })
 }

@@ -144,7 +144,8 @@ fn look(value: &Value, path: &str, rules: &Matcher<'_>, all: &mut BTreeMap<Strin
             if items.len() > 1 && items.iter().all(Value::is_object) && matches!(here.list, List::Best) {
                 let own = keys(items);
                 let known = seen.keys.take();
-                seen.keys = Some(known.map_or(own.clone(), |known| known.intersection(&own).cloned().collect()));
+                seen.keys =
+                    Some(known.map_or(own.clone(), |known| known.intersection(&own).cloned().collect()));
             }
             for item in items {
                 look(item, &format!("{path}[]"), &rules.item(), all);

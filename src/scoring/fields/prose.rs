@@ -21,11 +21,11 @@ const VERY_SHORT: usize = 8;
 pub(super) const LEAST_OVERLAP: f64 = 0.4;
 
 const STOP_WORDS: [&str; 60] = [
-    "a", "an", "the", "of", "to", "in", "on", "at", "by", "for", "with", "from", "and", "or", "as", "is", "are",
-    "was", "were", "be", "been", "being", "it", "its", "this", "that", "these", "those", "which", "who", "will",
-    "would", "shall", "should", "has", "have", "had", "do", "does", "did", "there", "their", "they", "than",
-    "then", "so", "such", "into", "under", "over", "within", "during", "per", "via", "may", "can", "could",
-    "must", "also", "any",
+    "a", "an", "the", "of", "to", "in", "on", "at", "by", "for", "with", "from", "and", "or", "as", "is",
+    "are", "was", "were", "be", "been", "being", "it", "its", "this", "that", "these", "those", "which",
+    "who", "will", "would", "shall", "should", "has", "have", "had", "do", "does", "did", "there", "their",
+    "they", "than", "then", "so", "such", "into", "under", "over", "within", "during", "per", "via", "may",
+    "can", "could", "must", "also", "any",
 ];
 const NEGATIONS: [&str; 8] = ["not", "no", "never", "without", "none", "neither", "nor", "cannot"];
 const OPPOSITES: [&str; 4] = ["un", "non", "dis", "in"];
@@ -157,7 +157,9 @@ impl Reading {
         let is_opposite = |word: &&String| {
             OPPOSITES.iter().any(|prefix| {
                 word.strip_prefix(prefix).is_some_and(|rest| {
-                    rest.chars().count() >= 5 && other.stems.contains_key(rest) && !self.stems.contains_key(rest)
+                    rest.chars().count() >= 5
+                        && other.stems.contains_key(rest)
+                        && !self.stems.contains_key(rest)
                 })
             }) && !other.stems.contains_key(*word)
         };
@@ -252,10 +254,16 @@ fn stem(word: &str) -> String {
             _ => word.to_owned(),
         },
     };
-    if let Some(rest) = stem.strip_suffix("ing").or_else(|| stem.strip_suffix("ed")).filter(|rest| long(rest, 3)) {
+    if let Some(rest) =
+        stem.strip_suffix("ing").or_else(|| stem.strip_suffix("ed")).filter(|rest| long(rest, 3))
+    {
         let mut end = rest.chars().rev();
         let is_double = end.next().is_some_and(|last| end.next() == Some(last) && !"aeiou".contains(last));
-        let rest = if is_double { &rest[..rest.len() - rest.chars().next_back().map_or(0, char::len_utf8)] } else { rest };
+        let rest = if is_double {
+            &rest[..rest.len() - rest.chars().next_back().map_or(0, char::len_utf8)]
+        } else {
+            rest
+        };
         stem = rest.to_owned();
     }
     match stem.strip_suffix('e') {
@@ -286,7 +294,11 @@ mod tests {
         ] {
             assert!(is_right(EXPECTED, found, ""), "{found}");
         }
-        assert!(is_right("Three people went to the workshop by train.", "By train, 3 people went to the workshop.", ""));
+        assert!(is_right(
+            "Three people went to the workshop by train.",
+            "By train, 3 people went to the workshop.",
+            ""
+        ));
     }
 
     #[test]
@@ -311,7 +323,10 @@ mod tests {
     #[test]
     fn words_have_one_form() {
         let texts = |text: &str| tokens(text).into_iter().map(|token| token.text).collect::<Vec<_>>();
-        assert_eq!(texts("It isn't Okafor’s: 1,234.50, 007 and 3rd."), ["it", "is", "not", "okafor", "1234.5", "7", "and", "3"]);
+        assert_eq!(
+            texts("It isn't Okafor’s: 1,234.50, 007 and 3rd."),
+            ["it", "is", "not", "okafor", "1234.5", "7", "and", "3"]
+        );
         assert_eq!(texts("31 January 2026, may, v1.10.0"), ["31", "1", "2026", "may", "v1.10.0"]);
         let stems = ["booked", "booking", "books", "book"].map(stem);
         assert_eq!(stems, ["book"; 4]);

@@ -55,7 +55,11 @@ fn every_single_corruption_lowers_the_score() {
                     for changed in changes(value.pointer(&pointer).unwrap()) {
                         let mut answer = value.clone();
                         *answer.pointer_mut(&pointer).unwrap() = changed.clone();
-                        assert!(share(&skill, &answer.to_string()) < 1.0, "{} {pointer}: {changed}", skill.name);
+                        assert!(
+                            share(&skill, &answer.to_string()) < 1.0,
+                            "{} {pointer}: {changed}",
+                            skill.name
+                        );
                         corruptions += 1;
                     }
                 }
@@ -92,7 +96,8 @@ fn changes(value: &Value) -> Vec<Value> {
         Value::Bool(flag) => vec![json!(!flag), Value::Null],
         Value::Number(number) => vec![json!(number.as_f64().unwrap() + 1.0), Value::Null],
         Value::String(text) => {
-            let mut changes = vec![Value::Null, json!("Something else that nobody wrote in the whole report, ever.")];
+            let mut changes =
+                vec![Value::Null, json!("Something else that nobody wrote in the whole report, ever.")];
             let digit = text.find(|c: char| c.is_ascii_digit());
             changes.extend(digit.map(|at| json!(format!("{}9{}", &text[..at], &text[at..]))));
             if let Some(name) = text.split(' ').skip(1).find(|word| word.starts_with(char::is_uppercase)) {
@@ -132,7 +137,9 @@ fn tree(random: &mut fastrand::Rng, depth: u8) -> Value {
     match random.u8(..4) {
         0 if depth > 0 => {
             let count = random.usize(..4);
-            (0..count).map(|_| (["a", "b", "k"][random.usize(..3)].to_owned(), tree(random, depth - 1))).collect()
+            (0..count)
+                .map(|_| (["a", "b", "k"][random.usize(..3)].to_owned(), tree(random, depth - 1)))
+                .collect()
         }
         1 | 2 if depth > 0 => (0..random.usize(..5)).map(|_| tree(random, depth - 1)).collect(),
         _ => leaf(random),
@@ -172,7 +179,9 @@ fn an_independent_count_in_python_agrees_on_random_trees() {
         Command::new("python3").arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let lines: String = cases
         .iter()
-        .map(|(expected, answer)| format!("{}\n", json!({"expected": expected, "answer": answer, "input": input})))
+        .map(|(expected, answer)| {
+            format!("{}\n", json!({"expected": expected, "answer": answer, "input": input}))
+        })
         .collect();
     let mut stdin = python.stdin.take().unwrap();
     let writer = std::thread::spawn(move || stdin.write_all(lines.as_bytes()));

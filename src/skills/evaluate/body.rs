@@ -59,7 +59,10 @@ pub fn pull_request_body(evaluated: &Evaluated, run_url: Option<&str>) -> String
     let failed = evaluated.failed.iter().map(|model| {
         format!("{}: {}", markdown::code(&model.model, LONGEST), markdown::code(&model.reason, LONGEST))
     });
-    list("Models that failed, and have no entry. Order the evaluation again to call only them:", failed.collect());
+    list(
+        "Models that failed, and have no entry. Order the evaluation again to call only them:",
+        failed.collect(),
+    );
     list("To know:", evaluated.warnings.iter().map(|warning| markdown::code(warning, LONGEST)).collect());
     let data =
         pinned.dataset_commit.as_ref().map(|commit| format!(", data sets at `{commit}`")).unwrap_or_default();

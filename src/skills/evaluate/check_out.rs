@@ -220,9 +220,8 @@ pub(super) fn read_leaderboard(library: &Opened, skill: &SkillName) -> Result<Bo
         let file = library.file(&library.default, path, LONGEST_FILE);
         file.map_err(|error| CheckoutError::of(CheckoutProblem::Invalid, error))
     };
-    let parse = |path: &str, bytes: &[u8]| {
-        Leaderboard::parse(bytes, Path::new(path)).map_err(CheckoutError::invalid)
-    };
+    let parse =
+        |path: &str, bytes: &[u8]| Leaderboard::parse(bytes, Path::new(path)).map_err(CheckoutError::invalid);
     let settings = match file(LibrarySettings::PATH)? {
         None => LibrarySettings::default(),
         Some(bytes) => {

@@ -211,8 +211,7 @@ async fn commit_and_push(
             plan::remember_branch(&workspace, &evaluated.id, &branch)?;
             let mut content: &[u8] = &bytes;
             let content: &mut dyn Read = &mut content;
-            let mut files =
-                [NewFile { path: path.clone(), size: bytes.len() as u64, content }];
+            let mut files = [NewFile { path: path.clone(), size: bytes.len() as u64, content }];
             let parent = Some(&library.default);
             // A try that was killed before its push has left it in the clone.
             library.repository.delete_branch(&branch)?;
@@ -247,7 +246,10 @@ async fn commit_and_push(
                 }
                 Err(error) => {
                     // The answer may be lost, and not the push.
-                    if matches!(look_at(&library, &remote, &branch, &evaluated, &file), Ok(Found::Ours(_, true))) {
+                    if matches!(
+                        look_at(&library, &remote, &branch, &evaluated, &file),
+                        Ok(Found::Ours(_, true))
+                    ) {
                         return Ok(Some((branch, base)));
                     }
                     return Err(remote.explain(error));

@@ -100,7 +100,8 @@ pub async fn run(
         responses.extend_from_slice(&rows);
     }
     if let Some(failure) = first_failure.filter(|_| entries.is_empty()) {
-        let hint = "nothing was published: order it again (or name the same `--batch-id`) when the model works";
+        let hint =
+            "nothing was published: order it again (or name the same `--batch-id`) when the model works";
         return Err(failure.hint(hint).into());
     }
     let kept = plan::keep_entries(workspace, id, &entries)?;
@@ -172,11 +173,7 @@ struct ModelBatch<'b> {
 
 impl ModelBatch<'_> {
     /// Calls what has no response yet, and gives all rows.
-    async fn run(
-        &self,
-        execution: &mut Execution,
-        report: impl Fn(),
-    ) -> Result<Outcome, Failure> {
+    async fn run(&self, execution: &mut Execution, report: impl Fn()) -> Result<Outcome, Failure> {
         let temporary = WorkDir::new().context("cannot make a temporary directory")?;
         let requests = temporary.path().join("requests.jsonl");
         std::fs::write(&requests, self.requests()?).context("cannot write the requests")?;

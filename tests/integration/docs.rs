@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::support::Workspace;
 
 const COMMANDS: [&str; 15] = [
-    "eval", "grade", "clean", "dispatch", "collect", "run", "adapter", "doctor", "report", "bundle", "evaluate", "serve",
-    "trigger", "sweep", "sync",
+    "eval", "grade", "clean", "dispatch", "collect", "run", "adapter", "doctor", "report", "bundle",
+    "evaluate", "serve", "trigger", "sweep", "sync",
 ];
 
 #[test]

@@ -108,7 +108,11 @@ fn later_answers_are_graded_without_repeating_earlier_grades() {
 fn an_invalid_grade_is_an_error() {
     let workspace = workspace("tests: [{ id: a, input: one, criteria: good }]\n");
     let output = workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(5);
-    assert!(output.stdout.contains("! a  not graded: llm-grader: the grade is not JSON"), "{}", output.stdout);
+    assert!(
+        output.stdout.contains("! a  not graded: llm-grader: the grade is not JSON"),
+        "{}",
+        output.stdout
+    );
 }
 
 #[test]

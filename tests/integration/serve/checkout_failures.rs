@@ -170,7 +170,7 @@ fn a_model_that_always_fails() {
     works(&service);
     insta::assert_snapshot!(job["reason"].as_str().unwrap(), @r#"
     `meadow/quill-large` on target `mindrouter` answered none of 12 calls: server 503: the server is overloaded, by chance
-    hint: nothing was published; the answers of the other models are kept: order it again (or name the same `--batch-id`), and only the rest is asked
+    hint: nothing was published: order it again (or name the same `--batch-id`) when the model works
     "#);
 }
 

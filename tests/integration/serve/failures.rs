@@ -29,14 +29,14 @@ fn each_skill_has_one_issue_that_is_updated_closed_and_reopened() {
     let broken = dead_gateway(&stage);
     let service = Service::start(&stage, &[]);
     let commit = stage.commit("main");
-    let fail = || {
-        let id = service.accepted(1);
+    let fail = |replicates| {
+        let id = service.accepted(replicates);
         let before = stage.github.issues().first().map_or(0, |issue| issue.updates + 1);
         service.ended(&id, "failed");
         until("it", || stage.github.issues().first().is_some_and(|issue| issue.updates >= before));
         id
     };
-    let first = fail();
+    let first = fail(1);
     let issue = stage.github.issues().remove(0);
     assert_eq!(
         (issue.state.as_str(), issue.login.as_str(), issue.repo.as_str()),
@@ -51,14 +51,14 @@ fn each_skill_has_one_issue_that_is_updated_closed_and_reopened() {
 
     ```text
     `meadow/quill-large` on target `mindrouter` answered none of 12 calls: server 503: the server is overloaded, by chance
-    hint: nothing was published; the answers of the other models are kept: order it again (or name the same `--batch-id`), and only the rest is asked
+    hint: nothing was published: order it again (or name the same `--batch-id`) when the model works
     ```
 
     Job `[job]`, replicates: 1, asked for at [time].
 
     Each failure of `grant-letter-extraction` replaces this text, and the next evaluation of it that succeeds resolves it.
     "#);
-    let second = fail();
+    let second = fail(1);
     let issues = stage.github.issues();
     assert_eq!(issues.len(), 1, "one issue a skill");
     assert!(issues[0].body.contains(&second) && !issues[0].body.contains(&first));
@@ -71,7 +71,8 @@ fn each_skill_has_one_issue_that_is_updated_closed_and_reopened() {
     assert!(stage.github.issues()[0].body.contains("succeeded"), "{:?}", stage.github.issues());
 
     let _broken = dead_gateway(&stage);
-    fail();
+    // Another evaluation: the finished one would be published from its journal.
+    fail(2);
     let issues = stage.github.issues();
     assert_eq!((issues.len(), issues[0].state.as_str()), (1, "open"));
 }

@@ -45,9 +45,10 @@ fn a_failed_push_is_retried_without_paying_again() {
     let job = service.ended(&submit(&service, &sha), "completed");
     assert!(job["pull_request"].is_string(), "{job:#}");
     assert_eq!((llm.counter("ok"), stage.github.pulls().len()), (CALLS, 1));
-    // A published result is measured again.
-    service.ended(&submit(&service, &sha), "completed");
-    assert_eq!(llm.counter("ok"), 2 * CALLS);
+    // A finished evaluation is published again from its journal: no call, and the same pull request.
+    let again = service.ended(&submit(&service, &sha), "completed");
+    assert_eq!(again["pull_request"], job["pull_request"]);
+    assert_eq!((llm.counter("ok"), stage.github.pulls().len(), branches(&stage)), (CALLS, 1, 1));
 }
 
 #[test]
@@ -66,13 +67,24 @@ fn an_unavailable_model_does_not_repeat_the_calls_of_the_others() {
         stage.targets(&broken, "    max_retries: 0\n");
         let service = Service::start(&stage, &QUIETLY);
         for _ in 0..2 {
-            service.ended(&service.accepted(1), "failed");
+            // The entries of the others are published, and the pull request names the failed one.
+            let job = service.ended(&service.accepted(1), "completed");
             assert_eq!(broken.counter("ok"), 2 * CASES, "{status}");
+            assert_eq!(job["summary"]["models"].as_array().unwrap().len(), 2, "{job:#}");
+            assert_eq!(job["summary"]["failed"][0]["model"], "quill-latest", "{job:#}");
+            assert!(job["warnings"][0].as_str().unwrap().contains("backend is gone"), "{job:#}");
+            let pulls = stage.github.pulls();
+            assert_eq!(pulls.len(), 1);
+            assert!(pulls[0].body.contains("Models that failed"), "{}", pulls[0].body);
         }
         // The model is back: only its answers are missing, whatever it returned before.
         stage.targets(&healthy, "");
-        service.ended(&service.accepted(1), "completed");
+        let job = service.ended(&service.accepted(1), "completed");
         assert_eq!((broken.counter("ok"), healthy.counter("ok")), (2 * CASES, CASES), "{status}");
+        assert_eq!(job["summary"]["models"].as_array().unwrap().len(), 3, "{job:#}");
+        let pulls = stage.github.pulls();
+        assert_eq!((pulls.len(), branches(&stage)), (1, 1), "the same pull request is updated");
+        assert!(!pulls[0].body.contains("Models that failed"), "{}", pulls[0].body);
     }
 }
 

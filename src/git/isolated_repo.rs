@@ -104,13 +104,13 @@ impl IsolatedRepo {
         reach: &Transport,
         subcommand: &'static str,
         args: &[&str],
-        input: Option<File>,
+        input: Option<&File>,
         on_progress: &dyn Fn(&str),
     ) -> anyhow::Result<Vec<u8>> {
         retry_briefly(|| {
             let mut git = Git::at(&self.git_dir, subcommand)?;
             git.work_tree(&self.work_tree).args(args);
-            if let Some(input) = &input {
+            if let Some(input) = input {
                 let mut input = input.try_clone()?;
                 input.rewind()?;
                 git.stdin(input);

@@ -26,18 +26,18 @@ pub fn enable() {
 /// Guards a process group until [`release`].
 pub(super) fn guard(group: i32) {
     if ENABLED.get().is_some() {
-        send(PIPE.get_or_init(start), '+', group);
+        send(PIPE.get_or_init(start).as_ref(), '+', group);
     }
 }
 
 /// The process group has ended.
 pub(super) fn release(group: i32) {
     if let Some(pipe) = PIPE.get() {
-        send(pipe, '-', group);
+        send(pipe.as_ref(), '-', group);
     }
 }
 
-fn send(pipe: &Option<Mutex<ChildStdin>>, sign: char, group: i32) {
+fn send(pipe: Option<&Mutex<ChildStdin>>, sign: char, group: i32) {
     if let Some(pipe) = pipe {
         let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = writeln!(pipe, "{sign}{group}");

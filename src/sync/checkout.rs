@@ -151,7 +151,7 @@ impl CheckoutOptions<'_> {
             "--",
             "origin",
         ];
-        place.transfer(self.reach, "fetch", &args, Some(input), &told).map(drop)
+        place.transfer(self.reach, "fetch", &args, Some(&input), &told).map(drop)
     }
 
     /// Writes the files.

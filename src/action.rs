@@ -9,7 +9,7 @@ use crate::cli::Cli;
 /// The input that names the command; a command of two words has a hyphen (`rollout-run`).
 const MODE: &str = "mode";
 /// Commands that no step runs: AgentV does, or whoever writes a targets file.
-const NO_MODES: [&str; 6] = ["init", "adapter", "serve", "targets", "completions", "help"];
+const NO_MODES: [&str; 7] = ["init", "doctor", "adapter", "serve", "targets", "completions", "help"];
 /// Read by the program itself: a secret never stands in the arguments.
 const NOT_ARGUMENTS: [&str; 2] = [MODE, "token"];
 

@@ -175,7 +175,7 @@ fn forbidden(refusal: &Refusal) -> String {
     if said.contains("archived") {
         return "an archived repository runs nothing: unarchive it or choose another".to_owned();
     }
-    if said.contains("must have admin rights") {
+    if said.contains("must have admin rights") && permission(refusal.about).key.is_empty() {
         return format!("an admin of `{}` must do this, or make you one", refusal.repo);
     }
     if said.contains("not permitted to create or approve pull requests") {

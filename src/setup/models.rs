@@ -84,7 +84,7 @@ pub(super) fn example(provider: &ProviderKind, choice: &ModelChoice) -> Result<M
     Ok(Model {
         target: known.map_or(provider.name, |example| example.target).to_owned(),
         model: chosen.map(ToOwned::to_owned),
-        base_url,
+        base_url: base_url.filter(|_| !is_mock),
         price: Price { input_per_mtok: input, output_per_mtok: output, cached_input_per_mtok: None },
         note: listed.and_then(|example| example.note).filter(|_| price.is_none()),
     })

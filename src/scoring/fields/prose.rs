@@ -238,7 +238,7 @@ fn plain(word: &str) -> String {
 fn month(word: &str) -> Option<String> {
     let word = if word == "sept" { "sep" } else { word };
     let is_one = |month: &&str| *month == word || (word.len() == 3 && month.starts_with(word));
-    LONG_MONTHS.iter().position(|month| is_one(month)).map(|place| (place + 1).to_string())
+    LONG_MONTHS.iter().position(is_one).map(|place| (place + 1).to_string())
 }
 
 /// A word without its ending, so that `booked`, `booking` and `books` are one.

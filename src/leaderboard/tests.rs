@@ -479,7 +479,7 @@ fn of_format_1(mut entry: Entry) -> Entry {
 #[test]
 fn format_1_stays_readable_until_a_new_entry_comes() {
     let old = of_format_1(entry("quill", 'a', "1.0.0", 5));
-    let text = String::from_utf8(board(&[old.clone()]).to_bytes()).unwrap();
+    let text = String::from_utf8(board(std::slice::from_ref(&old)).to_bytes()).unwrap();
     let text = text.replacen("\"schema_version\": 2", "\"schema_version\": 1", 1);
     assert!(!text.contains("rules_sha256") && !text.contains("prose"));
     let mut read = Leaderboard::parse(text.as_bytes(), Path::new("l")).unwrap();

@@ -16,8 +16,8 @@ pub struct FieldRules {
 impl FieldRules {
     /// The digest of what the rules say; comments and layout of the file play no part.
     pub fn digest(&self) -> Digest {
-        let text: String = self.rules.iter().map(|(path, rule)| format!("{path}\t{rule}\n")).collect();
-        Digest::of(text.as_bytes())
+        let lines: Vec<String> = self.rules.iter().map(|(path, rule)| format!("{path}\t{rule}\n")).collect();
+        Digest::of(lines.concat().as_bytes())
     }
 }
 

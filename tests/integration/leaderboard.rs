@@ -9,7 +9,7 @@ use crate::support::Workspace;
 
 const SKILLS: [&str; 6] = ["alder", "birch", "cedar", "elm", "fir", "hazel"];
 
-fn entry(skill: &str, model: &str, correct: u64) -> Value {
+fn entry(skill: &str, model: &str, correct: u32) -> Value {
     let digest = "6c621d1a05138a7888d37d9269a9da8e2e11e4aced2f6cfd24b05ab1b9e61bb0";
     json!({
         "skill": skill, "skill_version": "1.0.0", "prompt_commit": "a".repeat(40), "prompt_sha256": digest,
@@ -19,13 +19,13 @@ fn entry(skill: &str, model: &str, correct: u64) -> Value {
         "cases": {"total": 1, "run": 1, "skipped": []},
         "calls": {"attempted": 1, "ok": 1, "api_error": 0, "parse_error": 0, "truncated": 0},
         "schema_valid": {"n": 0, "of": 0, "rate": null},
-        "accuracy": {"score": correct as f64 / 10.0, "interval": null, "n_correct": correct, "n_incorrect": 10 - correct,
+        "accuracy": {"score": f64::from(correct) / 10.0, "interval": null, "n_correct": correct, "n_incorrect": 10 - correct,
             "n_missing": 0, "n_hallucinated": 0, "n_correct_absent": 0},
         "prose": {"score": null, "overlap": null, "n_correct": 0, "n_incorrect": 0, "n_missing": 0},
         "reproducibility": {"score": null, "interval": null, "fields_probed": 0, "fields_full_agreement": 0,
             "exact_output_rate": null},
         "tokens": {"prompt": 1, "completion": 1},
-        "per_case": [{"case": "one", "accuracy": correct as f64 / 10.0, "reproducibility": null, "ok": 1, "errors": 0}],
+        "per_case": [{"case": "one", "accuracy": f64::from(correct) / 10.0, "reproducibility": null, "ok": 1, "errors": 0}],
     })
 }
 

@@ -238,7 +238,7 @@ fn plain(word: &str) -> String {
 fn month(word: &str) -> Option<String> {
     let word = if word == "sept" { "sep" } else { word };
     let is_one = |month: &&str| *month == word || (word.len() == 3 && month.starts_with(word));
-    LONG_MONTHS.iter().position(|month| is_one(&month)).map(|place| (place + 1).to_string())
+    LONG_MONTHS.iter().position(is_one).map(|place| (place + 1).to_string())
 }
 
 /// A word without its ending, so that `booked`, `booking` and `books` are one.
@@ -254,17 +254,12 @@ fn stem(word: &str) -> String {
             _ => word.to_owned(),
         },
     };
-    if let Some(rest) =
-        stem.strip_suffix("ing").or_else(|| stem.strip_suffix("ed")).filter(|rest| long(rest, 3))
-    {
+    let without_ending = stem.strip_suffix("ing").or_else(|| stem.strip_suffix("ed"));
+    if let Some(rest) = without_ending.filter(|rest| long(rest, 3)) {
         let mut end = rest.chars().rev();
-        let is_double = end.next().is_some_and(|last| end.next() == Some(last) && !"aeiou".contains(last));
-        let rest = if is_double {
-            &rest[..rest.len() - rest.chars().next_back().map_or(0, char::len_utf8)]
-        } else {
-            rest
-        };
-        stem = rest.to_owned();
+        let last = end.next().filter(|last| end.next() == Some(*last) && !"aeiou".contains(*last));
+        let length = rest.len() - last.map_or(0, char::len_utf8);
+        stem.truncate(length);
     }
     match stem.strip_suffix('e') {
         Some(rest) if long(rest, 4) => rest.to_owned(),

@@ -177,12 +177,11 @@ fn an_independent_count_in_python_agrees_on_random_trees() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/scoring/count.py");
     let mut python =
         Command::new("python3").arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let lines: String = cases
-        .iter()
-        .map(|(expected, answer)| {
-            format!("{}\n", json!({"expected": expected, "answer": answer, "input": input}))
-        })
-        .collect();
+    let line = |(expected, answer): &(Value, Value)| {
+        json!({"expected": expected, "answer": answer, "input": input}).to_string()
+    };
+    let lines: Vec<String> = cases.iter().map(line).collect();
+    let lines = format!("{}\n", lines.join("\n"));
     let mut stdin = python.stdin.take().unwrap();
     let writer = std::thread::spawn(move || stdin.write_all(lines.as_bytes()));
     let output = python.wait_with_output().unwrap();

@@ -64,7 +64,7 @@ fn the_default_output_is_a_table() {
     model                                      accuracy  95 % interval       change  reproducibility  schema valid  calls
     meadow/quill-large                         100.0 %   100.0 % to 100.0 %  new     —                100.0 %       12 of 12
     meadow/quill-small                         90.8 %    89.5 % to 91.7 %    new     —                0.0 %         12 of 12
-    quill-latest → meadow/quill-large-2026-10  83.1 %    72.6 % to 93.2 %    new     —                100.0 %       12 of 12
+    quill-latest → meadow/quill-large-2026-10  83.1 %    72.9 % to 92.9 %    new     —                100.0 %       12 of 12
 
     not served: meadow/quill-retired: no target has it (asked: `mindrouter`)
     ");

@@ -61,12 +61,12 @@ fn the_results_become_a_pull_request_that_merges_cleanly() {
     insta::assert_snapshot!(body.replace(&data, "<data>"), @r"
     **grant-letter-extraction** <code>1&#46;2&#46;0</code> at `<commit>`, 12 of 12 cases, 1 replicate.
 
-    | model | accuracy (95 %) | change | reproducibility (95 %) | change | fits the schema | calls |
-    |---|---|---|---|---|---|---|
-    | `meadow/quill-large` | 100.0 % (100.0 to 100.0) | – | – | – | 100.0 % | 12 of 12 ok |
-    | `meadow/quill-small` | 90.8 % (89.5 to 91.7) | – | – | – | 0.0 % | 12 of 12 ok |
-    | `quill-latest → meadow/quill-large-2026-10` | 83.1 % (72.6 to 93.2) | – | – | – | 100.0 % | 12 of 12 ok |
-    | `meadow/quill-retired` | – | – | – | – | – | not asked: the server does not list it |
+    | model | accuracy (95 %) | change | exact fields | prose | reproducibility (95 %) | change | fits the schema | calls |
+    |---|---|---|---|---|---|---|---|---|
+    | `meadow/quill-large` | 100.0 % (100.0 to 100.0) | – | 100.0 % | – | – | – | 100.0 % | 12 of 12 ok |
+    | `meadow/quill-small` | 90.8 % (89.5 to 91.7) | – | 90.8 % | – | – | – | 0.0 % | 12 of 12 ok |
+    | `quill-latest → meadow/quill-large-2026-10` | 83.1 % (72.9 to 92.9) | – | 83.1 % | – | – | – | 100.0 % | 12 of 12 ok |
+    | `meadow/quill-retired` | – | – | – | – | – | – | – | not asked: the server does not list it |
 
     Compared with:
 

@@ -16,7 +16,7 @@ mod target_report;
 
 pub use doctor::{Costs, examine, ping_costs, shutdown};
 pub use init_runner::init_runner;
-pub use models::ModelChoice;
+pub use models::{ModelChoice, is_supported};
 pub use ping::{PING_BYTES, PING_TOKENS, Ping};
 pub use survey::RunnerPlan;
 pub use target_report::{Report, Status, TargetReport};

@@ -1,6 +1,6 @@
 //! The example models of `init runner`, one per provider.
 
-use crate::model::{Exit, Failure, Price, ProviderKind, printable};
+use crate::model::{Backend, Exit, Failure, Price, ProviderKind, printable};
 
 /// What the user says about the model.
 #[derive(Debug, Clone, Default)]
@@ -44,6 +44,11 @@ const EXAMPLES: [Example; 3] = [
         note: None,
     },
 ];
+
+/// Whether `init runner` can set up a provider. The others also need a region or a project.
+pub fn is_supported(provider: &ProviderKind) -> bool {
+    provider.backend != Backend::GithubActions && !["bedrock", "vertex"].contains(&provider.name)
+}
 
 struct Example {
     provider: &'static str,

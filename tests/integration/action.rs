@@ -24,7 +24,10 @@ const MODES: [&str; 13] = [
     "rollout-dispatch",
 ];
 /// Commands that are not modes, and why.
-const NO_MODES: [(&str, &str); 10] = [
+const NO_MODES: [(&str, &str); 13] = [
+    ("leaderboard-merge", "works on files; a `run:` step or git itself runs it"),
+    ("leaderboard-export", "works on files; a `run:` step runs it"),
+    ("skills-lint", "works on files; a `run:` step runs it"),
     ("runs", "lists what a person ran"),
     ("open", "opens a browser"),
     ("clean", "deletes what a person has looked at"),

@@ -73,27 +73,37 @@ fn every_example_is_a_valid_command_line() {
 
 #[test]
 fn the_short_help_of_the_program() {
-    assert_snapshot!(help(&[], "-h"), @r"
+    assert_snapshot!(help(&[], "-h"), @"
     GitHub Actions as the compute backend of LLM evaluations
 
     Usage: run-evals [OPTIONS] <COMMAND>
 
     Commands:
-      init         Write a first suite and a mock target that needs no key
+      init         Write a first suite and a mock target, or set up a runner
+                   repository
+      doctor       Check targets and runner repositories; each finding names its fix
       eval         Run a suite and grade the responses
       dispatch     Get the responses of a suite or a requests file, without grading
       collect      Collect the responses of a running or finished batch
       run          Run one shard of a batch: the runner role
       report       Report results, and compare them with a baseline
+      grade        Score the responses of an earlier run again, without calling the
+                   model
+      runs         List earlier runs
+      open         Open the HTML report of a run
+      clean        List old results, batches and branches, or delete them
+      cancel       Cancel the workflow run of a batch
       bundle       Compile a suite into a self-contained directory
       evaluate     Evaluate a skill and update its leaderboard
       trigger      Ask the service to evaluate a skill, or a push
       sweep        Ask the service for missing evaluations
+      leaderboard  Join, repair and export leaderboards
+      skills       Check the skills of a skill library
       sync         Update benchmarks from their git repositories
       rollout      Run and dispatch rollouts of Eval Protocol
       adapter      Serve one AgentV call; concurrent calls become one batch
       serve        Serve the webhook API and the web page
-      targets      Check a targets file, or print its schema
+      targets      Print the schema of targets files
       completions  Print shell completions
       help         Print this message or the help of the given subcommand(s)
 
@@ -113,14 +123,14 @@ fn the_short_help_of_the_program() {
 
 #[test]
 fn the_short_help_of_eval() {
-    assert_snapshot!(help(&["eval".to_owned()], "-h"), @r"
+    assert_snapshot!(help(&["eval".to_owned()], "-h"), @"
     Run a suite and grade the responses
 
-    Usage: run-evals eval [OPTIONS] [SUITE]
+    Usage: run-evals eval [OPTIONS] [SUITE]...
 
     Arguments:
-      [SUITE]  The suite: an EVAL.yaml, a .jsonl file or a bundle [default: the only
-               suite in the current directory]
+      [SUITE]...  Suites, bundles, or directories with suites [default: the only
+                  suite in the current directory]
 
     Options:
       -v, --verbose...  Print more on stderr; twice for everything
@@ -128,19 +138,27 @@ fn the_short_help_of_eval() {
       -h, --help        Print help (see more with '--help')
       -V, --version     Print version
 
+    Tests:
+          --filter <GLOB>  Run only the tests whose id matches, as in `refund-*`
+          --trials <N>     Run each test this many times [default: the suite's]
+
     Grading:
-          --threshold <SCORE>  Minimum score per test, 0 to 1
+          --threshold <SCORE>  Minimum score of a trial [default: the suite's, else
+                               0.8]
 
     Targets:
           --targets <FILE>  Targets file [default: the nearest targets.yaml]
-          --target <NAME>   Target to call; repeatable [default: the suite's]
+      -t, --target <NAME>   Target to call; repeatable [default: the suite's]
+
+    Batch:
+          --new  Start over instead of continuing an interrupted run
 
     Limits:
           --max-concurrency <N>  Calls in flight at once [default: the target's]
           --budget-usd <USD>     Spending limit in USD; needs the target's `price`
 
     Output:
-          --output <DIR>     Directory for responses, scores and summary
+      -o, --output <DIR>     Directory for responses, scores and summary
           --format <FORMAT>  Output format, `text` or `json` [default: text]
 
     Report:

@@ -27,7 +27,7 @@ fn a_new_project_runs_at_once_and_a_second_init_changes_nothing() {
     let other = workspace.run(&["init", "other"]).expect(0);
     assert!(other.stderr.ends_with("next: cd other && run-evals eval\n"), "{}", other.stderr);
     let rows = {
-        workspace.run(&["eval", "other/suite.eval.yaml", "--batch-id", "first"]).expect(0);
+        workspace.run(&["eval", "other/suite.eval.yaml", "--batch-id", "first"]).expect(4);
         workspace.rows(".run-evals/results/first/scores.jsonl")
     };
     let passed = |id: &str| rows.iter().find(|row| row["test_id"] == id).unwrap()["score"] == 1.0;
@@ -55,7 +55,7 @@ fn a_link_is_not_written_through() {
 fn eval_without_a_suite_runs_the_only_one() {
     let workspace = Workspace::new();
     workspace.run(&["init"]).expect(0);
-    workspace.run(&["eval", "--batch-id", "only"]).expect(0);
+    workspace.run(&["eval", "--batch-id", "only"]).expect(4);
     assert_eq!(workspace.rows(".run-evals/results/only/responses.jsonl").len(), 3);
 
     workspace.write("other.eval.yaml", "tests: []\n");

@@ -81,6 +81,7 @@ impl Mistakes {
             "expected ",
             "characters of",
             "hexadecimal digits",
+            "a whole number from",
         ];
         assert!(has_fix.iter().any(|words| message.contains(words)), "no way out: {what}\n{message}");
         assert!(!message.contains("\\n"), "a literal line break: {what}\n{message}");
@@ -307,7 +308,7 @@ fn options_of_eval() {
 
       tip: a similar argument exists: '--threshold'
 
-    Usage: run-evals eval --threshold <SCORE> <SUITE>
+    Usage: run-evals eval --threshold <SCORE> <SUITE>...
 
     For more information, try '--help'.
 
@@ -316,7 +317,7 @@ fn options_of_eval() {
 
       tip: a similar argument exists: '--target'
 
-    Usage: run-evals eval --target <NAME> <SUITE>
+    Usage: run-evals eval --target <NAME> <SUITE>...
 
     For more information, try '--help'.
 
@@ -345,7 +346,7 @@ fn options_of_eval() {
     error: the following required arguments were not provided:
       --baseline <BASELINE>
 
-    Usage: run-evals eval --baseline <BASELINE> --bless <SUITE>
+    Usage: run-evals eval --baseline <BASELINE> --bless <SUITE>...
 
     For more information, try '--help'.
 
@@ -378,8 +379,8 @@ fn targets() {
         .fails(3, "eval suite.eval.yaml --targets foreign.yaml")
         .fails(3, "eval suite.eval.yaml --targets list.yaml")
         .fails(3, "eval suite.eval.yaml --targets empty.yaml")
-        .fails(3, "targets check --target gtp --offline");
-    assert_snapshot!(mistakes.transcript, @r"
+        .fails(3, "doctor --target gtp --offline");
+    assert_snapshot!(mistakes.transcript, @"
     $ run-evals eval suite.eval.yaml --target gtp
     error: no target `gtp` in `targets.yaml`
 
@@ -420,7 +421,7 @@ fn targets() {
      7 |     engine_version: gpt-6-luna
        |     ^^^^^^^^^^^^^^
 
-    hint: legal for provider `openai`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `ca_file`, `seed`, `api_format`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `requests_per_minute`, `tokens_per_minute`, `timeout`, `timeout_seconds` and 16 more
+    hint: legal for provider `openai`: `name`, `provider`, `model`, `deployment`, `deployment_name`, `variant`, `base_url`, `endpoint`, `api_key`, `ca_file`, `seed`, `api_format`, `auth`, `temperature`, `top_p`, `stop`, `max_tokens`, `max_output_tokens`, `reasoning_effort`, `response_format`, `max_concurrency`, `requests_per_minute`, `tokens_per_minute`, `timeout` and 17 more
 
     $ run-evals eval suite.eval.yaml --targets list.yaml
     error: expected a mapping, found a list
@@ -437,7 +438,7 @@ fn targets() {
 
     hint: the file is one mapping: `targets:`, then a list of targets that each begin with `- name:`
 
-    $ run-evals targets check --target gtp --offline
+    $ run-evals doctor --target gtp --offline
     error: no target `gtp` in `targets.yaml`
 
     hint: did you mean `gpt`?
@@ -642,9 +643,9 @@ fn report() {
         .fails(3, "report out --baseline main:evals");
     assert_snapshot!(mistakes.transcript, @r"
     $ run-evals report missing
-    error: no results: `missing` does not exist
+    error: no results: `missing` is neither a directory nor a run
 
-    hint: name the directory that `eval` printed, or the one given to `--output`
+    hint: `run-evals runs` lists the runs; `latest` is the newest
 
     $ run-evals report suite.eval.yaml
     error: no results: `suite.eval.yaml` has no `responses.jsonl`
@@ -1020,10 +1021,10 @@ fn inputs_of_the_action() {
         .step_fails(2, &[("mode", "collect")]);
     assert_snapshot!(mistakes.transcript, @r"
     $ with: { mode: evla }
-    error: unknown `mode: evla`, expected one of `eval`, `dispatch`, `collect`, `run`, `report`, `bundle`, `evaluate`, `trigger`, `sweep`, `sync`, `rollout-run`, `rollout-dispatch`
+    error: unknown `mode: evla`, expected one of `eval`, `dispatch`, `collect`, `run`, `report`, `grade`, `bundle`, `evaluate`, `trigger`, `sweep`, `sync`, `rollout-run`, `rollout-dispatch`
 
     $ with: { mode: serve }
-    error: unknown `mode: serve`, expected one of `eval`, `dispatch`, `collect`, `run`, `report`, `bundle`, `evaluate`, `trigger`, `sweep`, `sync`, `rollout-run`, `rollout-dispatch`
+    error: unknown `mode: serve`, expected one of `eval`, `dispatch`, `collect`, `run`, `report`, `grade`, `bundle`, `evaluate`, `trigger`, `sweep`, `sync`, `rollout-run`, `rollout-dispatch`
 
     $ with: { mode: eval, suit: suite.eval.yaml }
     error: `mode: eval` takes no input `suit`
@@ -1033,7 +1034,7 @@ fn inputs_of_the_action() {
     $ with: { mode: collect, suite: suite.eval.yaml }
     error: `mode: collect` takes no input `suite`
 
-    hint: it is an input of `mode: eval`, `mode: dispatch`, `mode: bundle`
+    hint: it is an input of `mode: eval`, `mode: dispatch`, `mode: grade`, `mode: bundle`
 
     $ with: { mode: eval, suite: suite.eval.yaml, pr-comment: yes }
     error: input `pr-comment`: expected `true` or `false`, found `yes`

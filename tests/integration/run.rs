@@ -84,7 +84,7 @@ fn retryable_failures_are_called_again_and_counted_once() {
         let summary: serde_json::Value = serde_json::from_str(&workspace.read("out/summary.json")).unwrap();
         let totals = &summary["targets"][0];
         assert_eq!(
-            (&totals["answered"], &totals["failed"], &totals["not_run"]),
+            (&totals["answered"], &totals["call_errors"], &totals["not_run"]),
             (&3.into(), &0.into(), &0.into())
         );
     }

@@ -54,7 +54,7 @@ impl EvalArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Grading")]
 pub struct GradingArgs {
-    /// Minimum score of a trial, 0 to 1 [default: the suite's, else 0.8]
+    /// Minimum score of a trial [default: the suite's, else 0.8]
     ///
     /// A trial below it fails, and a failed trial means exit code 4 unless `--fail-on` says otherwise.
     #[arg(long, value_name = "SCORE", value_parser = parse_score)]

@@ -166,6 +166,7 @@ Examples:
 
 pub(super) const TARGETS: &str = "\
 Examples:
+  run-evals targets schema
   run-evals targets schema > targets.schema.json";
 
 pub(super) const TARGETS_SCHEMA: &str = "\

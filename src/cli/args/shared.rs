@@ -87,7 +87,9 @@ pub struct BatchArgs {
     /// Batch id; the same id and input resume the batch [default: time and digest]
     #[arg(long, value_name = "ID", hide_short_help = true)]
     pub batch_id: Option<BatchId>,
-    /// Start a new run, even if an equal one was interrupted in the last 24 hours
+    /// Start over instead of continuing an interrupted run
+    ///
+    /// Without it, an equal run that was interrupted in the last 24 hours is continued.
     #[arg(long, conflicts_with = "batch_id")]
     pub new: bool,
     /// Local exchange, a git repository

@@ -10,7 +10,7 @@ use super::args::{InitArgs, InitCommand, InitRunnerArgs};
 use super::display::Display;
 use super::github;
 use crate::console::stdout;
-use crate::model::{Backend, Exit, Failure, PROVIDERS, ProviderKind, printable};
+use crate::model::{Exit, Failure, PROVIDERS, ProviderKind, printable};
 use crate::setup::{self, ModelChoice, RunnerPlan};
 use crate::util::path::quoted;
 use crate::util::process_env::ProcessEnv;
@@ -30,7 +30,7 @@ pub(super) async fn init(args: InitArgs, display: &Display) -> anyhow::Result<Ex
 
 async fn runner(args: InitRunnerArgs, display: &Display) -> anyhow::Result<Exit> {
     let provider = ProviderKind::find(&args.provider)
-        .filter(|kind| kind.backend != Backend::GithubActions)
+        .filter(|kind| setup::is_supported(kind))
         .ok_or_else(|| unknown_provider(&args.provider))?;
     let client = github::client(&args.github, &ProcessEnv::read(), display)?;
     let plan = RunnerPlan {
@@ -53,7 +53,7 @@ async fn runner(args: InitRunnerArgs, display: &Display) -> anyhow::Result<Exit>
 }
 
 fn unknown_provider(name: &str) -> Failure {
-    let known = PROVIDERS.iter().filter(|kind| kind.backend != Backend::GithubActions);
+    let known = PROVIDERS.iter().filter(|kind| setup::is_supported(kind));
     let known: Vec<&str> = known.map(|kind| kind.name).collect();
     let failure = Failure::new(Exit::Usage, format!("there is no provider `{}`", printable(name)));
     failure.hint(format!("`--provider` takes one of {}", known.join(", ")))

@@ -305,9 +305,9 @@ fn attachments_that_cannot_be_sent() {
     let latin1 = word("a.csv", "text/csv", b"caf\xe9", "file", "user", OPENAI);
     insta::assert_snapshot!(latin1, @"bad_request: attachment `a.csv` is not UTF-8 text: convert it");
     let system = word("a.png", "image/png", b"x", "image", "system", ANTHROPIC);
-    insta::assert_snapshot!(system, @"bad_request: attachment `a.png` stands in a system message: only user messages may carry pictures and PDFs");
+    insta::assert_snapshot!(system, @"bad_request: attachment `a.png` is in a system message: only user messages may carry pictures and PDFs");
     let assistant = word("a.pdf", "application/pdf", b"x", "file", "assistant", ANTHROPIC);
-    insta::assert_snapshot!(assistant, @"bad_request: attachment `a.pdf` stands in an assistant message: only user messages may carry pictures and PDFs");
+    insta::assert_snapshot!(assistant, @"bad_request: attachment `a.pdf` is in an assistant message: only user messages may carry pictures and PDFs");
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn invalid_patterns_are_errors() {
     /\p{Nonsense}/u: unknown property `Nonsense` of characters
     /\-/u: unknown escape `\-`
     /a/x: unknown flag `x`, expected `d`, `g`, `i`, `m`, `s`, `u` or `y`
-    /a/ii: the flag `i` stands there twice
+    /a/ii: the flag `i` is there twice
     /(?:(?:abcd){999}){999}/: the pattern is too large: a repetition of repetitions multiplies it
     ");
     assert!(Pattern::new(&"(".repeat(10_000), "").is_err());

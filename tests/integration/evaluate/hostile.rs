@@ -229,7 +229,7 @@ fn a_commit_cannot_choose_where_the_key_is_sent() {
     std::fs::remove_dir_all(library.join(".agentv")).unwrap();
     symlink("../targets.yaml", library.join("targets.yaml")).unwrap();
     commit_all(&library, "A link");
-    assert!(run(&[]).1.contains("`targets.yaml` lies in what is evaluated"));
+    assert!(run(&[]).1.contains("`targets.yaml` is in the evaluated repository"));
     // Its `.env` does not set variables that the operator's targets leave open.
     std::fs::write(library.join(".env"), format!("GATEWAY={}\n", listener.base_url())).unwrap();
     commit_all(&library, "Variables of our own");

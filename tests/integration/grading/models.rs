@@ -41,7 +41,7 @@ fn the_grader_target_comes_from_the_target_or_the_command_line() {
     insta::assert_snapshot!(unknown.stderr, @r"
     error: no target `othr` in `targets.yaml`
 
-    hint: `othr` grades the answers (`grader_target`); did you mean `other`? its targets: `default`, `judge`, `other`
+    hint: `othr` grades the answers (`grader_target`); did you mean `other`?
     ");
 }
 

@@ -44,14 +44,14 @@ fn no_token() {
     exit 3
     error: no GitHub token for `[github]`: no `--token-file`, no `token` input, no `GH_ENTERPRISE_TOKEN`, no `GITHUB_ENTERPRISE_TOKEN`, and `gh` is not installed
 
-    hint: set `GH_ENTERPRISE_TOKEN`, or sign in with `gh auth login --hostname [github]`
+    hint: set `GH_ENTERPRISE_TOKEN` to a token of `[github]`, or sign in with `gh auth login --hostname [github]`
     ");
     let scene = scene.env("GH_TOKEN", "github_pat_for_github_com");
-    assert_snapshot!(scene.refused(&[]), @r"
+    assert_snapshot!(scene.refused(&[]), @"
     exit 3
-    error: no GitHub token for `[github]`: no `--token-file`, no `token` input, no `GH_ENTERPRISE_TOKEN`, no `GITHUB_ENTERPRISE_TOKEN`, and `gh` is not installed; `GH_TOKEN` and `GITHUB_TOKEN` are for github.com only
+    error: no GitHub token for `[github]`: no `--token-file`, no `token` input, no `GH_ENTERPRISE_TOKEN`, no `GITHUB_ENTERPRISE_TOKEN`, and `gh` is not installed; `GH_TOKEN` is set, but is sent to github.com and `*.ghe.com` only
 
-    hint: set `GH_ENTERPRISE_TOKEN`, or sign in with `gh auth login --hostname [github]`
+    hint: set `GH_ENTERPRISE_TOKEN` to a token of `[github]`, or sign in with `gh auth login --hostname [github]`
     ");
 }
 

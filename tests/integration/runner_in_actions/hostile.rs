@@ -301,7 +301,7 @@ fn models_and_providers_cannot_inject_workflow_commands() {
     let run = stage.run(&inputs);
     let job = only_job(&run);
     assert_eq!(job.exit_code, Some(0), "{}", job.log);
-    assert_eq!(warnings(job), ["1 requests of shard 0 failed; the summary tells why"]);
+    assert_eq!(warnings(job), ["1 calls of shard 0 failed; the step summary says why"]);
     assert!(errors(job).is_empty(), "{:?}", job.annotations);
     assert!(!job.log.contains("pwned"), "{}", job.log);
     assert!(job.summary.contains("bad_request (HTTP 400)"), "{}", job.summary);

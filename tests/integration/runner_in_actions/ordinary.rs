@@ -34,7 +34,7 @@ fn a_batch_is_run_and_its_rows_are_on_the_branch() {
     assert_eq!(output("batch-id"), Some("b1"));
     assert_eq!(output("run-id"), Some(run.id.to_string().as_str()));
     assert_eq!(output("results-branch"), Some("eval-results/b1"));
-    assert_eq!((output("answered"), output("failed")), (Some("3"), Some("0")));
+    assert_eq!((output("answered"), output("errors")), (Some("3"), Some("0")));
     assert!(job.summary.contains("| <code>llm</code> | 3 | 3 | 0 | 0 |"), "{}", job.summary);
     let Handover::Inline(base64) = &inputs.handover else { unreachable!() };
     for secret in ["prompt 1", &base64[..40]] {

@@ -119,11 +119,11 @@ fn requirements_are_checked_before_the_port_opens() {
         refused(&workspace, &["--log-dir", "state-file/log"]),
         workspace.run(&["serve", "--auth-token-file", "tokens"]).expect(2).stderr,
     ];
-    insta::assert_snapshot!(told.join("---\n"), @r#"
+    insta::assert_snapshot!(told.join("---\n"), @r"
     exit 3
     error: `empty` is not a git clone
 
-    hint: git clone URL empty
+    hint: `git clone URL empty` creates one
     ---
     exit 3
     error: cannot read `nowhere.yaml`: No such file or directory (os error 2)
@@ -156,7 +156,7 @@ fn requirements_are_checked_before_the_port_opens() {
     error: nothing to serve: no library of skills
 
     hint: name a clone of it: `--library DIR`; `--studio` serves the page alone, `--traces DIR` a trace gateway
-    "#);
+    ");
 }
 
 #[test]

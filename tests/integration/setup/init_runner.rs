@@ -246,9 +246,9 @@ fn mistakes_create_nothing() {
         writeln!(told, "exit {}\n{}", output.code.unwrap(), output.stderr).unwrap();
         assert!(account.github.settings(REPO).is_none());
     }
-    assert_snapshot!(told, @r"
+    assert_snapshot!(told, @"
     exit 3
-    error: `eval-runner` is no repository
+    error: `eval-runner` is not a repository
 
     hint: repositories are named `<owner>/<name>`
 

@@ -127,7 +127,7 @@ fn the_studio_can_be_disabled() {
     let visitor = with.visitor();
     let page = visitor.get("/studio/leaderboard").expect(200).body;
     assert!(page.contains("3 entries of 1 skill and 1 model"), "the library's own leaderboard: {page}");
-    assert!(visitor.get("/studio/jobs").expect(200).body.contains("Order an evaluation"));
+    assert!(visitor.get("/studio/jobs").expect(200).body.contains("Request an evaluation"));
     drop(with);
     let without = super::scene::Studio::spawn(&scene.workspace, &[&args[..], &["--no-studio"]].concat());
     for path in ["/", "/studio", "/studio/login", "/studio/icon.svg"] {

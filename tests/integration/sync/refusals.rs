@@ -116,7 +116,7 @@ fn a_deleted_branch() {
 
     hint: change `source.ref` of `one` in `[dir]/.agentv/benchmarks.yaml`
     ");
-    assert!(bench.refused(&["--reset"]).contains("`soon-gone` is no branch"));
+    assert!(bench.refused(&["--reset"]).contains("`soon-gone` is neither a branch"));
 }
 
 #[test]
@@ -140,10 +140,12 @@ fn a_directory_that_is_not_a_clone_even_with_reset() {
 
     hint: mv [dir]/clones/one [dir]/clones/one.old && run-evals sync one
     ");
-    assert!(bench.refused(&["--reset"]).contains("is no clone"));
+    assert!(bench.refused(&["--reset"]).contains("is not a clone"));
     // A surrounding repository does not make it one.
     git(bench.workspace.root(), &["init", "-q", "clones"]);
-    assert!(bench.refused(&["--reset"]).contains("is no clone, but part of the repository `[dir]/clones`"));
+    assert!(
+        bench.refused(&["--reset"]).contains("is not a clone, but part of the repository `[dir]/clones`")
+    );
     // A broken clone does not count.
     std::fs::create_dir_all(bench.clone().join(".git")).unwrap();
     assert!(bench.refused(&["--reset"]).contains("cannot be read as a clone"));
@@ -237,7 +239,7 @@ fn a_missing_and_an_unknown_benchmark() {
     insta::assert_snapshot!(bench.message(&bench.workspace.run(&["sync", "oen"]).expect(3)), @r"
     error: there is no benchmark `oen` in `[dir]/.agentv/benchmarks.yaml`
 
-    hint: did you mean `one`? there are `one`
+    hint: did you mean `one`?
     ");
     assert!(!bench.workspace.path("clones").exists());
 }

@@ -94,7 +94,19 @@ fn the_schema_is_valid_and_documents_every_key() {
 #[test]
 fn the_readers_accept_exactly_the_keys_of_the_schema() {
     for (kind, target) in kinds() {
-        assert_eq!(expected_keys(&target, None), properties(kind), "{kind}");
+        let (mut expected, legal) = (expected_keys(&target, None), properties(kind));
+        // A long list is cut.
+        let cut = expected.iter().find(|key| key.contains("` and ")).cloned();
+        if let Some(cut) = cut {
+            expected.remove(&cut);
+            let (last, rest) = cut.split_once("` and ").unwrap();
+            expected.insert(last.to_owned());
+            let more: usize = rest.trim_end_matches(" more").parse().unwrap();
+            assert!(expected.is_subset(&legal), "{kind}: {expected:?}");
+            assert_eq!(expected.len() + more, legal.len(), "{kind}");
+        } else {
+            assert_eq!(expected, legal, "{kind}");
+        }
         if properties(kind).contains("price") {
             assert_eq!(expected_keys(&target, Some("price")), properties("price"), "price of {kind}");
         }

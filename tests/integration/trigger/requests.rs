@@ -78,7 +78,7 @@ fn every_rejection_fails_the_step_and_has_a_hint() {
 
     error: `alpha` is not evaluated: the service answered 401: no valid token
 
-    hint: the token is none of the service's: compare `RUN_EVALS_SERVE_TOKEN` with what it was started with
+    hint: the service does not know this token: set `RUN_EVALS_SERVE_TOKEN` to the one the service was started with
 
     error: `alpha` is not evaluated: the service answered 403: this address is not allowed
 
@@ -118,7 +118,7 @@ fn every_rejection_fails_the_step_and_has_a_hint() {
 
     hint: the address may not be that of a `run-evals serve` of this version
 
-    error: `alpha` is not evaluated: the service answered 202: the answer names no job
+    error: `alpha` is not evaluated: the service answered 202: the response names no job
 
     hint: the address may not be that of a `run-evals serve` of this version
 

@@ -154,8 +154,7 @@ fn the_short_help_of_eval() {
           --new  Start over instead of continuing an interrupted run
 
     Limits:
-          --max-concurrency <N>  Calls in flight at once [default: the target's]
-          --budget-usd <USD>     Spending limit in USD; needs the target's `price`
+          --budget-usd <USD>  Spending limit in USD; needs the target's `price`
 
     Output:
       -o, --output <DIR>     Directory for responses, scores and summary

@@ -445,17 +445,17 @@ fn targets() {
     ");
     let nothing = Mistakes { workspace: Workspace::new(), transcript: String::new() }
         .fails(2, "eval")
-        .fails(3, "targets check")
+        .fails(3, "doctor")
         .file("suite.eval.yaml", SUITE)
         .fails(3, "eval suite.eval.yaml")
         .fails(2, "targets chekc");
-    assert_snapshot!(nothing.transcript, @r"
+    assert_snapshot!(nothing.transcript, @"
     $ run-evals eval
     error: no suite: this directory has no `*.eval.yaml` and no `EVAL.yaml`
 
     hint: name one, as in `run-evals eval SUITE`; `run-evals init` writes a first one
 
-    $ run-evals targets check
+    $ run-evals doctor
     error: no targets file: neither `targets.yaml` nor `.agentv/targets.yaml` in `.`
 
     hint: `run-evals init` writes one, and `--targets FILE` names another
@@ -468,7 +468,7 @@ fn targets() {
     $ run-evals targets chekc
     error: unrecognized subcommand 'chekc'
 
-      tip: some similar subcommands exist: 'schema', 'check'
+      tip: a similar subcommand exists: 'schema'
 
     Usage: run-evals targets [OPTIONS] <COMMAND>
 

@@ -102,7 +102,7 @@ pub struct BatchArgs {
 #[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
     /// Calls in flight at once [default: the target's]
-    #[arg(long, value_name = "N", value_parser = positive::<std::num::NonZeroU32>)]
+    #[arg(long, value_name = "N", value_parser = positive::<std::num::NonZeroU32>, hide_short_help = true)]
     pub max_concurrency: Option<std::num::NonZeroU32>,
     /// Stop after this many requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=MOST_REQUESTS), hide_short_help = true)]

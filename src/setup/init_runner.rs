@@ -20,13 +20,13 @@ pub async fn init_runner(
     let mut survey = Survey::read(client, plan).await?;
     survey.check_permissions(client, repo, "nothing was changed")?;
     check_senders(plan, &survey)?;
-    let mut todo = steps(plan, &survey)?;
+    let mut remaining = steps(plan, &survey)?;
     if plan.dry_run {
-        return Ok(Some(dry_run(plan, &survey, &todo)));
+        return Ok(Some(dry_run(plan, &survey, &remaining)));
     }
     check_plan(plan, &survey, observer)?;
     // Before anything is created, so that a wrong key or Ctrl-C leaves nothing behind.
-    let key = read_key(&todo, repo)?;
+    let key = read_key(&remaining, repo)?;
     if survey.repository.is_none() {
         let created = client.create_repository(repo, survey.login(), !plan.public).await;
         created.map_err(ApiError::into_failure)?;
@@ -35,19 +35,19 @@ pub async fn init_runner(
         survey = Survey::read(client, plan).await?;
         survey.check_permissions(client, repo, "only the repository was created")?;
         check_plan(plan, &survey, observer)?;
-        todo = steps(plan, &survey)?;
+        remaining = steps(plan, &survey)?;
     } else {
         observer.note(&line("kept", &format!("repository `{repo}`")));
     }
     let branch = survey.repository.as_ref().map_or("main", |info| info.default_branch.as_str());
-    for step in &todo {
+    for step in &remaining {
         if let Err(error) = step.apply(client, repo, branch, key.as_ref()).await {
             observer.note("run the same command again: it does only what is missing");
             return Err(error);
         }
         observer.note(&line(step.action.verbs().1, &step.what));
     }
-    observer.note(&next(plan, &todo));
+    observer.note(&next(plan, &remaining));
     Ok(None)
 }
 

@@ -30,6 +30,7 @@ pub struct Run {
     pub targets: Vec<String>,
     /// `passed`, `failed`, `error` or `skipped`.
     pub verdict: String,
+    /// The score of the only target: rivals are not averaged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
     /// The results directory.
@@ -129,7 +130,7 @@ fn run(name: String, results: PathBuf) -> Run {
         suite: summary["suite"].as_str().map(ToOwned::to_owned),
         targets: targets.iter().filter_map(|target| Some(target["target"].as_str()?.to_owned())).collect(),
         verdict: verdict(&summary).to_owned(),
-        score: summary["score"].as_f64(),
+        score: if let [only] = targets { only["score"].as_f64() } else { None },
         run: name,
         results,
     }

@@ -1,5 +1,6 @@
 //! `grade`: the responses of an earlier run, scored again.
 
+use std::path::Path;
 use std::time::Instant;
 
 use super::args::GradeArgs;
@@ -16,9 +17,12 @@ pub(super) async fn grade(args: GradeArgs, display: &Display) -> anyhow::Result<
     let is_default = args.output.output.is_none();
     report::check(&args.report, false, args.output.output.as_deref(), display)?;
     let record = RunRecord::read(&results)?;
-    let suite = args.suite.or_else(|| record.suite.clone()).ok_or_else(|| {
-        Failure::config(format!("`{}` does not say which suite it is of", results.display()))
-            .hint("name it with `--suite FILE`")
+    // Results from elsewhere must not choose what is run here: a suite has commands, and targets beside it.
+    let recorded = record.suite.clone().filter(|suite| runs::is_own(&results) && !is_inside(suite, &results));
+    let suite = args.suite.or(recorded).ok_or_else(|| {
+        let shown = printable(&results.display().to_string());
+        Failure::config(format!("the suite of `{shown}` is not known: it is not a run of this directory"))
+            .hint("name the suite with `--suite FILE`")
     })?;
     if !suite.exists() {
         let shown = printable(&suite.display().to_string());
@@ -58,4 +62,11 @@ pub(super) async fn grade(args: GradeArgs, display: &Display) -> anyhow::Result<
         },
     )
     .await
+}
+
+fn is_inside(suite: &Path, results: &Path) -> bool {
+    match (suite.canonicalize(), results.canonicalize()) {
+        (Ok(suite), Ok(results)) => suite.starts_with(results),
+        _ => false,
+    }
 }

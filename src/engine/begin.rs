@@ -27,7 +27,7 @@ impl Execution {
         planned: Vec<(PlannedBatch, Target)>,
         is_new: bool,
     ) -> anyhow::Result<Vec<StoredBatch>> {
-        let is_own = own_exchange::is_own(&self.exchange, plan.process_env(), &*self.observer)?;
+        let is_own = own_exchange::is_own(&self.exchange, plan.process_env(), &*self.observer);
         let mut planned = planned;
         let mut interrupted = None;
         if !is_new && plan.has_new_id() {

@@ -78,7 +78,9 @@ impl Clean {
         };
         for run in runs::list()? {
             // A directory that `--output` named is the user's.
-            if run.at.is_some_and(|at| at < before) && run.results.starts_with(DEFAULT_RESULTS) {
+            if run.at.is_some_and(|at| at < before)
+                && run.results == Path::new(DEFAULT_RESULTS).join(&run.run)
+            {
                 cleanup.results.push(run.results);
             }
         }
@@ -98,7 +100,7 @@ impl Cleanup {
         before: Timestamp,
         unfinished: bool,
     ) -> anyhow::Result<()> {
-        let is_own = own_exchange::is_own(exchange, &self.github.env, &*self.observer)?;
+        let is_own = own_exchange::is_recorded(exchange, &self.github.env);
         let mut started = Vec::new();
         for run in started::list(exchange)? {
             match run.lock(exchange)? {

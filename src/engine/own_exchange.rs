@@ -12,28 +12,45 @@ use crate::exchange::LocalExchange;
 use crate::util::durable;
 use crate::util::process_env::ProcessEnv;
 
-/// Whether this user created the exchange. An exchange without an id and without any batch is new: it gets an id, which is recorded.
-pub(super) fn is_own(
-    exchange: &LocalExchange,
-    env: &ProcessEnv,
-    observer: &dyn Observer,
-) -> anyhow::Result<bool> {
-    let Some(folder) = folder(env) else { return Ok(false) };
+/// What an exchange has besides branches once it was used.
+const USED: [&str; 6] = ["collected", "dispatch", "graders", "journal", "started", "tips"];
+
+/// Whether this user created the exchange. Changes nothing.
+pub(super) fn is_recorded(exchange: &LocalExchange, env: &ProcessEnv) -> bool {
+    folder(env).zip(exchange.id()).is_some_and(|(folder, id)| folder.join(id).is_file())
+}
+
+/// Whether nothing was ever stored in the exchange.
+fn is_unused(exchange: &LocalExchange) -> bool {
+    let root = exchange.path();
+    let has_file = |dir: PathBuf| {
+        let entries = walkdir::WalkDir::new(dir).into_iter().flatten();
+        entries.into_iter().any(|entry| !entry.file_type().is_dir())
+    };
+    !root.join("packed-refs").exists()
+        && !has_file(root.join("refs"))
+        && !USED.iter().any(|name| has_file(root.join(name)))
+}
+
+/// Whether this user created the exchange. An exchange without an id in which nothing was stored is new: it gets an id, which is
+/// recorded.
+pub(super) fn is_own(exchange: &LocalExchange, env: &ProcessEnv, observer: &dyn Observer) -> bool {
+    let Some(folder) = folder(env) else { return false };
     if let Some(id) = exchange.id() {
-        return Ok(folder.join(id).is_file());
+        return folder.join(id).is_file();
     }
-    if !exchange.known()?.is_empty() {
-        return Ok(false);
+    if !is_unused(exchange) {
+        return false;
     }
     let id = LocalExchange::new_id();
     // Recorded first: after a crash in between, the exchange is still new.
     if let Err(error) = record(&folder, &id, exchange.path()).and_then(|()| exchange.set_id(&id)) {
         let message = format!("{error:#}: if this run is interrupted, only `--batch-id` continues it");
         observer.warning(&message);
-        return Ok(false);
+        return false;
     }
     // Another command may have given it an id at the same time: the last one counts for both.
-    Ok(exchange.id().is_some_and(|id| folder.join(id).is_file()))
+    exchange.id().is_some_and(|id| folder.join(id).is_file())
 }
 
 fn record(folder: &Path, id: &str, exchange: &Path) -> anyhow::Result<()> {

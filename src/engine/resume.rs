@@ -139,6 +139,7 @@ impl EarlierBatch {
         let mut runs = Vec::new();
         // A cancelled run takes a while to end, and is not cancelled twice.
         while let Some(run_id) = dispatcher.running(&mut record).await?.filter(|id| !runs.contains(id)) {
+            dispatcher.check_title(&record, run_id).await?;
             dispatcher.client.cancel_run(&record.repo, run_id).await.map_err(ApiError::into_failure)?;
             runs.push(run_id);
         }

@@ -198,3 +198,27 @@ fn mistakes_name_the_way_out() {
     );
     workspace.run(&["grade", "--suite", "moved.eval.yaml", "--fail-on", "never"]).expect(0);
 }
+
+#[test]
+fn results_from_elsewhere_do_not_choose_the_suite() {
+    let llm = MockLlm::start(&[]);
+    let workspace = workspace(&llm);
+    let mark = workspace.path("was-run");
+    workspace.run(&["eval", "suite.eval.yaml", "--output", "out"]).expect(4);
+    // Results that came as an artifact, with a suite of their own.
+    std::fs::rename(workspace.path("out"), workspace.path("art")).unwrap();
+    let mut record: serde_json::Value = serde_json::from_str(&workspace.read("art/run.json")).unwrap();
+    record["suite"] = "art/evil.eval.yaml".into();
+    workspace.write("art/run.json", record.to_string());
+    let command = format!("[\"touch\", \"{}\"]", mark.display());
+    workspace.write(
+        "art/evil.eval.yaml",
+        format!("tests:\n  - {{id: a, input: x, assertions: [{{type: code-grader, command: {command}}}]}}\n"),
+    );
+    let stderr = workspace.run(&["grade", "art"]).expect(3).stderr;
+    assert!(stderr.contains("hint: name the suite with `--suite FILE`"), "{stderr}");
+    // A directory called `latest` is not the newest run.
+    std::fs::rename(workspace.path("art"), workspace.path("latest")).unwrap();
+    workspace.run(&["grade"]).expect(3);
+    assert!(!mark.exists());
+}

@@ -279,10 +279,15 @@ fn id(key: &'static str, oidc: &mut Settings<'_, '_>) -> Result<String, Unknown>
     )
 }
 
+/// Whether the file is the owner's of a runner repository, or only its shape is checked.
+pub(super) fn is_operators(settings: &Settings<'_, '_>) -> bool {
+    settings.scope.files.is_some() || settings.scope.env.is_none()
+}
+
 /// An address that receives the job's token. Only the owner of a runner repository chooses one: a file from any other checkout
 /// may name this machine alone, for tests.
 fn operators_url(key: &'static str, oidc: &mut Settings<'_, '_>) -> Read<String> {
-    let is_operators = oidc.scope.files.is_some() || oidc.scope.env.is_none();
+    let is_operators = is_operators(oidc);
     oidc.parsed(key, |text| {
         let parsed = url(text)?;
         match () {

@@ -1,8 +1,10 @@
 //! The address of a provider.
 
+use reqwest::Url;
+
 use super::auth;
 use super::settings::{Read, Settings, Unknown};
-use super::values::{Legal, is_cleartext, url};
+use super::values::{Legal, is_cleartext, is_loopback, url};
 use crate::model::{Api, Endpoint, ProviderKind, printable};
 use crate::util::{ca, regular_file};
 
@@ -16,14 +18,18 @@ const CALLS: [&str; 3] = ["/chat/completions", "/responses", "/messages"];
 /// The hosts of GitHub Models, which no longer answer.
 const RETIRED: [&str; 2] = ["models.github.ai", "models.inference.ai.azure.com"];
 
+/// Hosts that only the provider serves, besides the default ones.
+const PROVIDER_HOSTS: [&str; 4] =
+    [".api.openai.com", ".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"];
+
 /// Reads where an API is reached.
 pub(super) fn read(
     kind: &ProviderKind,
     api: Api,
     settings: &mut Settings<'_, '_>,
 ) -> Result<Endpoint, Unknown> {
-    let base_url = base_url(kind, api, settings);
-    let region = settings.text("region");
+    let region = region(settings);
+    let base_url = base_url(kind, api, &region, settings);
     let project = settings.text("project");
     let auth = auth::read(kind, api, region.as_ref().ok().and_then(Option::as_deref), settings);
     let api_version = match api {
@@ -71,7 +77,32 @@ fn ca(settings: &mut Settings<'_, '_>) -> Result<Vec<u8>, Unknown> {
     })
 }
 
-fn base_url(kind: &ProviderKind, api: Api, settings: &mut Settings<'_, '_>) -> Result<String, Unknown> {
+/// The region of a cloud, which becomes part of host names: nothing in it can lead to another host.
+fn region(settings: &mut Settings<'_, '_>) -> Read<String> {
+    settings.parsed("region", |text| {
+        let is_legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if !text.is_empty() && text.bytes().all(is_legal) {
+            Ok(text.to_owned())
+        } else {
+            Err("the name of a region, such as `us-east-1`".into())
+        }
+    })
+}
+
+/// Whether a token that was exchanged for the identity of the job may be sent to a URL. A file that does not come from the default branch
+/// of a runner repository may name hosts of the provider alone, and this machine.
+fn may_get_identity(url: &Url, settings: &Settings<'_, '_>) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let is_of_provider = PROVIDER_HOSTS.iter().any(|end| host.ends_with(end));
+    is_loopback(url) || url.scheme() == "https" && (is_of_provider || auth::is_operators(settings))
+}
+
+fn base_url(
+    kind: &ProviderKind,
+    api: Api,
+    region: &Read<String>,
+    settings: &mut Settings<'_, '_>,
+) -> Result<String, Unknown> {
     let key = settings.spelled("base_url");
     if api == Api::OpenAi {
         settings.optional(key);
@@ -91,6 +122,17 @@ fn base_url(kind: &ProviderKind, api: Api, settings: &mut Settings<'_, '_>) -> R
         );
     }
     if let Ok(Some(base)) = &parsed
+        && settings.node("auth").is_some()
+        && url(base).is_ok_and(|url| !may_get_identity(&url, settings))
+        && let Ok(Some(setting)) = settings.get(key)
+    {
+        return Err(settings.error(
+            &setting.node.span,
+            format!("`{key}`: a token of this job is not sent to `{}`", printable(base)),
+            "only `targets.yaml` on the default branch of a runner repository may name an `https://` host that is not the provider's",
+        ));
+    }
+    if let Ok(Some(base)) = &parsed
         && url(base).is_ok_and(|url| RETIRED.contains(&url.host_str().unwrap_or_default()))
         && let Ok(Some(setting)) = settings.get(key)
     {
@@ -102,7 +144,7 @@ fn base_url(kind: &ProviderKind, api: Api, settings: &mut Settings<'_, '_>) -> R
     }
     match kind.base_url {
         Some(default) => Ok(parsed?.unwrap_or_else(|| default.to_owned())),
-        None if matches!(api, Api::Bedrock | Api::Vertex) => cloud_url(api, parsed, settings),
+        None if matches!(api, Api::Bedrock | Api::Vertex) => cloud_url(api, parsed, region, settings),
         None if api == Api::Azure => {
             settings.required(key, parsed, "add `base_url: https://<resource>.openai.azure.com`")
         }
@@ -115,8 +157,13 @@ fn base_url(kind: &ProviderKind, api: Api, settings: &mut Settings<'_, '_>) -> R
 }
 
 /// The host of a cloud's region.
-fn cloud_url(api: Api, parsed: Read<String>, settings: &mut Settings<'_, '_>) -> Result<String, Unknown> {
-    let region = settings.text("region");
+fn cloud_url(
+    api: Api,
+    parsed: Read<String>,
+    region: &Read<String>,
+    settings: &mut Settings<'_, '_>,
+) -> Result<String, Unknown> {
+    let region = region.clone();
     if api == Api::Bedrock {
         let region = settings.required("region", region, "add `region:`, such as `us-east-1`")?;
         let default = || format!("https://bedrock-runtime.{region}.amazonaws.com");

@@ -11,7 +11,7 @@ use super::record::{Dispatch, Record, lock};
 use super::{APPEARS_WITHIN, Dispatcher, HandoverChoice};
 use crate::git::Remote;
 use crate::github::{ApiError, Dispatched, Polled};
-use crate::model::{Exit, Failure};
+use crate::model::{Exit, Failure, printable};
 use crate::protocol::names::{handover_branch, run_titles};
 use crate::protocol::{DispatchId, DispatchInputs, Handover, RunnerOptions};
 use crate::util::clock;
@@ -138,6 +138,23 @@ impl Dispatcher {
                 (self.tell)(&format!("the branch `{branch}` of `{}` stays there: {error:#}", record.repo));
             }
         }
+    }
+
+    /// Refuses a workflow run that is not of the batch: the record may have come with a checkout.
+    pub async fn check_title(&self, record: &Record, run_id: u64) -> anyhow::Result<()> {
+        let run = self.client.run(&record.repo, run_id, None).await.map_err(ApiError::into_failure)?;
+        let Polled::Changed(run, _) = run else { return Ok(()) };
+        if run.display_title.starts_with(&run_titles(&record.batch_id)) {
+            return Ok(());
+        }
+        let title = printable(&run.display_title);
+        let message = format!(
+            "workflow run {run_id} of `{}` is not of batch `{}`: its title is `{title}`",
+            record.repo, record.batch_id
+        );
+        Err(Failure::config(message)
+            .hint("cancel it on GitHub if you mean it; the local exchange may come from elsewhere")
+            .into())
     }
 
     /// The newest run of a batch that is going on; looks for those of starts whose answer was lost.

@@ -66,7 +66,8 @@ pub fn list() -> anyhow::Result<Vec<Run>> {
 
 /// The results directory that a user names: a path, the id of a run, or `latest`.
 pub fn find(named: &Path) -> anyhow::Result<PathBuf> {
-    if named.exists() {
+    // A directory of that name, for example from a checkout, is not taken for the newest run.
+    if named != Path::new(LATEST) && named.exists() {
         return Ok(named.to_path_buf());
     }
     let shown = printable(&named.display().to_string());
@@ -86,6 +87,15 @@ pub fn find(named: &Path) -> anyhow::Result<PathBuf> {
     Err(Failure::config(message)
         .hint(format!("{near}`run-evals runs` lists the runs; `latest` is the newest"))
         .into())
+}
+
+/// Whether a results directory is in the default place, where `eval` writes, or was remembered there.
+pub fn is_own(results: &Path) -> bool {
+    let canonical = |path: &Path| path.canonicalize().ok();
+    let Some(results) = canonical(results) else { return false };
+    let is_default = results.parent() == canonical(Path::new(DEFAULT_RESULTS)).as_deref();
+    is_default
+        || list().unwrap_or_default().iter().any(|run| canonical(&run.results).as_ref() == Some(&results))
 }
 
 /// Remembers where a run has its results that are not in the default place.

@@ -167,8 +167,9 @@ fn files_of_old_jobs_are_deleted_with_them() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     let service = Service::start(&stage, &["--keep-jobs", "2", "--no-publish", "--report-failures", "none"]);
-    for _ in 0..4 {
-        service.ended(&service.accepted(1), "completed");
+    // Different ones: an equal request would publish the first evaluation again.
+    for replicates in 1..=4 {
+        service.ended(&service.accepted(replicates), "completed");
     }
     let jobs = service.get("/jobs").expect(200);
     let kept = jobs["jobs"].as_array().unwrap().iter().map(|job| job["job_id"].as_str().unwrap().to_owned());

@@ -1102,3 +1102,14 @@ fn likely_mistakes_are_warnings() {
     ");
     assert!(file.resolve("t", &env()).is_ok());
 }
+
+#[test]
+fn a_region_cannot_lead_the_identity_of_a_job_to_another_host() {
+    for region in ["evil.example/x?", "evil.example", "us-east-1.evil", "US", "a@b", ""] {
+        let text = format!(
+            "provider: bedrock\nmodel: m\nregion: \"{region}\"\nauth: {{github_oidc: {{role_arn: \"arn:aws:iam::1:role/x\"}}}}"
+        );
+        let message = refused(&one(&text));
+        assert!(message.contains("region"), "{region}: {message}");
+    }
+}

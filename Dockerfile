@@ -14,7 +14,6 @@ RUN mkdir src && echo '//! Empty.' > src/lib.rs && printf '//! Empty.\nfn main()
 COPY askama.toml ./
 COPY workflows workflows
 COPY src src
-COPY workflows workflows
 # Files from the context may be older than the empty ones above, which cargo would then take for built.
 RUN touch src/lib.rs src/main.rs \
     && cargo build --locked --profile "$PROFILE" --bin run-evals \

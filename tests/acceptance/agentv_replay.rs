@@ -73,7 +73,7 @@ fn status(rows: &[Value], test: &str) -> String {
 fn replayed_answers_score_like_direct_ones() {
     let llm = MockLlm::start(&[]);
     let workspace = scene(&llm, SUITE);
-    record(&workspace, "llm", 0);
+    record(&workspace, "llm", 4);
     assert_eq!(workspace.rows("evals/replay.jsonl").len(), 4);
     let direct = verdicts(&eval(&workspace, "evals/planets.eval.yaml", "direct", &[]));
     let rows = eval(&workspace, "evals/planets.eval.yaml", "replayed", &[]);
@@ -121,7 +121,7 @@ fn each_trial_is_a_variant() {
     let mut answers: Vec<(&str, Result<&str, u16>)> = tests.map(|test| (test, Ok("The sun."))).to_vec();
     answers.extend(second.iter().map(|id| (id.as_str(), Ok("Venus"))));
     script(&workspace, &answers);
-    record(&workspace, "scripted", 0);
+    record(&workspace, "scripted", 4);
     assert_eq!(workspace.rows("evals/replay.jsonl").len(), 8);
     // AgentV looks up both of its trials with one key, and finds one answer.
     let first = eval(&workspace, "evals/planets.eval.yaml", "replayed", &[]);

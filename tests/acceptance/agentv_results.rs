@@ -45,7 +45,7 @@ fn agentv_reads_the_grades_of_eval() {
     workspace.write("suite.eval.yaml", SUITE);
     workspace.write("targets.yaml", TARGETS);
     let dir = ".agentv/results/runs/cloud/2026-11-17T10-00-00-000Z";
-    workspace.run(&["eval", "suite.eval.yaml", "--target", "here", "--agentv-run", dir]).expect(0);
+    workspace.run(&["eval", "suite.eval.yaml", "--target", "here", "--agentv-run", dir]).expect(4);
     let validated = shown(&workspace, &["results", "validate", dir]);
     assert!(validated.contains("Valid run directory: 3 test(s), no issues found"), "{validated}");
     let summary: Value = serde_json::from_str(&shown(&workspace, &["results", "summary", dir])).unwrap();

@@ -30,8 +30,12 @@ const REPORTED: [(&str, &str, u64); 3] = [
 ];
 
 /// Where packages are installed before a run, in the source and in the bundle.
-const INSTALLED: [(&str, &str, &str); 2] =
-    [("node-file-package", "evals", "scripts/evals"), ("node-workspace-package", ".", "scripts")];
+const INSTALLED: [(&str, &str, &str); 3] = [
+    ("node-file-package", "evals", "scripts/evals"),
+    // npm does not install the dependencies of a linked package.
+    ("node-file-package", "packages/words", "scripts/packages/words"),
+    ("node-workspace-package", ".", "scripts"),
+];
 
 /// The modules of an installed project, in the source and in the bundle.
 const MODULES: (&str, &str, &str) = ("python-src-layout", "project/src", "scripts/project/src");
@@ -61,7 +65,7 @@ impl Desk {
     /// Installs what a suite needs, as its bundle says.
     fn installed(mut self, fixture: &str, dir: &Path, moved: bool) -> Self {
         let choose = |here: &'static str, there: &'static str| dir.join(if moved { there } else { here });
-        if let Some((_, here, there)) = INSTALLED.iter().find(|(name, ..)| *name == fixture) {
+        for (_, here, there) in INSTALLED.iter().filter(|(name, ..)| *name == fixture) {
             let args = ["install", "--no-package-lock", "--offline", "--no-audit", "--no-fund"];
             let output = self.run(Path::new("npm"), &args, &choose(here, there));
             assert!(output.status.success(), "npm: {}", shown(&output));

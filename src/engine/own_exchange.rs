@@ -9,15 +9,27 @@ use anyhow::Context as _;
 
 use super::Observer;
 use crate::exchange::LocalExchange;
-use crate::util::durable;
 use crate::util::process_env::ProcessEnv;
+use crate::util::{durable, regular_file};
 
 /// What an exchange has besides branches once it was used.
 const USED: [&str; 6] = ["collected", "dispatch", "graders", "journal", "started", "tips"];
 
 /// Whether this user created the exchange. Changes nothing.
 pub(super) fn is_recorded(exchange: &LocalExchange, env: &ProcessEnv) -> bool {
-    folder(env).zip(exchange.id()).is_some_and(|(folder, id)| folder.join(id).is_file())
+    folder(env).zip(exchange.id()).is_some_and(|(folder, id)| is_at(&folder, &id, exchange))
+}
+
+/// Whether the id was recorded for the exchange at this path: a copy has the id of the original.
+fn is_at(folder: &Path, id: &str, exchange: &LocalExchange) -> bool {
+    let recorded = regular_file::read(&folder.join(id), regular_file::SETTINGS);
+    recorded.is_ok_and(|recorded| recorded == place(exchange.path()))
+}
+
+/// What is recorded of an exchange.
+fn place(exchange: &Path) -> Vec<u8> {
+    let exchange = exchange.canonicalize().unwrap_or_else(|_| exchange.to_path_buf());
+    format!("{}\n", exchange.display()).into_bytes()
 }
 
 /// Whether nothing was ever stored in the exchange.
@@ -37,7 +49,7 @@ fn is_unused(exchange: &LocalExchange) -> bool {
 pub(super) fn is_own(exchange: &LocalExchange, env: &ProcessEnv, observer: &dyn Observer) -> bool {
     let Some(folder) = folder(env) else { return false };
     if let Some(id) = exchange.id() {
-        return folder.join(id).is_file();
+        return is_at(&folder, &id, exchange);
     }
     if !is_unused(exchange) {
         return false;
@@ -50,15 +62,14 @@ pub(super) fn is_own(exchange: &LocalExchange, env: &ProcessEnv, observer: &dyn 
         return false;
     }
     // Another command may have given it an id at the same time: the last one counts for both.
-    exchange.id().is_some_and(|id| folder.join(id).is_file())
+    exchange.id().is_some_and(|id| is_at(&folder, &id, exchange))
 }
 
 fn record(folder: &Path, id: &str, exchange: &Path) -> anyhow::Result<()> {
     let path = folder.join(id);
     let cannot = || format!("cannot record the exchange in `{}`", folder.display());
     durable::create_dir_all(folder).with_context(cannot)?;
-    let exchange = exchange.canonicalize().unwrap_or_else(|_| exchange.to_path_buf());
-    durable::write(&path, format!("{}\n", exchange.display()).as_bytes()).with_context(cannot)
+    durable::write(&path, &place(exchange)).with_context(cannot)
 }
 
 /// Where the ids are; the specification of `XDG_STATE_HOME` ignores relative paths.

@@ -16,7 +16,7 @@ use super::batch::PlannedBatch;
 use super::target_identity::identity;
 use crate::exchange::LocalExchange;
 use crate::model::{BatchId, Digest, Target};
-use crate::util::{durable, lock_file, sealed_json};
+use crate::util::{durable, lock_file, regular_file, sealed_json};
 
 const FOLDER: &str = "started";
 const FORMAT: u32 = 1;
@@ -158,7 +158,7 @@ pub(super) fn list(exchange: &LocalExchange) -> anyhow::Result<Vec<StartedRun>> 
             continue;
         }
         // Another command may have reported it meanwhile.
-        let Ok(bytes) = fs::read(&path) else { continue };
+        let Ok(bytes) = regular_file::read(&path, regular_file::SETTINGS) else { continue };
         let run = sealed_json::is_whole(&bytes).then(|| serde_json::from_slice::<StartedRun>(&bytes));
         match run {
             Some(Ok(run)) if run.format == FORMAT => runs.push(run),

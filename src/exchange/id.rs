@@ -1,11 +1,9 @@
 //! The id of an exchange: 32 random hexadecimal digits in its file `id`, by which a user's own exchanges are recognized.
 
-use std::fs;
-
 use anyhow::Context as _;
 
 use super::LocalExchange;
-use crate::util::durable;
+use crate::util::{durable, regular_file};
 
 const FILE: &str = "id";
 const DIGITS: usize = 32;
@@ -13,7 +11,7 @@ const DIGITS: usize = 32;
 impl LocalExchange {
     /// Its id, if it has a valid one.
     pub fn id(&self) -> Option<String> {
-        let id = fs::read_to_string(self.path().join(FILE)).ok()?;
+        let id = regular_file::read_to_string(&self.path().join(FILE), regular_file::SETTINGS).ok()?;
         let id = id.trim_end();
         let is_valid = id.len() == DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_valid.then(|| id.to_ascii_lowercase())

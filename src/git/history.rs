@@ -7,9 +7,10 @@ use anyhow::Context as _;
 
 use super::command::{Git, GitError};
 use super::git_dir::{Checkout, GitDir};
+use super::locks;
 use super::objects::ObjectId;
 use super::remote::{Remote, output};
-use super::repository::Repository;
+use super::repository::{Repository, is_locked};
 
 /// Kind of a tree entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,5 +141,8 @@ pub fn fast_forward(worktree: &Path, commit: &ObjectId) -> anyhow::Result<()> {
     let mut merge = Git::at(&git_dir, "merge")?;
     merge.work_tree(&checkout.root);
     merge.args(["--ff-only", "--quiet", "--no-verify-signatures", "--no-stat", &commit.to_string()]);
-    merge.run().map(drop)
+    merge.run().map(drop).map_err(|error| {
+        let blocked = is_locked(&error).then(|| locks::blocked(&git_dir)).flatten();
+        blocked.map_or(error, anyhow::Error::from)
+    })
 }

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::command::Git;
 use super::git_dir::GitDir;
+use crate::model::{Exit, Failure, printable};
 use crate::util::lock_file;
+use crate::util::path::quoted;
 
 /// Locked while git changes a repository.
 const LOCK_FILE: &str = "run-evals.lock";
@@ -23,8 +25,11 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const POLL: Duration = Duration::from_millis(20);
 /// Minimum age of temporary files to remove.
 const OLD_TEMPORARY: Duration = Duration::from_mins(1);
-/// In a user's clone, a newer lock file may belong to another tool.
-const OLD_IN_A_CLONE: Duration = Duration::from_mins(10);
+/// In a user's clone, a newer lock file may belong to a process that this one cannot see, for example in
+/// another container.
+const OLD_IN_A_CLONE: Duration = Duration::from_mins(1);
+/// The same where the processes of the machine are not known at all.
+const OLD_WITHOUT_PROC: Duration = Duration::from_mins(10);
 /// References that only run-evals writes.
 const OURS: [&str; 2] = ["refs/run-evals", "refs/heads/eval-results"];
 
@@ -68,7 +73,16 @@ pub(super) fn sweep(git_dir: &GitDir, wait: bool) -> bool {
     let mut young = Vec::new();
     for (path, meta) in locks(git_dir) {
         let ours = is_ours(git_dir, &path);
-        if is_older(&meta, if ours { SETTLE } else { OLD_IN_A_CLONE }) {
+        let is_stale = if ours {
+            is_older(&meta, SETTLE)
+        } else {
+            match Owner::of(&path, git_dir) {
+                Owner::Alive(_) => false,
+                Owner::NotFound => is_older(&meta, OLD_IN_A_CLONE),
+                Owner::Unknown => is_older(&meta, OLD_WITHOUT_PROC),
+            }
+        };
+        if is_stale {
             is_any |= remove(&path);
         } else if ours {
             young.push((path, meta));
@@ -92,11 +106,77 @@ pub(super) fn sweep(git_dir: &GitDir, wait: bool) -> bool {
     is_any
 }
 
+/// The process that holds a lock file of a user's clone.
+enum Owner {
+    /// Its id and name.
+    Alive((u32, String)),
+    NotFound,
+    /// There is no `/proc`, or git processes of other users run.
+    Unknown,
+}
+
+impl Owner {
+    /// Git closes a lock file before it starts an editor or a hook, so a git process that works in the
+    /// clone counts too.
+    fn of(lock: &Path, git_dir: &GitDir) -> Self {
+        let (Ok(lock), Ok(shared)) = (lock.canonicalize(), git_dir.shared().canonicalize()) else {
+            return Self::Unknown;
+        };
+        let clone = shared.parent().filter(|_| shared.ends_with(".git")).unwrap_or(&shared);
+        let Ok(processes) = fs::read_dir("/proc") else { return Self::Unknown };
+        let mut owner = Self::NotFound;
+        for process in processes.flatten() {
+            let Some(id) = process.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+            let name = name.trim_end();
+            let is_git = name == "git" || name.starts_with("git-");
+            let opened = fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
+            let has_it_open =
+                || opened.into_iter().any(|file| fs::read_link(file.path()).is_ok_and(|path| path == lock));
+            let is_inside = match fs::read_link(process.path().join("cwd")) {
+                Ok(dir) => is_git && dir.starts_with(clone),
+                Err(error) => {
+                    if is_git && error.kind() == io::ErrorKind::PermissionDenied {
+                        owner = Self::Unknown;
+                    }
+                    false
+                }
+            };
+            if is_inside || has_it_open() {
+                return Self::Alive((id, name.to_owned()));
+            }
+        }
+        if fs::symlink_metadata("/proc/self/fd").is_err() { Self::Unknown } else { owner }
+    }
+}
+
+/// Says which lock file of a user's clone blocks git, and what to do about it.
+pub(super) fn blocked(git_dir: &GitDir) -> Option<Failure> {
+    let (lock, meta) = locks(git_dir).into_iter().find(|(path, _)| !is_ours(git_dir, path))?;
+    let shown = printable(&lock.display().to_string());
+    let message = format!("`{shown}` keeps git from changing the clone");
+    let remove = format!("rm {}", quoted(&lock));
+    Some(match Owner::of(&lock, git_dir) {
+        Owner::Alive((id, name)) => {
+            let name = printable(&name);
+            Failure::new(Exit::Failure, format!("{message}: process {id} (`{name}`) works there"))
+                .hint("wait until that process has ended, and run the command again")
+        }
+        owner => {
+            let limit = if matches!(owner, Owner::Unknown) { OLD_WITHOUT_PROC } else { OLD_IN_A_CLONE };
+            let age = meta.modified().ok().and_then(|time| time.elapsed().ok()).unwrap_or_default();
+            let left = limit.saturating_sub(age).as_secs();
+            Failure::new(Exit::Failure, format!("{message}: no running process that holds it was found"))
+                .hint(format!("if no git works there, `{remove}`; run-evals removes it itself in {left} s"))
+        }
+    })
+}
+
 /// Whether a lock file outlives any normal change. Waits for one that disappears.
 fn stays(git_dir: &GitDir) -> bool {
     let until = Instant::now() + 2 * SETTLE;
     loop {
-        let found: Vec<_> = locks(git_dir).into_iter().filter(|(path, _)| is_ours(git_dir, path)).collect();
+        let found = locks(git_dir);
         if found.is_empty() {
             return false;
         }

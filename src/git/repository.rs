@@ -106,7 +106,7 @@ impl Repository {
         Self::open(&dir)
     }
 
-    /// Removes stale lock files; in a user's clone, only those older than ten minutes.
+    /// Removes stale lock files; in a user's clone, only those that no process holds for a minute.
     pub fn remove_stale_locks(&self) {
         locks::sweep(&self.git_dir, false);
     }
@@ -129,6 +129,10 @@ impl Repository {
             match result {
                 Err(error) if tries < MOST_TRIES && is_locked(&error) => {
                     locks::sweep(&self.git_dir, true);
+                }
+                Err(error) if is_locked(&error) => {
+                    let blocked = locks::blocked(&self.git_dir);
+                    return Err(blocked.map_or(error, anyhow::Error::from));
                 }
                 result => return result,
             }
@@ -322,7 +326,7 @@ impl Repository {
     }
 }
 
-fn is_locked(error: &anyhow::Error) -> bool {
+pub(super) fn is_locked(error: &anyhow::Error) -> bool {
     error.downcast_ref::<GitError>().is_some_and(GitError::is_locked)
 }
 

@@ -165,11 +165,26 @@ fn an_exchange_that_came_with_a_checkout_is_continued_only_by_name() {
     let before = llm.counter("requests");
     let elsewhere = workspace.env("XDG_STATE_HOME", "/nonexistent/state");
     let output = starts_over(&elsewhere, &llm);
-    let hint = "was interrupted, but this user did not create that exchange: `--batch-id ";
+    let hint = "was interrupted, but this user did not create that exchange there: `--batch-id ";
     assert!(output.stderr.contains(hint), "{}", output.stderr);
     let id = output.stderr.split("--batch-id ").nth(1).unwrap().split('`').next().unwrap();
     elsewhere.run(&[&EVAL[..], &["--batch-id", id]].concat()).expect(0);
     assert!(llm.counter("requests") < before + 2 * TESTS as u64);
+}
+
+#[test]
+fn a_copied_exchange_is_continued_only_by_name() {
+    let llm = MockLlm::start(&["--latency-ms", "40"]);
+    let original = workspace(&llm);
+    killed(&original, &llm);
+    let copy = workspace(&llm).env("XDG_STATE_HOME", original.path("state").to_str().unwrap());
+    let (from, to) = (original.path(".run-evals"), copy.path(".run-evals"));
+    let copied = std::process::Command::new("cp").arg("-r").args([from, to]).status().unwrap();
+    assert!(copied.success());
+    let output = copy.run(&EVAL).expect(0);
+    assert!(!continues(&output), "{}", output.stderr);
+    assert!(output.stderr.contains("did not create that exchange there"), "{}", output.stderr);
+    assert!(continues(&original.run(&EVAL).expect(0)));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Untrusted files in a checkout, an exchange or a suite's folder cannot make git run commands.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -409,8 +409,7 @@ fn a_repository_named_by_a_suite_is_queried_without_running_anything() {
 #[test]
 fn a_program_called_git_in_the_checkout_is_not_run() {
     let scene = Scene::new();
-    scene.workspace.write("git", format!("#!/bin/sh\ntouch {}\n", scene.mark.display()));
-    fs::set_permissions(scene.workspace.path("git"), fs::Permissions::from_mode(0o755)).unwrap();
+    scene.workspace.write_program("git", format!("#!/bin/sh\ntouch {}\n", scene.mark.display()));
     let path = format!(".:{}", std::env::var("PATH").unwrap());
     let mut command = scene.workspace.command(&["eval", "s.eval.yaml", "--target", "m", "--no-grade"]);
     assert!(command.env("PATH", path).status().unwrap().success());
@@ -435,8 +434,7 @@ fn programs_in_the_checkout_are_not_run() {
         let scene =
             Scene::with(Workspace::new().env("PATH", &path).env("GITHUB_API_URL", "http://127.0.0.1:9"));
         for name in ["gh", "ssh", "git-lfs", "bin/gh", "bin/ssh", "x/ssh", "x/bin/ssh"] {
-            scene.workspace.write(name, format!("#!/bin/sh\ntouch {}\n", scene.mark.display()));
-            fs::set_permissions(scene.workspace.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+            scene.workspace.write_program(name, format!("#!/bin/sh\ntouch {}\n", scene.mark.display()));
         }
         scene.workspace.write(
             "cloud.yaml",

@@ -22,4 +22,4 @@ pub(crate) use scene::Scene;
 pub(crate) use server::Server;
 pub(crate) use until::{PATIENCE, until};
 pub(crate) use vendors::{MockVendors, REQUEST_TOKEN};
-pub(crate) use workspace::{CLOCK_FACTOR, Output, Workspace, temporary};
+pub(crate) use workspace::{CLOCK_FACTOR, Output, Workspace, temporary, write_program};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
@@ -53,6 +54,14 @@ impl Workspace {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
+    }
+
+    /// An executable file.
+    pub(crate) fn write_program(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        write_program(&path, text);
+        path
     }
 
     /// A file that only its owner may read.
@@ -119,15 +128,13 @@ impl Workspace {
 
     /// A `PATH` whose git first runs a `sh` script, and then the real git unless the script exits.
     pub(crate) fn path_with_git(&self, script: &str) -> String {
-        use std::os::unix::fs::PermissionsExt as _;
         let path = std::env::var_os("PATH").unwrap();
         let real =
             std::env::split_paths(&path).map(|dir| dir.join("git")).find(|path| path.is_file()).unwrap();
-        self.write(
+        self.write_program(
             "bin/git",
             format!("#!/bin/sh\nreal='{}'\n{script}\nexec \"$real\" \"$@\"\n", real.display()),
         );
-        std::fs::set_permissions(self.path("bin/git"), std::fs::Permissions::from_mode(0o755)).unwrap();
         let paths = std::iter::once(self.path("bin")).chain(std::env::split_paths(&path));
         std::env::join_paths(paths).unwrap().into_string().unwrap()
     }
@@ -167,6 +174,16 @@ impl Output {
         assert_eq!(self.code, Some(code), "stdout:\n{stdout}\nstderr:\n{stderr}");
         self
     }
+}
+
+/// An executable file, written by another process: a process that a concurrent test forks could inherit a descriptor of this one, and a
+/// file that is open for writing cannot be executed (`ETXTBSY`).
+pub(crate) fn write_program(path: &Path, text: impl AsRef<[u8]>) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "cat > \"$0\" && chmod 755 \"$0\""]).arg(path).stdin(Stdio::piped());
+    let mut shell = shell.spawn().unwrap();
+    shell.stdin.take().unwrap().write_all(text.as_ref()).unwrap();
+    assert!(shell.wait().unwrap().success());
 }
 
 /// A temporary directory in `TMPDIR`, otherwise in memory if possible: tests create and delete thousands of files, and sync many of them.

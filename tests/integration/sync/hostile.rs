@@ -63,9 +63,8 @@ fn commands_configured_in_a_clone_are_not_run() {
     for hook in
         ["post-checkout", "post-index-change", "reference-transaction", "pre-auto-gc", "fsmonitor-watchman"]
     {
-        bench.write(&format!(".git/hooks/{hook}"), &format!("#!/bin/sh\ntouch {}\n", pwned.display()));
         let path = clone.join(".git/hooks").join(hook);
-        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        crate::support::write_program(&path, format!("#!/bin/sh\ntouch {}\n", pwned.display()));
     }
     bench.write(".git/info/attributes", "* filter=evil\n");
     bench.workspace.run(&["sync", "--status", "--allow-local"]).expect(0);

@@ -63,11 +63,12 @@ fn answer(world: &World, headers: &HeaderMap, body: &[u8], form: impl FnOnce(&st
     *known.served.entry(text.clone()).or_default() += 1;
     drop(known);
     if world.options.echo_secrets {
-        // A signature is no secret: it is valid for this one request.
         let authorization = header_text(headers, "authorization");
-        let authorization = authorization.split(", SignedHeaders").next().unwrap_or_default();
-        let sent = format!("{authorization} {}", header_text(headers, "x-amz-security-token"));
-        text = format!("{text} {sent} {}", hex::encode(&sent));
+        let token = header_text(headers, "x-amz-security-token");
+        // A signature in plain text alone.
+        let secrets = authorization.split(", SignedHeaders").next().unwrap_or_default();
+        let secrets = hex::encode(format!("{secrets} {token}"));
+        text = format!("{text} {authorization} {token} {secrets}");
     }
     json_response(StatusCode::OK, &form(&text))
 }
@@ -104,6 +105,10 @@ pub(crate) async fn openai(State(world): State<Arc<World>>, headers: HeaderMap, 
             json!({ "error": { "message": message, "code": "invalid_api_key" } }),
         );
     }
+    if world.options.no_role {
+        let message = "You have insufficient permissions for this operation. Missing scopes: model.request";
+        return rejected(&world, StatusCode::FORBIDDEN, json!({ "error": { "message": message } }));
+    }
     answer(&world, &headers, &body, chat)
 }
 
@@ -124,6 +129,10 @@ pub(crate) async fn anthropic(State(world): State<Arc<World>>, headers: HeaderMa
     if !is_authorized(&world, "anthropic", &headers) || !has_headers {
         let error = json!({ "type": "error", "error": { "type": "authentication_error", "message": "invalid bearer token" } });
         return rejected(&world, StatusCode::UNAUTHORIZED, error);
+    }
+    if world.options.no_role {
+        let error = json!({ "type": "permission_error", "message": "no access to this workspace" });
+        return rejected(&world, StatusCode::FORBIDDEN, json!({ "type": "error", "error": error }));
     }
     answer(&world, &headers, &body, messages)
 }
@@ -171,7 +180,15 @@ pub(crate) async fn bedrock(
     body: Bytes,
 ) -> Response {
     arrived(&world).await;
+    let echoed = if world.options.echo_secrets {
+        let headers = ["authorization", "x-amz-security-token"].map(|name| header_text(&headers, name));
+        world.lock().signatures.extend(headers[0].rsplit_once("Signature=").map(|(_, it)| it.to_owned()));
+        format!(" The canonical request was {headers:?} {}", hex::encode(headers.join("\n")))
+    } else {
+        String::new()
+    };
     let refused = |kind: &str, message: &str| {
+        let message = format!("{message}{echoed}");
         let mut response = rejected(&world, StatusCode::FORBIDDEN, json!({ "message": message }));
         let date = jiff::Timestamp::from_second(world.now()).unwrap_or_default();
         let date = date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
@@ -222,6 +239,12 @@ pub(crate) async fn bedrock(
     }
     if token.is_some_and(|token| !world.accepts("bedrock", &token)) {
         return refused("ExpiredTokenException", "The security token included in the request is expired");
+    }
+    if world.options.no_role {
+        return refused(
+            "AccessDeniedException",
+            "The role is not authorized to perform: bedrock:InvokeModel",
+        );
     }
     let model = "/bedrock/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A123456789012%3Ainference-profile%2Fus.mock/converse";
     if uri.path() != model {

@@ -97,5 +97,6 @@ async fn served(State(world): State<Arc<World>>) -> axum::Json<Value> {
 
 /// Everything secret that was handed out, so that a test can look for it.
 async fn secrets(State(world): State<Arc<World>>) -> axum::Json<Value> {
-    axum::Json(json!(world.lock().secrets))
+    let known = world.lock();
+    axum::Json(known.secrets.iter().chain(&known.signatures).cloned().collect::<Vec<_>>().into())
 }

@@ -31,6 +31,8 @@ pub(crate) struct Known {
     pub(crate) aws: HashMap<String, (String, String)>,
     pub(crate) served: BTreeMap<String, u64>,
     pub(crate) secrets: Vec<String>,
+    /// Of calls that were echoed.
+    pub(crate) signatures: Vec<String>,
     pub(crate) waited: usize,
 }
 

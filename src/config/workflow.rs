@@ -44,6 +44,8 @@ pub struct RunnerJob {
     pub environment: Option<String>,
     /// Variables that the step gets, with their expressions; of a reusable workflow the secrets that are passed.
     pub env: Vec<(String, String)>,
+    /// Whether it has `id-token: write`.
+    pub may_request_identity: bool,
 }
 
 impl RunnerJob {
@@ -55,7 +57,7 @@ impl RunnerJob {
         let document = Document::parse(path, text)?;
         let root = &document.root;
         let jobs = get(root, "jobs").and_then(Node::entries).unwrap_or_default();
-        Ok(jobs.iter().find_map(|(_, job)| Self::of_step(root, job).or_else(|| Self::of_call(job))))
+        Ok(jobs.iter().find_map(|(_, job)| Self::of_step(root, job).or_else(|| Self::of_call(root, job))))
     }
 
     fn of_step(root: &Node, job: &Node) -> Option<Self> {
@@ -76,20 +78,31 @@ impl RunnerJob {
                 }
             }
         }
-        Some(Self { uses, environment: environment.map(ToOwned::to_owned), env })
+        let environment = environment.map(ToOwned::to_owned);
+        Some(Self { uses, environment, env, may_request_identity: may_request_identity(root, job) })
     }
 
-    fn of_call(job: &Node) -> Option<Self> {
+    fn of_call(root: &Node, job: &Node) -> Option<Self> {
         let uses = get(job, "uses")?.as_str()?.to_owned();
         let named = get(job, "with").and_then(|with| get(with, "environment")).and_then(Node::as_str);
         let environment = Some(named.unwrap_or(Self::DEFAULT_ENVIRONMENT).to_owned());
-        Some(Self { uses, environment, env: texts(get(job, "secrets")) })
+        let may_request_identity = may_request_identity(root, job);
+        Some(Self { uses, environment, env: texts(get(job, "secrets")), may_request_identity })
     }
 
     /// The expression of a variable, if the step gets it.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.env.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
+}
+
+/// Whether a job has `id-token: write`; its own permissions replace those of the workflow.
+fn may_request_identity(root: &Node, job: &Node) -> bool {
+    let Some(permissions) = get(job, "permissions").or_else(|| get(root, "permissions")) else {
+        return false;
+    };
+    permissions.as_str() == Some("write-all")
+        || get(permissions, "id-token").is_some_and(|level| level.as_str() == Some("write"))
 }
 
 fn texts(node: Option<&Node>) -> Vec<(String, String)> {
@@ -153,6 +166,13 @@ on:
         assert!(own.uses.starts_with("agentv/run-evals@v1"), "{own:?}");
         assert_eq!(own.environment.as_deref(), Some("run-evals"));
         assert_eq!(own.variable("OPENAI_API_KEY"), Some("${{ secrets.OPENAI_API_KEY }}"));
+        assert!(!own.may_request_identity);
+        for keyless in [
+            include_str!("../../workflows/run-evals-keyless.yml"),
+            include_str!("../../workflows/run-evals-keyless-caller.yml"),
+        ] {
+            assert!(read(keyless).unwrap().may_request_identity);
+        }
         let caller = read(include_str!("../../workflows/run-evals-caller.yml")).unwrap();
         assert_eq!(caller.uses, "agentv/run-evals/.github/workflows/runner.yml@v1");
         assert_eq!(caller.environment.as_deref(), Some("run-evals"));

@@ -182,6 +182,16 @@ impl Client {
         is_enterprise(&web_host(self.inner.base.as_str()))
     }
 
+    /// Who signs the identity tokens of jobs.
+    pub fn token_issuer(&self) -> String {
+        let host = web_host(self.inner.base.as_str());
+        match host.strip_suffix(".ghe.com") {
+            Some(tenant) => format!("https://token.actions.{tenant}.ghe.com"),
+            None if host == "github.com" => "https://token.actions.githubusercontent.com".to_owned(),
+            None => format!("https://{host}/_services/token"),
+        }
+    }
+
     pub(super) fn notify(&self, text: &str) {
         tracing::debug!("{text}");
         if let Some(notify) = &self.inner.notify {

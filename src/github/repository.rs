@@ -15,6 +15,13 @@ use super::error::{About, ApiError};
 pub struct RepositoryInfo {
     /// Current `<owner>/<name>`.
     pub full_name: String,
+    /// Never used for another repository.
+    #[serde(default)]
+    pub id: u64,
+    #[serde(default)]
+    pub owner: Owner,
+    #[serde(default)]
+    pub created_at: Option<jiff::Timestamp>,
     pub default_branch: String,
     #[serde(default)]
     pub private: bool,
@@ -25,6 +32,13 @@ pub struct RepositoryInfo {
     /// The role of the token's owner; absent for tokens of jobs and Apps.
     #[serde(default)]
     pub permissions: Option<Permissions>,
+}
+
+/// The owner of a repository.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Owner {
+    #[serde(default)]
+    pub id: u64,
 }
 
 /// What the owner of a token may do in a repository. A fine-grained token may do less.

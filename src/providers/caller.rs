@@ -225,8 +225,11 @@ impl Caller {
         // The body is shared, not copied; only a streamed one could not be sent twice.
         let mut outgoing =
             request.try_clone().ok_or_else(|| Refusal::bad_request("the call cannot be sent again"))?;
-        route.authorizer.authorize(&mut outgoing, token)?;
-        let answer = http::post(&route.client, outgoing).await?;
+        let signature = route.authorizer.authorize(&mut outgoing, token)?;
+        let mut answer = http::post(&route.client, outgoing).await?;
+        if let Some(signature) = signature {
+            signature.redact(&mut answer);
+        }
         route.wire.reply(&answer, Timestamp::now(), self.target.keep_raw).map_err(|error| match error.kind {
             // A wrong model, deployment, version or path look alike: only the address tells them apart.
             ErrorKind::NotFound => {

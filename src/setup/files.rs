@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use super::models::Model;
+use super::survey::Keyless;
+use crate::config::keyless::{self, PLACEHOLDER};
 use crate::model::{Backend, ProviderKind};
 
 /// The workflow, where GitHub looks for it.
@@ -21,6 +23,21 @@ const MAX_BUDGET_USD: u32 = 5;
 /// The secret that holds the API key of a provider; the mock needs none.
 pub(super) fn key_variable(provider: &ProviderKind) -> Option<&'static str> {
     (provider.backend != Backend::Mock).then(|| provider.key_variable.unwrap_or(OTHER_KEY))
+}
+
+/// The line of the keyless workflow in place of variables.
+const NO_VARIABLES: &str = "        # No `env`: there is no key.\n";
+
+/// The keyless workflow; other targets of the repository may still need variables.
+pub(super) fn keyless_workflow(variables: &[(String, String)]) -> String {
+    if variables.is_empty() {
+        return keyless::WORKFLOW.to_owned();
+    }
+    let mut env = "        env:\n".to_owned();
+    for (name, value) in variables {
+        let _ = writeln!(env, "          {name}: {value}");
+    }
+    keyless::WORKFLOW.replace(NO_VARIABLES, &env)
 }
 
 /// The workflow with a line for each of these variables.
@@ -49,10 +66,14 @@ pub(super) fn secret_expression(name: &str) -> String {
 }
 
 /// The targets of a new runner repository.
-pub(super) fn targets(provider: &ProviderKind, model: &Model) -> String {
+pub(super) fn targets(provider: &ProviderKind, model: &Model, keyless: Option<&Keyless>) -> String {
+    let comment = if keyless.is_some() {
+        "No key is stored: `auth` has public ids."
+    } else {
+        "Keys are references to secrets; the workflow passes them on."
+    };
     let mut text = format!(
-        "# The models that batches can use. Keys are references to secrets; the workflow passes them on.\ntargets:\n  - name: \
-         {}\n    provider: {}\n",
+        "# The models that batches can use. {comment}\ntargets:\n  - name: {}\n    provider: {}\n",
         model.target, provider.name
     );
     let mut line = |key: &str, value: &str| {
@@ -64,7 +85,16 @@ pub(super) fn targets(provider: &ProviderKind, model: &Model) -> String {
     if let Some(base_url) = &model.base_url {
         line("base_url", &quoted(base_url));
     }
-    if let Some(variable) = key_variable(provider) {
+    if let Some(keyless) = keyless {
+        for (key, value) in keyless.settings() {
+            line(key, &quoted(value));
+        }
+        line("auth", "\n      github_oidc:");
+        for (key, value) in keyless.ids() {
+            line(&format!("    {key}"), &quoted(value));
+        }
+        line("max_tokens", &format!("{MAX_TOKENS} # of each response"));
+    } else if let Some(variable) = key_variable(provider) {
         line("api_key", &format!("${{{{ {variable} }}}}"));
         line("max_tokens", &format!("{MAX_TOKENS} # of each response"));
     }
@@ -77,16 +107,43 @@ pub(super) fn targets(provider: &ProviderKind, model: &Model) -> String {
             price.input_per_mtok, price.output_per_mtok
         ),
     );
-    text
+    text.replace("auth: \n", "auth:\n")
+}
+
+/// A targets file with these ids in place of the placeholders of the provider's targets; nothing if none is there.
+pub(super) fn fill(text: &str, keyless: &Keyless) -> Option<String> {
+    let mut filled = String::with_capacity(text.len());
+    let provider = format!("provider: {}", keyless.vendor.provider());
+    let mut rest = text.split_inclusive('\n').peekable();
+    let mut entry: Vec<&str> = Vec::new();
+    while let Some(line) = rest.next() {
+        entry.push(line);
+        if rest.peek().is_some_and(|next| !next.trim_start().starts_with("- ")) {
+            continue;
+        }
+        let is_own = entry.iter().any(|line| line.trim().trim_start_matches("- ") == provider);
+        for line in entry.drain(..) {
+            let value = line.trim().split_once(':').and_then(|(key, _)| keyless.given(key));
+            match value.filter(|_| is_own && line.contains(PLACEHOLDER)) {
+                Some(value) => {
+                    let (head, _) = line.split_once(':').unwrap_or_default();
+                    let _ = writeln!(filled, "{head}: {}", quoted(value));
+                }
+                None => filled.push_str(line),
+            }
+        }
+    }
+    (filled != text).then_some(filled)
 }
 
 /// The policy of a new runner repository.
-pub(super) fn policy(senders: &[String]) -> String {
+pub(super) fn policy(senders: &[String], is_keyless: bool) -> String {
+    let keyless = if is_keyless { "keyless: required # no target with a stored key\n" } else { "" };
     let senders: Vec<String> = senders.iter().map(|login| quoted(login)).collect();
     let senders = senders.join(", ");
     format!(
         "# What batches may do, whatever they ask for. Limits are per workflow run.\nallowed_senders: [{senders}]\nmax_requests: \
-         {MAX_REQUESTS}\nmax_budget_usd: {MAX_BUDGET_USD}\n"
+         {MAX_REQUESTS}\nmax_budget_usd: {MAX_BUDGET_USD}\n{keyless}"
     )
 }
 
@@ -126,7 +183,7 @@ mod tests {
             let (name, url) = ("odd: model".to_owned(), "https://llm.example/v1".to_owned());
             let choice = ModelChoice { model: Some(name), base_url: Some(url), price: Some((1.0, 2.0)) };
             let model = example(provider, &choice).unwrap();
-            let text = targets(provider, &model);
+            let text = targets(provider, &model, None);
             let (file, warnings) =
                 TargetsFile::parse(text.clone().into_bytes(), Path::new("t"), Path::new(""))
                     .unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -135,7 +192,7 @@ mod tests {
         }
         Policy::parse(
             Path::new("p"),
-            policy(&["mona".to_owned(), "our-evals[bot]".to_owned(), "123".to_owned()]).into_bytes(),
+            policy(&["mona".to_owned(), "our-evals[bot]".to_owned(), "123".to_owned()], true).into_bytes(),
         )
         .unwrap();
     }
@@ -154,7 +211,7 @@ mod tests {
     #[test]
     fn the_openai_targets_file() {
         let provider = ProviderKind::find("openai").unwrap();
-        insta::assert_snapshot!(targets(provider, &example(provider, &ModelChoice::default()).unwrap()), @r"
+        insta::assert_snapshot!(targets(provider, &example(provider, &ModelChoice::default()).unwrap(), None), @r"
         # The models that batches can use. Keys are references to secrets; the workflow passes them on.
         targets:
           - name: gpt

@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 
 use super::steps::{Action, Step, steps};
 use super::survey::{RunnerPlan, Survey};
+use super::vendor_half::vendor_half;
 use crate::console::prompt;
 use crate::engine::Observer;
 use crate::github::{ApiError, Client};
 use crate::model::{Exit, Failure, Secret};
 
-/// Sets up the repository, or returns the steps of a dry run.
+/// Sets up the repository, or returns the steps of a dry run. Without a stored key, the result also has what to set up at the vendor.
 pub async fn init_runner(
     client: &Client,
     plan: &RunnerPlan,
@@ -21,8 +22,9 @@ pub async fn init_runner(
     survey.check_permissions(client, repo, "nothing was changed")?;
     check_senders(plan, &survey)?;
     let mut remaining = steps(plan, &survey)?;
+    let half = vendor_half(client, plan, &survey)?;
     if plan.dry_run {
-        return Ok(Some(dry_run(plan, &survey, &remaining)));
+        return Ok(Some(dry_run(plan, &survey, &remaining) + &half.unwrap_or_default()));
     }
     check_plan(plan, &survey, observer)?;
     // Before anything is created, so that a wrong key or Ctrl-C leaves nothing behind.
@@ -48,7 +50,7 @@ pub async fn init_runner(
         observer.note(&line(step.action.verbs().1, &step.what));
     }
     observer.note(&next(plan, &remaining));
-    Ok(None)
+    vendor_half(client, plan, &survey)
 }
 
 fn line(verb: &str, what: &str) -> String {
@@ -104,6 +106,18 @@ fn plan_limit(plan: &RunnerPlan) -> String {
 fn check_plan(plan: &RunnerPlan, survey: &Survey, observer: &dyn Observer) -> Result<(), Failure> {
     if !survey.plan_limited || plan.no_secret {
         return Ok(());
+    }
+    if let Some(keyless) = &plan.keyless {
+        let message = format!(
+            "GitHub Free has no environments in private repositories, so the vendor could not tell the jobs of the default branch \
+             from others: everyone who can push to `{}` could spend",
+            plan.repo
+        );
+        let hint = format!(
+            "a paid plan or `--public` avoids it; `--provider {} --repository-secret` stores a key instead",
+            keyless.vendor.provider()
+        );
+        return Err(Failure::new(Exit::Config, message).hint(hint));
     }
     let text = plan_limit(plan);
     if plan.repository_secret {

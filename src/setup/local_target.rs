@@ -37,9 +37,16 @@ impl LocalTarget {
             .or_else(|| TargetsFile::discover(&Roots::new(&cwd, &cwd)))
             .unwrap_or_else(|| cwd.join("targets.yaml"));
         let file = shown(&found, &cwd);
-        if !found.exists() {
+        if !found.exists() && !found.is_symlink() {
             let entry = files::dispatcher_target(name, repo, runner_target, 2);
             return Ok(Self::New { file, text: format!("targets:\n{entry}") });
+        }
+        // It may have come with a checkout, and lead anywhere.
+        if named.is_none() && found.is_symlink() {
+            let message =
+                format!("`{}` is a link, expected a file: nothing is written there", file.display());
+            let hint = "look at it; `--targets FILE` names the file that gets the new target";
+            return Err(Failure::new(Exit::Config, message).hint(hint).into());
         }
         let (targets, _) = TargetsFile::load(&found, &file)?;
         if let Some(name) = known_target(&targets, repo) {

@@ -25,7 +25,7 @@ pub(super) struct Model {
 }
 
 /// Cheap current models with their list prices in US dollars per million tokens, as of November 2026.
-const EXAMPLES: [Example; 3] = [
+const EXAMPLES: [Example; 5] = [
     Example { provider: "openai", target: "gpt", model: "gpt-6-luna", input: 0.10, output: 0.50, note: None },
     Example {
         provider: "anthropic",
@@ -43,11 +43,30 @@ const EXAMPLES: [Example; 3] = [
         output: 2.50,
         note: None,
     },
+    Example {
+        provider: "bedrock",
+        target: "nova",
+        model: "us.amazon.nova-lite-v1:0",
+        input: 0.06,
+        output: 0.24,
+        note: None,
+    },
+    Example {
+        provider: "vertex",
+        target: "gemini-vertex",
+        model: "gemini-3.5-flash-lite",
+        input: 0.30,
+        output: 2.50,
+        note: None,
+    },
 ];
 
-/// Whether `init runner` can set up a provider. The others also need a region or a project.
+/// Clouds, whose addresses follow from a region or a project.
+const CLOUDS: [&str; 2] = ["bedrock", "vertex"];
+
+/// Whether `init runner` can set up a provider with a stored key. The others also need a region or a project.
 pub fn is_supported(provider: &ProviderKind) -> bool {
-    provider.backend != Backend::GithubActions && !["bedrock", "vertex"].contains(&provider.name)
+    provider.backend != Backend::GithubActions && !CLOUDS.contains(&provider.name)
 }
 
 struct Example {
@@ -65,7 +84,8 @@ pub(super) fn example(provider: &ProviderKind, choice: &ModelChoice) -> Result<M
     let usage = |message: String, hint: String| Err(Failure::new(Exit::Usage, message).hint(hint));
     let known = EXAMPLES.iter().find(|example| example.provider == provider.name);
     let is_mock = provider.name == "mock";
-    if base_url.is_none() && provider.base_url.is_none() && !is_mock {
+    let has_address = base_url.is_some() || provider.base_url.is_some() || CLOUDS.contains(&provider.name);
+    if !has_address && !is_mock {
         let hint = "add `--base-url https://…`: the address of the server or the resource".to_owned();
         return usage(format!("`--provider {}` needs the address of the API", provider.name), hint);
     }

@@ -9,7 +9,7 @@ use crate::engine::report::Output;
 use crate::engine::{ExecutionOptions, Input, Observer, Plan, RemoteOptions, RunLimits};
 use crate::exchange::LocalExchange;
 use crate::github::Access;
-use crate::model::{Finding, Level, Response, printable};
+use crate::model::{ErrorKind, Finding, Level, Response, printable};
 use crate::util::WorkDir;
 use crate::util::figures;
 
@@ -76,9 +76,15 @@ impl Ping {
 
 fn finding(row: &Response, reason: Option<&str>) -> Finding {
     if let Some(error) = &row.error {
+        // A provider's own words say more than the end of the workflow run.
+        let reason = reason.filter(|_| error.kind == ErrorKind::NotRun);
         let text = format!("ping: {}", printable(reason.unwrap_or(&error.message)));
-        return Finding::new(Level::Error, text)
-            .hint("`run-evals doctor` checks everything that can be read");
+        let hint = if error.kind == ErrorKind::Auth {
+            "check the key of the runner's target, or the vendor's rule for the identity of its job (docs/keyless.md)"
+        } else {
+            "`run-evals doctor` checks everything that can be read"
+        };
+        return Finding::new(Level::Error, text).hint(hint);
     }
     let model = row.model.as_deref().map(|model| format!("`{}` ", printable(model))).unwrap_or_default();
     let cost = row.cost_usd.map(|cost| format!(", {}", figures::dollars(cost))).unwrap_or_default();

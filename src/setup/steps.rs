@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::files::{self, ENVIRONMENT, WORKFLOW_PATH};
 use super::local_target::LocalTarget;
 use super::models::example;
-use super::survey::{RunnerPlan, Survey};
+use super::survey::{Keyless, RunnerPlan, Survey};
 use crate::config::{Env, Policy, RunnerJob, TargetsFile};
 use crate::github::{ApiError, Client, SecretPlace};
 use crate::model::{Failure, Secret};
@@ -78,13 +78,18 @@ pub(super) fn steps(plan: &RunnerPlan, survey: &Survey) -> anyhow::Result<Vec<St
         (Some(model), target)
     };
     let secret = secret_name(plan, survey, &runner_target);
-    let targets = model.as_ref().map(|model| files::targets(plan.provider, model));
-    let policy = survey.policy.is_none().then(|| files::policy(&senders(plan, survey)));
+    let keyless = plan.keyless.as_ref();
+    let targets = model.as_ref().map(|model| files::targets(plan.provider, model, keyless));
+    let is_keyless = keyless.is_some();
+    let policy = survey.policy.is_none().then(|| files::policy(&senders(plan, survey), is_keyless));
     let mut steps = vec![
         workflow(plan, survey, secret.as_deref()),
-        file(TARGETS, targets),
+        keyless.and_then(|keyless| filled(keyless, survey)).unwrap_or_else(|| file(TARGETS, targets)),
         file(survey.policy.unwrap_or(Policy::PATH), policy),
     ];
+    if is_keyless {
+        steps.extend(left_to_the_user(plan, survey, &runner_target));
+    }
     if !survey.plan_limited {
         let what = format!("environment `{ENVIRONMENT}`, restricted to branches");
         let exists = survey.environment.is_some();
@@ -126,6 +131,35 @@ pub(super) fn steps(plan: &RunnerPlan, survey: &Survey) -> anyhow::Result<Vec<St
 
 const TARGETS: &str = "targets.yaml";
 
+/// The targets file with ids in place of placeholders.
+fn filled(keyless: &Keyless, survey: &Survey) -> Option<Step> {
+    survey.targets.as_ref()?;
+    let content = files::fill(&survey.targets_text, keyless)?;
+    let what = format!("file `{TARGETS}`: the ids in place of placeholders");
+    Some(Step { what, action: Action::ReplaceFile { path: TARGETS, content } })
+}
+
+/// What a repository with files of its own lacks for calls without a key.
+fn left_to_the_user(plan: &RunnerPlan, survey: &Survey, runner_target: &str) -> Vec<Step> {
+    let leave = |what: String| Step { what, action: Action::Leave };
+    let mut steps = Vec::new();
+    let job = survey.workflow.as_deref().and_then(|text| RunnerJob::read(WORKFLOW_PATH, text).ok().flatten());
+    if job.is_some_and(|job| !job.may_request_identity) && !plan.update_workflow {
+        steps.push(leave(format!(
+            "`id-token: write` in `{WORKFLOW_PATH}` to you; with `--update-workflow` this command writes it"
+        )));
+    }
+    if survey.targets.as_ref().is_some_and(|targets| !targets.is_keyless(runner_target)) {
+        steps.push(leave(format!(
+            "target with `auth` in `{TARGETS}` to you: `{runner_target}` has none; the entry is printed below"
+        )));
+    }
+    if let Some(path) = survey.policy.filter(|_| !survey.policy_text.contains("keyless:")) {
+        steps.push(leave(format!("line `keyless: required` in `{path}` to you: it refuses stored keys")));
+    }
+    steps
+}
+
 /// A new file, or one that is there.
 fn file(path: &'static str, content: Option<String>) -> Step {
     let action = content.map_or(Action::Keep, |content| Action::CreateFile { path, content });
@@ -145,7 +179,14 @@ fn workflow(plan: &RunnerPlan, survey: &Survey, secret: Option<&str>) -> Step {
             variables.push((name, expression));
         }
     }
-    let content = files::workflow(&variables);
+    let has_identity = known
+        .and_then(|text| RunnerJob::read(WORKFLOW_PATH, text).ok().flatten())
+        .is_some_and(|job| job.may_request_identity);
+    let content = if plan.keyless.is_some() || has_identity {
+        files::keyless_workflow(&variables)
+    } else {
+        files::workflow(&variables)
+    };
     let action = match known {
         None => Action::CreateFile { path: WORKFLOW_PATH, content },
         Some(text) if plan.update_workflow && text != content => {
@@ -192,12 +233,18 @@ fn runner_target(plan: &RunnerPlan, targets: &TargetsFile) -> String {
         targets.inspect(name, &env).is_ok_and(|found| found.provider.as_deref() == Some(plan.provider.name))
     };
     let is_default = |name: &&str| *name == "default";
-    let chosen = targets.names().find(of_provider).or_else(|| targets.names().find(is_default));
+    let is_keyless = |name: &&str| plan.keyless.is_some() && targets.is_keyless(name);
+    let keyless = targets.names().filter(of_provider).find(is_keyless);
+    let chosen =
+        keyless.or_else(|| targets.names().find(of_provider)).or_else(|| targets.names().find(is_default));
     chosen.or_else(|| targets.names().next()).unwrap_or("default").to_owned()
 }
 
 /// The secret that the chosen target needs.
 fn secret_name(plan: &RunnerPlan, survey: &Survey, runner_target: &str) -> Option<String> {
+    if plan.keyless.is_some() {
+        return None;
+    }
     let Some(targets) = &survey.targets else {
         return files::key_variable(plan.provider).map(ToOwned::to_owned);
     };
@@ -209,6 +256,7 @@ fn secret_name(plan: &RunnerPlan, survey: &Survey, runner_target: &str) -> Optio
 fn needed_variables(plan: &RunnerPlan, survey: &Survey) -> Vec<String> {
     match &survey.targets {
         Some(targets) => targets.secret_names().collect(),
+        None if plan.keyless.is_some() => Vec::new(),
         None => files::key_variable(plan.provider).map(ToOwned::to_owned).into_iter().collect(),
     }
 }

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use super::files::{ENVIRONMENT, WORKFLOW_PATH};
 use super::models::ModelChoice;
+use crate::config::keyless::{PLACEHOLDER, Vendor};
 use crate::config::{Policy, TargetsFile};
 use crate::github::{Account, ApiError, Client, RepositoryInfo, SecretPlace, TokenKind};
-use crate::model::{Exit, Failure, ProviderKind};
+use crate::model::{Exit, Failure, ProviderKind, printable};
 
 /// What `init runner` is asked for.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub struct RunnerPlan {
     /// `owner/name`.
     pub repo: String,
     pub provider: &'static ProviderKind,
+    /// The vendor that trusts the jobs of the repository, instead of a stored key.
+    pub keyless: Option<Keyless>,
     /// For a new `targets.yaml`.
     pub model: ModelChoice,
     pub public: bool,
@@ -33,6 +36,51 @@ pub struct RunnerPlan {
     pub dry_run: bool,
 }
 
+/// A vendor, and what it gave the user.
+#[derive(Debug, Clone)]
+pub struct Keyless {
+    pub vendor: Vendor,
+    /// Keys of the target or of its `auth.github_oidc`, with their values.
+    pub given: Vec<(String, String)>,
+}
+
+impl Keyless {
+    /// Checks that the vendor has these keys, and that those are given that have no example value.
+    pub fn new(vendor: Vendor, given: Vec<(String, String)>) -> Result<Self, Failure> {
+        let settings = vendor.settings().iter().map(|(key, _)| *key);
+        let legal: Vec<&str> = settings.chain(vendor.ids().iter().map(|(key, _)| *key)).collect();
+        let usage = |message: String, hint: String| Err(Failure::new(Exit::Usage, message).hint(hint));
+        let name = vendor.name();
+        if let Some((key, _)) = given.iter().find(|(key, _)| !legal.contains(&key.as_str())) {
+            let message = format!("`--keyless {name}` has no id `{}`", printable(key));
+            return usage(message, format!("`--id` takes one of {}", legal.join(", ")));
+        }
+        let keyless = Self { vendor, given };
+        for (key, example) in vendor.settings() {
+            if example.is_none() && keyless.given(key).is_none() {
+                let message = format!("`--keyless {name}` needs the {key}");
+                return usage(message, format!("add `--id {key}=…`"));
+            }
+        }
+        Ok(keyless)
+    }
+
+    pub(super) fn given(&self, key: &str) -> Option<&str> {
+        self.given.iter().rev().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+    }
+
+    /// The keys of the target besides `auth`.
+    pub(super) fn settings(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let all = self.vendor.settings().iter();
+        all.filter_map(|(key, example)| self.given(key).or(*example).map(|value| (*key, value)))
+    }
+
+    /// The keys of `auth.github_oidc`.
+    pub(super) fn ids(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.vendor.ids().iter().map(|(key, example)| (*key, self.given(key).unwrap_or(example)))
+    }
+}
+
 /// What is there.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
@@ -40,7 +88,11 @@ pub(super) struct Survey {
     pub(super) repository: Option<RepositoryInfo>,
     pub(super) workflow: Option<String>,
     pub(super) targets: Option<TargetsFile>,
+    /// Text of the targets file.
+    pub(super) targets_text: String,
     pub(super) policy: Option<&'static str>,
+    /// Text of the policy.
+    pub(super) policy_text: String,
     /// Branches that may use the environment, if it exists and is restricted.
     pub(super) environment: Option<Vec<String>>,
     pub(super) environment_secrets: Vec<String>,
@@ -188,15 +240,20 @@ impl Survey {
         branch: &str,
     ) -> Result<(), ApiError> {
         for path in Policy::PLACES {
-            if client.file(repo, path, branch).await?.is_some() {
+            if let Some(bytes) = client.file(repo, path, branch).await? {
                 self.policy = Some(path);
+                self.policy_text = String::from_utf8_lossy(&bytes).into_owned();
                 break;
             }
         }
         for path in TargetsFile::PLACES {
             if let Some(bytes) = client.file(repo, path, branch).await? {
+                self.targets_text = String::from_utf8_lossy(&bytes).into_owned();
                 let shown_as = PathBuf::from(format!("{repo}: {path}"));
-                let read = TargetsFile::parse(bytes, &shown_as, std::path::Path::new(""));
+                // Placeholders of an earlier run are no mistake here.
+                let number = format!("projects/{PLACEHOLDER}/");
+                let text = self.targets_text.replace(&number, "projects/0/").replace(PLACEHOLDER, "unset");
+                let read = TargetsFile::parse(text.into_bytes(), &shown_as, std::path::Path::new(""));
                 self.targets = Some(read.map_err(ApiError::Invalid)?.0);
                 break;
             }

@@ -35,8 +35,15 @@ pub struct InitRunnerArgs {
     #[arg(value_name = "OWNER/REPO")]
     pub repo: String,
     /// The provider of the first target: openai, anthropic, gemini, azure, openai-compatible, openrouter or mock
-    #[arg(long, value_name = "NAME")]
-    pub provider: String,
+    #[arg(long, value_name = "NAME", required_unless_present = "keyless")]
+    pub provider: Option<String>,
+    /// Store no key: openai, anthropic, azure, aws (bedrock) or gcp (vertex) trusts the jobs of the repository. Prints what to set up at
+    /// the vendor
+    #[arg(long, value_name = "VENDOR", conflicts_with_all = ["provider", "repository_secret", "no_secret"])]
+    pub keyless: Option<String>,
+    /// With --keyless: an id that the vendor gave you, for example `role_arn=arn:aws:iam::…`; may be given more than once
+    #[arg(long, value_name = "NAME=VALUE", requires = "keyless", value_parser = parse_id)]
+    pub id: Vec<(String, String)>,
     /// The model [default: a cheap one of the provider]
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
@@ -81,6 +88,17 @@ fn parse_price(text: &str) -> Result<(f64, f64), String> {
     text.split_once(':')
         .and_then(|(input, output)| Some((amount(input)?, amount(output)?)))
         .ok_or_else(|| "expected the price of input and output, for example `0.10:0.50`".to_owned())
+}
+
+fn parse_id(text: &str) -> Result<(String, String), String> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || "-_.:/@".contains(c);
+    match text.split_once('=') {
+        Some((name, value)) if !value.is_empty() && value.chars().all(legal) => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        Some(_) => Err("a value has letters, digits, `-`, `_`, `.`, `:`, `/` and `@`".to_owned()),
+        None => Err("expected NAME=VALUE".to_owned()),
+    }
 }
 
 fn parse_login(text: &str) -> Result<String, String> {

@@ -9,9 +9,10 @@ use anyhow::Context as _;
 use super::args::{InitArgs, InitCommand, InitRunnerArgs};
 use super::display::Display;
 use super::github;
+use crate::config::keyless::Vendor;
 use crate::console::stdout;
 use crate::model::{Exit, Failure, PROVIDERS, ProviderKind, printable};
-use crate::setup::{self, ModelChoice, RunnerPlan};
+use crate::setup::{self, Keyless, ModelChoice, RunnerPlan};
 use crate::util::path::quoted;
 use crate::util::process_env::ProcessEnv;
 use crate::util::regular_file;
@@ -29,14 +30,13 @@ pub(super) async fn init(args: InitArgs, display: &Display) -> anyhow::Result<Ex
 }
 
 async fn runner(args: InitRunnerArgs, display: &Display) -> anyhow::Result<Exit> {
-    let provider = ProviderKind::find(&args.provider)
-        .filter(|kind| setup::is_supported(kind))
-        .ok_or_else(|| unknown_provider(&args.provider))?;
+    let (provider, keyless) = choice(&args)?;
     let client = github::client(&args.github, &ProcessEnv::read(), display)?;
     let plan = RunnerPlan {
         model: ModelChoice { model: args.model, base_url: args.base_url, price: args.price },
         repo: args.repo,
         provider,
+        keyless,
         public: args.public,
         senders: args.allow_sender,
         repository_secret: args.repository_secret,
@@ -52,7 +52,28 @@ async fn runner(args: InitRunnerArgs, display: &Display) -> anyhow::Result<Exit>
     Ok(Exit::Ok)
 }
 
+/// The provider, and the vendor that trusts the jobs instead of a stored key.
+fn choice(args: &InitRunnerArgs) -> Result<(&'static ProviderKind, Option<Keyless>), Failure> {
+    let Some(name) = &args.keyless else {
+        let name = args.provider.as_deref().unwrap_or_default();
+        let provider = ProviderKind::find(name).filter(|kind| setup::is_supported(kind));
+        return Ok((provider.ok_or_else(|| unknown_provider(name))?, None));
+    };
+    let found = Vendor::find(name).and_then(|vendor| Some((ProviderKind::find(vendor.provider())?, vendor)));
+    let Some((provider, vendor)) = found else {
+        let known: Vec<&str> = Vendor::ALL.iter().map(|(name, _)| *name).collect();
+        let failure = Failure::new(Exit::Usage, format!("`{}` exchanges no identities", printable(name)));
+        return Err(failure.hint(format!("`--keyless` takes one of {}", known.join(", "))));
+    };
+    Ok((provider, Some(Keyless::new(vendor, args.id.clone())?)))
+}
+
 fn unknown_provider(name: &str) -> Failure {
+    if let Some(vendor) = Vendor::of_provider(name) {
+        let message = format!("`init runner` stores no key of `{name}`");
+        let hint = format!("`--keyless {}` needs none", vendor.name());
+        return Failure::new(Exit::Usage, message).hint(hint);
+    }
     let known = PROVIDERS.iter().filter(|kind| setup::is_supported(kind));
     let known: Vec<&str> = known.map(|kind| kind.name).collect();
     let failure = Failure::new(Exit::Usage, format!("there is no provider `{}`", printable(name)));

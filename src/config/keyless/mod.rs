@@ -1,14 +1,13 @@
 //! The vendor's half of keyless authentication, as text to copy: what to register, and which claims to bind it to.
 
-#![cfg_attr(
-    not(test),
-    expect(dead_code, reason = "for `init runner --keyless`, which prints the vendor's half")
-)]
-
 /// The environment of the job in our workflows.
 pub const ENVIRONMENT: &str = "run-evals";
 /// The workflow of a keyless runner repository.
 pub const WORKFLOW: &str = include_str!("../../../workflows/run-evals-keyless.yml");
+/// Part of every value in `targets.yaml` that the vendor has yet to give.
+pub const PLACEHOLDER: &str = "REPLACE_ME";
+/// Repositories that are created, renamed or transferred from this day on have immutable subjects.
+const IMMUTABLE_SINCE: jiff::civil::Date = jiff::civil::date(2026, 7, 15);
 
 /// A vendor that exchanges identities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +29,61 @@ impl Vendor {
         ("gcp", Self::Gcp),
     ];
 
+    /// A vendor by its name, or by that of its provider.
+    pub fn find(name: &str) -> Option<Self> {
+        let named = Self::ALL.iter().find(|(known, _)| *known == name);
+        named.map(|(_, vendor)| *vendor).or_else(|| Self::of_provider(name))
+    }
+
+    /// The vendor of a provider in `targets.yaml`.
+    pub fn of_provider(provider: &str) -> Option<Self> {
+        Self::ALL.iter().map(|(_, vendor)| *vendor).find(|vendor| vendor.provider() == provider)
+    }
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, vendor)| *vendor == self).map_or("", |(name, _)| name)
+    }
+
+    /// Its provider in `targets.yaml`.
+    pub fn provider(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Anthropic => "anthropic",
+            Self::Azure => "azure",
+            Self::Aws => "bedrock",
+            Self::Gcp => "vertex",
+        }
+    }
+
+    /// The keys of a target besides `auth`, with their example values; one without must be given.
+    pub fn settings(self) -> &'static [(&'static str, Option<&'static str>)] {
+        match self {
+            Self::Aws => &[("region", Some("us-east-1"))],
+            Self::Gcp => &[("project", None)],
+            _ => &[],
+        }
+    }
+
+    /// The keys of `auth.github_oidc` that a target needs, with what they are until the vendor gives them.
+    pub fn ids(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::OpenAi => &[("identity_provider_id", PLACEHOLDER), ("service_account_id", PLACEHOLDER)],
+            Self::Anthropic => &[
+                ("federation_rule_id", PLACEHOLDER),
+                ("organization_id", PLACEHOLDER),
+                ("service_account_id", PLACEHOLDER),
+                ("workspace_id", "default"),
+            ],
+            Self::Azure => &[("tenant_id", PLACEHOLDER), ("client_id", PLACEHOLDER)],
+            Self::Aws => &[("role_arn", "arn:aws:iam::REPLACE_ME:role/run-evals")],
+            Self::Gcp => &[(
+                "workload_identity_provider",
+                "projects/REPLACE_ME/locations/global/workloadIdentityPools/github/providers/runner",
+            )],
+        }
+    }
+
     fn template(self) -> &'static str {
         match self {
             Self::OpenAi => include_str!("openai.md"),
@@ -48,15 +102,22 @@ pub struct Job<'a> {
     pub issuer: &'a str,
     /// `owner/name` of the runner repository, and the ids of both.
     pub repository: &'a str,
-    pub owner_id: u64,
-    pub repository_id: u64,
-    /// Whether its subjects have ids: repositories that were created, renamed or transferred since 2026-07-15 have.
+    pub owner_id: String,
+    pub repository_id: String,
+    /// Whether its subjects have ids.
     pub has_immutable_subject: bool,
     pub default_branch: &'a str,
 }
 
 impl Job<'_> {
-    pub const ISSUER: &'static str = "https://token.actions.githubusercontent.com";
+    #[cfg(test)]
+    const ISSUER: &'static str = "https://token.actions.githubusercontent.com";
+
+    /// Whether the subjects of a repository that was created then have ids. An older one has them after a rename or transfer.
+    pub fn is_immutable(created_at: Option<jiff::Timestamp>) -> bool {
+        let date = created_at.map(|at| at.to_zoned(jiff::tz::TimeZone::UTC).date());
+        date.is_none_or(|date| date >= IMMUTABLE_SINCE)
+    }
 
     /// The subject of the job's tokens.
     pub fn subject(&self) -> String {
@@ -82,7 +143,7 @@ pub fn vendor_half(vendor: Vendor, job: &Job<'_>) -> String {
         ("{issuer}", job.issuer.to_owned()),
         ("{issuer_host}", issuer_host.to_owned()),
         ("{subject}", job.subject()),
-        ("{repository_id}", job.repository_id.to_string()),
+        ("{repository_id}", job.repository_id.clone()),
         ("{job_workflow_ref}", job.job_workflow_ref()),
     ]
     .iter()
@@ -96,20 +157,24 @@ mod tests {
     use super::*;
     use crate::config::{Env, TargetsFile};
 
-    const JOB: Job<'_> = Job {
-        issuer: Job::ISSUER,
-        repository: "myorg/eval-runner",
-        owner_id: 1001,
-        repository_id: 2002,
-        has_immutable_subject: true,
-        default_branch: "main",
-    };
+    fn job() -> Job<'static> {
+        Job {
+            issuer: Job::ISSUER,
+            repository: "myorg/eval-runner",
+            owner_id: "1001".to_owned(),
+            repository_id: "2002".to_owned(),
+            has_immutable_subject: true,
+            default_branch: "main",
+        }
+    }
 
     #[test]
     fn subjects_have_ids_where_github_adds_them() {
-        assert_eq!(JOB.subject(), "repo:myorg@1001/eval-runner@2002:environment:run-evals");
-        let older = Job { has_immutable_subject: false, ..JOB };
+        assert_eq!(job().subject(), "repo:myorg@1001/eval-runner@2002:environment:run-evals");
+        let older = Job { has_immutable_subject: false, ..job() };
         assert_eq!(older.subject(), "repo:myorg/eval-runner:environment:run-evals");
+        let created = |moment: &str| Job::is_immutable(Some(moment.parse().unwrap()));
+        assert!(created("2026-07-15T00:00:00Z") && !created("2026-07-14T23:59:59Z"));
     }
 
     /// The page has every set-up, for an invented repository; what it shows as `targets.yaml` is one.
@@ -118,7 +183,7 @@ mod tests {
         let page =
             std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/keyless.md")).unwrap();
         for (name, vendor) in Vendor::ALL {
-            let half = vendor_half(vendor, &JOB);
+            let half = vendor_half(vendor, &job());
             assert!(!half.contains("{issuer") && !half.contains("{subject"), "{half}");
             assert!(page.contains(half.trim()), "docs/keyless.md lacks the set-up of `{name}`:\n{half}");
             let yaml = half.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();

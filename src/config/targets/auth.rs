@@ -2,7 +2,8 @@
 
 use super::auth_keys::auth_of;
 use super::settings::{Read, Setting, Settings, Unknown};
-use super::values::{is_loopback, url};
+use super::values::{Legal, is_loopback, url};
+use crate::config::keyless::PLACEHOLDER;
 use crate::config::{Env, Node, Reference};
 use crate::model::{Api, Auth, AwsKeys, Exchange, Federation, ProviderKind, Secret};
 
@@ -186,6 +187,7 @@ fn exchange(
         }
         Api::Azure => {
             let tenant_id = oidc.parsed("tenant_id", |text| {
+                filled(text)?;
                 let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
                 if text.chars().all(legal) { Ok(text.to_owned()) } else { Err("a UUID or a domain".into()) }
             });
@@ -201,6 +203,7 @@ fn exchange(
         }
         Api::Bedrock => {
             let role_arn = oidc.parsed("role_arn", |text| {
+                filled(text)?;
                 let is_role = text.starts_with("arn:aws") && text.contains(":role/") && !text.contains(' ');
                 if is_role {
                     Ok(text.to_owned())
@@ -227,6 +230,7 @@ fn exchange(
         }
         _ => {
             let provider = oidc.parsed("workload_identity_provider", |text| {
+                filled(text)?;
                 let parts: Vec<&str> = text.split('/').collect();
                 match parts[..] {
                     [
@@ -266,9 +270,19 @@ fn exchange(
     Ok((exchange, audience?.unwrap_or(default_audience), token_url?.unwrap_or(default_url)))
 }
 
+/// Refuses what `init runner --keyless` writes until the vendor gives the value.
+fn filled(text: &str) -> Result<(), Legal> {
+    if !text.contains(PLACEHOLDER) {
+        return Ok(());
+    }
+    let hint = "set the vendor up (docs/keyless.md), then replace the placeholder in this file";
+    Err(Legal::from(format!("what the vendor gave you, without the placeholder `{PLACEHOLDER}`")).hint(hint))
+}
+
 /// A public id.
 fn id(key: &'static str, oidc: &mut Settings<'_, '_>) -> Result<String, Unknown> {
     let given = oidc.parsed(key, |text| {
+        filled(text)?;
         let is_id = text.bytes().all(|byte| byte.is_ascii_graphic());
         if is_id { Ok(text.to_owned()) } else { Err("an id without spaces".into()) }
     });
@@ -294,7 +308,7 @@ fn operators_url(key: &'static str, oidc: &mut Settings<'_, '_>) -> Read<String>
             () if is_loopback(&parsed) => Ok(text.to_owned()),
             () if parsed.scheme() != "https" => Err("an `https://` URL".into()),
             () if is_operators => Ok(text.to_owned()),
-            () => Err(super::values::Legal::from("no address beyond this machine")
+            () => Err(Legal::from("no address beyond this machine")
                 .hint("the identity of the job is sent there: only `targets.yaml` on the default branch of a runner repository may name one")),
         }
     })

@@ -59,6 +59,14 @@ impl TargetsFile {
         self.resolve(name, &env).ok()
     }
 
+    /// Whether a target has `auth`: it needs no stored key.
+    pub fn is_keyless(&self, name: &str) -> bool {
+        self.follow(name, &Env::default()).is_ok_and(|(path, _)| {
+            let entries = path.end().node.entries().unwrap_or_default();
+            entries.iter().any(|(key, _)| key.text == "auth")
+        })
+    }
+
     /// For whom the settings at the end of the way are read.
     pub(super) fn scope<'a>(&'a self, path: &'a Path<'a>, env: &'a Env) -> Scope<'a> {
         let entry = path.end();

@@ -20,6 +20,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 
 pub(super) use self::owner::Token;
 use self::owner::{Credentials, TokenOwner};
+pub(super) use self::sigv4::Signature;
 use super::headers::retry_after;
 use super::reply::tidy;
 use super::{Refusal, Retry};
@@ -75,17 +76,23 @@ impl Authorizer {
         }
     }
 
-    /// Adds the credentials to a call. A signature covers the whole call, so nothing may change afterwards.
-    pub(super) fn authorize(&self, request: &mut Request, token: Option<&Token>) -> Result<(), Refusal> {
+    /// Adds the credentials to a call, and returns the signature of a signed one. A signature covers the whole call, so nothing may
+    /// change afterwards.
+    pub(super) fn authorize(
+        &self,
+        request: &mut Request,
+        token: Option<&Token>,
+    ) -> Result<Option<Signature>, Refusal> {
         let keys = match (&self.source, token.map(|token| &token.credentials)) {
             (_, Some(Credentials::Bearer(header))) => {
                 request.headers_mut().insert(AUTHORIZATION, header.clone());
-                return Ok(());
+                return Ok(None);
             }
             (_, Some(Credentials::Aws(keys))) | (Source::AwsKeys(keys), _) => keys,
-            (Source::Headers | Source::Owner(_), _) => return Ok(()),
+            (Source::Headers | Source::Owner(_), _) => return Ok(None),
         };
-        sigv4::sign(request, keys, &self.region, SystemTime::now())
+        sigv4::sign(request, keys, &self.region, SystemTime::now())?;
+        Ok(Signature::of(request))
     }
 
     /// The refusal of a call, with what may be missing at the vendor.

@@ -8,10 +8,12 @@ use aws_sigv4::http_request::{
 };
 use aws_sigv4::sign::v4::SigningParams;
 use reqwest::Request;
-use reqwest::header::{HOST, HeaderName, HeaderValue};
+use reqwest::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue};
 
-use crate::model::AwsKeys;
+use crate::model::{AwsKeys, Secret};
 use crate::providers::Refusal;
+use crate::providers::wire::WireResponse;
+use crate::util::redact::Redactor;
 
 /// The name that Bedrock's signatures are for.
 const SERVICE: &str = "bedrock";
@@ -26,6 +28,30 @@ pub(super) fn sign(
     let mut settings = SigningSettings::default();
     settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
     sign_as(request, keys, (region, SERVICE), settings, now)
+}
+
+/// The signature of one call. Whoever has it can repeat that call for some minutes.
+pub(in crate::providers) struct Signature(Secret);
+
+impl Signature {
+    /// The signature of a signed call.
+    pub(super) fn of(request: &Request) -> Option<Self> {
+        let header = request.headers().get(AUTHORIZATION)?.to_str().ok()?;
+        header.rsplit_once("Signature=").map(|(_, signature)| Self(Secret::new(signature)))
+    }
+
+    /// Redacts it in an answer. A model does not see the headers of its call, so it could repeat none of them in another encoding; an
+    /// error may.
+    pub(in crate::providers) fn redact(&self, answer: &mut WireResponse) {
+        let is_answered = (200..300).contains(&answer.status);
+        let body = &answer.body;
+        if is_answered && memchr::memmem::find(body, self.0.expose().as_bytes()).is_none() {
+            return;
+        }
+        let redactor = Redactor::new([&self.0]);
+        let text = String::from_utf8_lossy(body).into_owned();
+        answer.body = redactor.redact(text).into_bytes();
+    }
 }
 
 fn sign_as(
@@ -92,7 +118,6 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::model::Secret;
 
     fn keys(credentials: &Value) -> AwsKeys {
         let secret = |name: &str| credentials[name].as_str().map(Secret::new);

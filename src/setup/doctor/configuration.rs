@@ -83,6 +83,11 @@ async fn target(patient: &Patient<'_>, targets: &TargetsFile, job: Option<&Runne
     )));
     findings.extend(policy(patient, name, &resolved).await);
     if let Some(job) = job {
+        if targets.is_keyless(name) && !job.may_request_identity {
+            let text =
+                format!("the job of the workflow lacks `id-token: write`, which `auth` of `{name}` needs");
+            findings.push(Finding::new(Level::Error, text).hint(patient.update_workflow()));
+        }
         findings.extend(keys(patient, job, &variables).await);
     } else if !variables.is_empty() {
         let text =

@@ -12,6 +12,7 @@ mod protection;
 pub use self::configuration::{Costs, ping_costs};
 pub use self::models::shutdown;
 
+use crate::config::keyless::Vendor;
 use crate::config::{Env, RunnerJob, TargetsFile};
 use crate::engine::{runner_repository, runner_workflow, visibility};
 use crate::github::{Account, ApiError, Client, RepositoryInfo};
@@ -26,8 +27,8 @@ struct Patient<'a> {
     target: &'a RemoteTarget,
     info: RepositoryInfo,
     account: Option<Account>,
-    /// Provider of the runner's target, for commands that fix something.
-    provider: String,
+    /// The option of `init runner` for the runner's target, for commands that fix something.
+    option: String,
 }
 
 /// Checks everything that a batch for this target needs.
@@ -52,9 +53,9 @@ pub async fn examine(client: &Client, target: &RemoteTarget) -> Vec<Finding> {
     // Tokens of jobs and Apps have no account.
     let account = client.account(repo).await.ok();
     let targets = configuration::fetch_targets(client, repo, &info.default_branch).await;
-    let provider = targets.as_ref().ok().and_then(|targets| provider_of(targets.as_ref()?, target));
-    let provider = provider.unwrap_or_else(|| EXAMPLE_PROVIDER.to_owned());
-    let patient = Patient { client, target, info, account, provider };
+    let option = targets.as_ref().ok().and_then(|targets| option_of(targets.as_ref()?, target));
+    let option = option.unwrap_or_else(|| format!("--provider {EXAMPLE_PROVIDER}"));
+    let patient = Patient { client, target, info, account, option };
     findings.extend(access::findings(&patient).await);
     findings.extend(patient.server().await);
     let job = match runner_workflow(client, target, &patient.info).await {
@@ -94,12 +95,12 @@ impl Patient<'_> {
 
     /// The command that adds what is missing.
     fn init(&self) -> String {
-        format!("`run-evals init runner {} --provider {}` adds what is missing", self.repo(), self.provider)
+        format!("`run-evals init runner {} {}` adds what is missing", self.repo(), self.option)
     }
 
     /// The command that writes the workflow again, with a line for each key.
     fn update_workflow(&self) -> String {
-        format!("`run-evals init runner {} --provider {} --update-workflow`", self.repo(), self.provider)
+        format!("`run-evals init runner {} {} --update-workflow`", self.repo(), self.option)
     }
 
     /// The version of GitHub Enterprise Server.
@@ -130,11 +131,18 @@ impl Patient<'_> {
     }
 }
 
-/// The provider of the runner's target.
-fn provider_of(targets: &TargetsFile, target: &RemoteTarget) -> Option<String> {
+/// The option of `init runner` for the runner's target.
+fn option_of(targets: &TargetsFile, target: &RemoteTarget) -> Option<String> {
     let name = target.target.as_deref().unwrap_or(configuration::DEFAULT_TARGET);
     let provider = targets.inspect(name, &Env::default()).ok()?.provider?;
-    crate::model::ProviderKind::find(&provider).map(|kind| kind.name.to_owned())
+    let kind = crate::model::ProviderKind::find(&provider)?;
+    let vendor = Vendor::of_provider(kind.name).filter(|_| targets.is_keyless(name));
+    Some(
+        vendor.map_or_else(
+            || format!("--provider {}", kind.name),
+            |vendor| format!("--keyless {}", vendor.name()),
+        ),
+    )
 }
 
 /// What a failed request means for the target; network trouble means nothing.

@@ -4,6 +4,7 @@ mod faults;
 mod leaks;
 mod refusals;
 mod runner;
+mod setup;
 
 use crate::support::{MockVendors, Output, Workspace};
 

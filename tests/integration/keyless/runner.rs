@@ -12,7 +12,7 @@ const CALLER: &str = include_str!("../../../workflows/run-evals-keyless-caller.y
 const CALLED: &str = ".github/workflows/runner-keyless.yml";
 
 /// A runner repository with the keyless workflow and a target of this vendor, and a dispatcher.
-fn runner(vendors: &MockVendors, vendor: &str) -> (MockGithub, Workspace) {
+pub(super) fn runner(vendors: &MockVendors, vendor: &str) -> (MockGithub, Workspace) {
     let github = MockGithub::start();
     let machine = BTreeMap::from([
         ("ACTIONS_ID_TOKEN_REQUEST_URL".to_owned(), vendors.request_url()),

@@ -46,6 +46,30 @@ fn a_file_that_nothing_can_be_appended_to_is_left_to_the_user() {
 }
 
 #[test]
+fn a_linked_file_is_rejected_before_anything_is_created() {
+    let account = Account::new();
+    let outside = crate::support::temporary();
+    let before = "targets:\n  - name: demo\n    provider: mock\n";
+    std::fs::write(outside.path().join("t.yaml"), before).unwrap();
+    for to in ["t.yaml", "nowhere.yaml"] {
+        let link = account.workspace.path("targets.yaml");
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(outside.path().join(to), &link).unwrap();
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(account.init(REPO, &[]).expect(3).stderr, @r"
+            error: `targets.yaml` is a link, expected a file: nothing is written there
+
+            hint: look at it; `--targets FILE` names the file that gets the new target
+            ");
+        }
+        assert!(account.github.settings(REPO).is_none());
+    }
+    assert_eq!(std::fs::read_to_string(outside.path().join("t.yaml")).unwrap(), before);
+    assert!(!outside.path().join("nowhere.yaml").exists());
+    let _ = std::fs::remove_file(account.workspace.path("targets.yaml"));
+}
+
+#[test]
 fn a_name_that_is_taken_is_an_error_before_anything_is_created() {
     let account = Account::new();
     account.workspace.write("targets.yaml", "targets:\n  - name: cloud-eval-runner\n    provider: mock\n");

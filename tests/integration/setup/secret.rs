@@ -1,7 +1,6 @@
 //! The key reaches GitHub sealed, and nothing else sees it.
 
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 use super::scene::{Account, KEY, with_stdin};
@@ -14,9 +13,7 @@ fn spies(account: &Account) -> String {
             "#!/bin/sh\n{{ echo \"$0 $*\"; env; cat /proc/$PPID/cmdline /proc/$PPID/environ; }} >> '{}'\nexit 1\n",
             log.display()
         );
-        account.workspace.write(&format!("bin/{name}"), script);
-        let mode = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(account.workspace.path(&format!("bin/{name}")), mode).unwrap();
+        account.workspace.write_program(&format!("bin/{name}"), script);
     }
     format!("{}:/usr/bin:/bin", account.workspace.path("bin").display())
 }

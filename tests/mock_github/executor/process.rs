@@ -42,7 +42,9 @@ pub(super) async fn run(
     console: Console,
     kill_at: Option<&When>,
 ) -> Result<(Ended, Console), String> {
-    let mut command = Command::new(program);
+    // A shell ignores signals for what it starts in the background, and a program cannot undo that by itself.
+    let mut command = Command::new("/usr/bin/env");
+    command.arg("--default-signal=INT,TERM").arg(program);
     command.env_clear().envs(&environment.variables).current_dir(&environment.workspace);
     command
         .stdin(Stdio::null())

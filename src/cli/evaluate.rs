@@ -53,7 +53,7 @@ pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::R
     ));
     let stop = signals::stop_requested(display.say())?;
     let now = std::cell::Cell::new(Progress::default());
-    let work = evaluate::run(&workspace, &checkout, &id, |progress| now.set(progress), stop);
+    let work = evaluate::run(&workspace, &checkout, &id, |progress| now.set(progress.calls), stop);
     let view = || engine::Progress {
         name: checkout.skill.name.to_string(),
         done: now.get().done,
@@ -84,7 +84,7 @@ pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::R
     tell(&args, &evaluated, published.as_ref())?;
     Ok(match evaluated.calls.failed {
         _ if unopened => Exit::Failure,
-        0 => Exit::Ok,
+        0 if evaluated.failed.is_empty() => Exit::Ok,
         _ => Exit::Incomplete,
     })
 }

@@ -20,7 +20,10 @@ use super::shards::Sharding;
 use super::target_identity::identity;
 use crate::config::{Env, TargetsFile};
 use crate::exchange::LocalExchange;
-use crate::model::{BatchId, Digest, Exit, Failure, GraderKind, Request, Response, Suite, Target};
+use crate::model::{
+    BatchId, Digest, Exit, Failure, GraderKind, Request, Response, RunnerTarget, Suite, Target,
+};
+use crate::protocol::Stop;
 use crate::report::{GraderUse, TargetSummary};
 use crate::runner;
 use crate::util::durable;
@@ -166,12 +169,40 @@ impl Execution {
     ) -> anyhow::Result<()> {
         let key = (batch.target.clone(), asked.target.clone());
         let (target, sharding) = graders.0.get(&key).context("no target grades")?;
-        let purpose = Purpose { target: served_by(target), label: target.name(), sharding: *sharding };
+        let ids = (&batch.batch_id, &batch.run_id);
+        self.ask(target, *sharding, ids, &asked.requests, to, used).await?;
+        Ok(())
+    }
+
+    /// The same for one target that is called from here, about the responses of a batch. Returns why it ended early, if it did.
+    pub async fn ask_grader(
+        &mut self,
+        target: &RunnerTarget,
+        batch: &BatchId,
+        requests: &Path,
+        to: &Path,
+        used: &mut GraderUse,
+    ) -> anyhow::Result<Option<Stop>> {
+        let target = Target::Runner(Box::new(target.clone()));
+        self.ask(&target, Sharding::one(), (batch, batch), requests, to, used).await
+    }
+
+    async fn ask(
+        &mut self,
+        target: &Target,
+        sharding: Sharding,
+        (batch, run_id): (&BatchId, &BatchId),
+        requests: &Path,
+        to: &Path,
+        used: &mut GraderUse,
+    ) -> anyhow::Result<Option<Stop>> {
+        let purpose = Purpose { target: served_by(target), label: target.name(), sharding };
         let mut known = KnownGrades::new()?;
-        let mut remaining = asked.requests.clone();
+        let mut remaining = requests.to_path_buf();
         let mut number = 1;
+        let mut stopped = None;
         let free = loop {
-            let id = batch_name(&batch.batch_id, number)?;
+            let id = batch_name(batch, number)?;
             let Some(there) = digest_of(&self.exchange, &id)? else { break id };
             if is_by(&self.exchange, &id, target)? {
                 let (mut rows, known_there) = (tempfile::tempfile()?, known_of(&self.exchange, &id)?);
@@ -181,7 +212,9 @@ impl Execution {
                 match planned.filter(|planned| planned.sha256 == there) {
                     // It was interrupted, or its failures may pass.
                     Some(planned) if earlier.resumable || earlier.missing > 0 => {
-                        used.add(&self.run_grades(planned, target, &batch.run_id, &mut known).await?);
+                        let (summary, stop) = self.run_grades(planned, target, run_id, &mut known).await?;
+                        used.add(&summary);
+                        stopped = stopped.or(stop);
                     }
                     _ => {
                         known.add(rows)?;
@@ -194,18 +227,21 @@ impl Execution {
             }
             number += 1;
         };
-        let again = known.forget(&asked.requests, &self.ask_again)?;
+        let again = known.forget(requests, &self.ask_again)?;
         if again > 0 {
-            remaining = known.without(&asked.requests, &to.with_extension("asked-again"))?;
+            remaining = known.without(requests, &to.with_extension("asked-again"))?;
         }
-        if !is_empty(&remaining)? {
+        if stopped.is_none() && !is_empty(&remaining)? {
             note_grader(&self.exchange, &free, target)?;
             let planned = plan(&remaining, purpose, &free)?;
             let note = format!("`{}` grades: {} requests", target.name(), planned.manifest.requests);
             self.observer.note(&note);
-            used.add(&self.run_grades(planned, target, &batch.run_id, &mut known).await?);
+            let (summary, stop) = self.run_grades(planned, target, run_id, &mut known).await?;
+            used.add(&summary);
+            stopped = stop;
         }
-        known.write(&asked.requests, to)
+        known.write(requests, to)?;
+        Ok(stopped)
     }
 
     async fn run_grades(
@@ -214,14 +250,14 @@ impl Execution {
         target: &Target,
         run_id: &BatchId,
         known: &mut KnownGrades,
-    ) -> anyhow::Result<TargetSummary> {
+    ) -> anyhow::Result<(TargetSummary, Option<Stop>)> {
         let mut stored = self.store_named(&planned, target.clone())?;
         // The command that resumes is that of the responses.
         stored.run_id = run_id.clone();
         let mut rows = tempfile::tempfile().context("cannot make a temporary file")?;
         let collected = Box::pin(self.run(stored, &mut rows)).await?;
         known.add(rows)?;
-        Ok(collected.collection.summary)
+        Ok((collected.collection.summary, collected.stopped))
     }
 }
 

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::runner::Settled;
+
 /// Receives the notes, warnings and progress of an execution: the command line prints them, the service keeps the progress.
 pub trait Observer: Send + Sync {
     /// A line that helps to follow what happens.
@@ -23,6 +25,9 @@ pub trait Observer: Send + Sync {
 
     /// How far the work is after this time.
     fn progress(&self, elapsed: Duration, progress: Progress);
+
+    /// A request of a batch that runs here was settled; `index` is its line.
+    fn settled(&self, _index: u64, _how: Settled) {}
 
     /// The work whose progress was shown is done.
     fn done(&self) {}

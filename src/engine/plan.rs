@@ -205,6 +205,11 @@ impl Plan {
         self.name.as_deref()
     }
 
+    /// The file of the suite.
+    pub(super) fn suite_file(&self) -> Option<&Path> {
+        self.suite_file.as_deref()
+    }
+
     /// The environment of the process.
     pub fn process_env(&self) -> &ProcessEnv {
         &self.github.env

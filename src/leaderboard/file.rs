@@ -181,6 +181,13 @@ impl Leaderboard {
     }
 }
 
+/// One entry as a file, with the bytes that attestations name by their digest: two spaces, one line feed at the end.
+pub fn entry_bytes(entry: &Entry) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec_pretty(entry).unwrap_or_default();
+    bytes.push(b'\n');
+    bytes
+}
+
 /// The first line in which two texts differ.
 fn first_difference(found: &[u8], expected: &[u8]) -> Option<usize> {
     if found == expected {

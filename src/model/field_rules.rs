@@ -19,6 +19,34 @@ impl FieldRules {
         let lines: Vec<String> = self.rules.iter().map(|(path, rule)| format!("{path}\t{rule}\n")).collect();
         Digest::of(lines.concat().as_bytes())
     }
+
+    /// The model that grades prose, if a rule names one.
+    pub fn grader(&self) -> Option<&GraderModel> {
+        self.rules.iter().find_map(|(_, rule)| match rule {
+            FieldRule::Grader(model) => Some(model),
+            _ => None,
+        })
+    }
+}
+
+/// The model that decides whether prose is correct, and its settings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GraderModel {
+    /// Model name, as the server lists it.
+    pub model: String,
+    /// Sampling temperature; `None` uses the server's default.
+    pub temperature: Option<f64>,
+    /// Limit on output tokens.
+    pub max_tokens: Option<u64>,
+    /// Seed sent to the server.
+    pub seed: Option<i64>,
+}
+
+impl fmt::Display for GraderModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { model, temperature, max_tokens, seed } = self;
+        write!(f, "{model:?} temperature={temperature:?} max_tokens={max_tokens:?} seed={seed:?}")
+    }
 }
 
 /// How a field is compared.
@@ -32,6 +60,8 @@ pub enum FieldRule {
     Tolerance(Tolerance),
     /// The field is prose, and must share this fraction of its words with the expected text.
     Overlap(f64),
+    /// The field is prose, and this model decides whether it is correct.
+    Grader(GraderModel),
     /// A text is correct if it contains the expected text; a list, if it contains all expected items.
     Contains,
     /// Any text that occurs in the input of the case is correct.
@@ -53,6 +83,7 @@ impl fmt::Display for FieldRule {
             Self::Tolerance(Tolerance::Absolute(most)) => write!(f, "tolerance {most}"),
             Self::Tolerance(Tolerance::Relative(share)) => write!(f, "tolerance of {share}"),
             Self::Overlap(least) => write!(f, "overlap {least}"),
+            Self::Grader(model) => write!(f, "grader {model}"),
             Self::Contains => f.write_str("contains"),
             Self::InInput => f.write_str("in_input"),
             Self::Set => f.write_str("set"),

@@ -4,11 +4,12 @@
 //! - `target`, `provider`, `auth`: where requests go, and with which credentials
 //! - `suite`, `grader`, `trajectory`, `prompt`: a loaded suite, its graders and their prompts
 //! - `score`, `evaluation`: the score of a response, and the figures of a whole suite
-//! - `skill`, `version`, `field_rules`, `entry`, `ratio`: skill evaluations and leaderboard entries
+//! - `skill`, `version`, `field_rules`, `entry`, `case_details`, `ratio`: skill evaluations and leaderboard entries
 //! - `failure`, `finding`: exit codes with errors, and findings of checks
 //! - `text`: untrusted text, escaped for messages
 
 mod auth;
+mod case_details;
 mod entry;
 mod evaluation;
 mod failure;
@@ -32,6 +33,9 @@ mod trajectory;
 mod version;
 
 pub use auth::{Auth, AwsKeys, Exchange, Federation, JobIdentity};
+pub use case_details::{
+    CallOutcome, CaseDetails, DETAILS_FORMAT, EntryDetails, FieldAnswer, FieldDetails, FieldVerdict,
+};
 pub use entry::{
     Accuracy, Calls, CaseCounts, CaseFigures, ENTRY_FORMAT, Entry, ModelParams, Prose, Reproducibility,
     SchemaFit, SkipReason, Skipped, StructuredOutput, TokenSums,
@@ -41,7 +45,7 @@ pub use evaluation::{
     RequestCounts, TargetComparison, TargetFigures, TestCounts, TestResult, TestState, Trial, Verdict,
 };
 pub use failure::{Exit, Failure};
-pub use field_rules::{FieldPath, FieldRule, FieldRules, FieldType, PathStep, Tolerance};
+pub use field_rules::{FieldPath, FieldRule, FieldRules, FieldType, GraderModel, PathStep, Tolerance};
 pub use finding::{Finding, Level};
 pub use grader::{
     Aggregator, CodeGrader, Field, FieldMatch, Grader, GraderKind, Grading, LlmGrader, MetricLimits, Prompt,

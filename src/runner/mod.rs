@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-pub use self::progress::Progress;
+pub use self::progress::{Progress, Settled};
 pub use self::remote::{
     Host, Level, Notify, RunnerConfig, SavedRows, ShardJobOptions, ShardJobReport, fetch_policy, finish,
     run_shard_job,

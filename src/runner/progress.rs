@@ -4,9 +4,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::model::Response;
 
+/// How a request was settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// By an earlier run.
+    Earlier,
+    /// With a response, in this run.
+    Answered,
+    /// With an error, in this run.
+    Failed,
+}
+
+/// Called for each request that is settled, with its line in the batch.
+#[derive(Default)]
+struct Listener(Option<Box<dyn Fn(u64, Settled) + Send + Sync>>);
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Listener").field(&self.0.is_some()).finish()
+    }
+}
+
 /// Counters, and gauges for the current state.
 #[derive(Debug, Default)]
 pub struct Progress {
+    listener: Listener,
     /// Requests of the shard.
     pub total: Counter,
     /// Requests that an earlier run has answered.
@@ -43,12 +65,38 @@ impl Counter {
 }
 
 impl Progress {
+    /// Progress that also reports each settled request.
+    pub fn with_listener(listener: impl Fn(u64, Settled) + Send + Sync + 'static) -> Self {
+        Self { listener: Listener(Some(Box::new(listener))), ..Self::default() }
+    }
+
+    /// Counts the requests that an earlier run has settled.
+    pub(super) fn resume(&self, settled: impl Iterator<Item = u64>) {
+        for index in settled {
+            self.resumed.add(1);
+            self.tell(index, Settled::Earlier);
+        }
+    }
+
+    fn tell(&self, index: u64, how: Settled) {
+        if let Some(listener) = &self.listener.0 {
+            listener(index, how);
+        }
+    }
+
     /// Number of requests that need no more work.
     pub fn done(&self) -> u64 {
         self.resumed.get() + self.answered.get() + self.failed.get()
     }
 
     pub(super) fn count(&self, response: &Response) {
-        if response.error.is_none() { self.answered.add(1) } else { self.failed.add(1) }
+        let is_answered = response.error.is_none();
+        if is_answered {
+            self.answered.add(1);
+        } else {
+            self.failed.add(1);
+        }
+        let how = if is_answered { Settled::Answered } else { Settled::Failed };
+        self.tell(response.index.unwrap_or_default(), how);
     }
 }

@@ -78,7 +78,7 @@ impl Shard {
         let requests = shard_size(&batch.manifest, options.shard);
         tracing::debug!(requests, settled = ledger.settled(), "the batch is checked");
         progress.total.add(requests);
-        progress.resumed.add(ledger.settled());
+        progress.resume((0..batch.manifest.requests).filter(|index| ledger.is_settled(*index)));
         let options = RunOptions { budget_usd, ..options.clone() };
         let target = Arc::new(target);
         Ok(Self { batch, batch_sha256, target, options, requests, journal, ledger, temporary, _lock: lock })

@@ -6,7 +6,7 @@
 //! commands, `composite` joins several.
 //!
 //! From scores to a verdict: `assess` sums up, `compare` holds results against a baseline, `judge` says whether they are good
-//! enough. `fields` does the same for skills: the fields of their answers, counted, come to an entry of the leaderboard. `stats` has the formulas; all that is random in it is seeded, so that the same results always come to the same figures.
+//! enough. `fields` does the same for skills: the fields of their answers, counted, come to an entry of the leaderboard. `ranking` holds models against each other. `stats` has the formulas; all that is random in it is seeded, so that the same results always come to the same figures.
 
 mod assess;
 mod command;
@@ -21,6 +21,7 @@ mod llm;
 mod metrics;
 mod native_date;
 mod prompts;
+mod ranking;
 mod row;
 mod stats;
 #[cfg(test)]
@@ -38,6 +39,7 @@ pub use self::assess::assess;
 pub use self::compare::{Against, compare};
 pub use self::judge::{Gate, judge};
 pub use self::prompts::question;
+pub use self::ranking::{Estimate, PairedCases, mean_of_shares};
 pub use self::row::Scorer;
 
 /// What must be reached to pass where nobody says otherwise.

@@ -16,6 +16,9 @@ pub struct SkillLint {
     pub skill: SkillName,
     /// Fields whose default is doubtful.
     pub doubts: Vec<FieldDoubt>,
+    /// The model that grades prose. Its verdicts are not checked here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grader: Option<String>,
     /// How right answers score; each should be 1.
     pub expected: Ratio,
     /// The same in another order.
@@ -51,6 +54,10 @@ impl SkillLint {
             "{}: {verdict}; expected answer {}, permuted {}, reworded {}\n",
             self.skill, self.expected, self.permuted, self.reworded
         );
+        if let Some(grader) = &self.grader {
+            let _ =
+                writeln!(out, "  `{}` grades prose; its verdicts are not checked here", printable(grader));
+        }
         for doubt in &self.doubts {
             let _ = writeln!(out, "  {}: {}", printable(&doubt.path), doubt.reason);
         }
@@ -87,6 +94,7 @@ fn lint_skill(library: &Path, name: &SkillName) -> Result<SkillLint, Failure> {
     let (doubts, Checks { expected, permuted, reworded }) = fields::lint(&skill);
     Ok(SkillLint {
         skill: name.clone(),
+        grader: skill.rules.grader().map(|grader| grader.model.clone()),
         expected,
         permuted,
         reworded,

@@ -114,18 +114,8 @@ fn read(root: &Node, problems: &mut Problems) -> Vec<ModelSettings> {
 
 fn read_model(node: &Node, problems: &mut Problems) -> Option<ModelSettings> {
     let mut fields = node.fields("a model", problems)?;
-    let id = read_id(&mut fields, problems);
-    let temperature = fields.number("temperature", problems);
-    if let Some(wrong) = temperature.filter(|number| !(0.0..=2.0).contains(number)) {
-        let span = &fields.get("temperature")?.span;
-        problems.error(span, format!("`temperature`: expected a number from 0 to 2, found {wrong}"));
-    }
-    let max_tokens = fields.count("max_tokens", problems);
-    if let Some(wrong) = max_tokens.filter(|count| !(1..=MOST_TOKENS).contains(count)) {
-        let span = &fields.get("max_tokens")?.span;
-        problems.error(span, format!("`max_tokens`: expected 1 to {MOST_TOKENS}, found {wrong}"));
-    }
-    let seed = fields.integer("seed", problems);
+    let id = read_id(&mut fields, "id", problems);
+    let (temperature, max_tokens, seed) = read_sampling(&mut fields, problems);
     let structured_output = read_structured(&mut fields, problems);
     let timeout = read_timeout(&mut fields, problems);
     for key in fields.unknown() {
@@ -134,19 +124,43 @@ fn read_model(node: &Node, problems: &mut Problems) -> Option<ModelSettings> {
     Some(ModelSettings { id: id?, temperature, max_tokens, seed, structured_output, timeout })
 }
 
-fn read_id(fields: &mut crate::config::Fields<'_>, problems: &mut Problems) -> Option<String> {
-    let Some(node) = fields.get("id") else {
+/// Temperature, output limit and seed.
+pub(super) fn read_sampling(
+    fields: &mut crate::config::Fields<'_>,
+    problems: &mut Problems,
+) -> (Option<f64>, Option<u64>, Option<i64>) {
+    let temperature = fields.number("temperature", problems);
+    if let (Some(wrong), Some(node)) =
+        (temperature.filter(|number| !(0.0..=2.0).contains(number)), fields.get("temperature"))
+    {
+        problems.error(&node.span, format!("`temperature`: expected a number from 0 to 2, found {wrong}"));
+    }
+    let max_tokens = fields.count("max_tokens", problems);
+    if let (Some(wrong), Some(node)) =
+        (max_tokens.filter(|count| !(1..=MOST_TOKENS).contains(count)), fields.get("max_tokens"))
+    {
+        problems.error(&node.span, format!("`max_tokens`: expected 1 to {MOST_TOKENS}, found {wrong}"));
+    }
+    (temperature, max_tokens, fields.integer("seed", problems))
+}
+
+pub(super) fn read_id(
+    fields: &mut crate::config::Fields<'_>,
+    key: &str,
+    problems: &mut Problems,
+) -> Option<String> {
+    let Some(node) = fields.get(key) else {
         problems.error_with_hint(
             &fields.node.span,
-            "`id` is missing",
-            "`id` is the name that the server knows the model by",
+            format!("`{key}` is missing"),
+            format!("`{key}` is the name that the server knows the model by"),
         );
         return None;
     };
-    let id = fields.string("id", problems)?;
+    let id = fields.string(key, problems)?;
     let legal = (1..=200).contains(&id.len()) && !id.contains(|c: char| c.is_whitespace() || c.is_control());
     if !legal {
-        problems.error(&node.span, "`id`: expected 1 to 200 characters without white space");
+        problems.error(&node.span, format!("`{key}`: expected 1 to 200 characters without white space"));
         return None;
     }
     Some(id.to_owned())
@@ -200,7 +214,7 @@ fn read_timeout(fields: &mut crate::config::Fields<'_>, problems: &mut Problems)
     Some(duration)
 }
 
-fn unknown(key: &crate::config::Key, legal: &[&str], what: &str, problems: &mut Problems) {
+pub(super) fn unknown(key: &crate::config::Key, legal: &[&str], what: &str, problems: &mut Problems) {
     if REFUSED.contains(&key.text.to_ascii_lowercase().as_str()) {
         let message = format!("`{}` may not stand here", key.text);
         let hint = "where a model is and which key opens it is said by the operator's `targets.yaml` alone: \

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use super::models;
 use crate::config::{Document, Key, Node, Problems, Source, did_you_mean};
-use crate::model::{FieldPath, FieldRule, FieldRules, FieldType, Tolerance};
+use crate::model::{FieldPath, FieldRule, FieldRules, FieldType, GraderModel, Tolerance};
 
-const KEYS: [&str; 9] =
-    ["ignore", "types", "tolerance", "overlap", "contains", "in_input", "set", "key", "order"];
+const KEYS: [&str; 10] =
+    ["ignore", "types", "tolerance", "overlap", "grader", "contains", "in_input", "set", "key", "order"];
+const GRADER_KEYS: [&str; 5] = ["model", "fields", "temperature", "max_tokens", "seed"];
 const MOST_RULES: usize = 500;
 
 /// What the file says; mistakes are noted.
@@ -42,6 +44,9 @@ pub(super) fn read(source: &Arc<Source>, problems: &mut Problems) -> FieldRules 
     }
     if let Some(node) = fields.get("overlap") {
         reader.mapped(node, "overlap", overlap);
+    }
+    if let Some(node) = fields.get("grader") {
+        reader.grader(node);
     }
     if let Some(node) = fields.get("key") {
         reader.mapped(node, "key", key_fields);
@@ -87,6 +92,28 @@ impl Reader<'_> {
                 Ok(rule) => self.add(text, span, rule),
                 Err(message) => self.problems.error(&value.span, format!("`{key}`: {message}")),
             }
+        }
+    }
+
+    /// The model that grades prose, and the fields that it grades.
+    fn grader(&mut self, node: &Node) {
+        let Some(mut fields) = node.fields("`grader`", self.problems) else { return };
+        let model = models::read_id(&mut fields, "model", self.problems);
+        let (temperature, max_tokens, seed) = models::read_sampling(&mut fields, self.problems);
+        let paths = fields.list("fields", self.problems);
+        if paths.is_none_or(<[Node]>::is_empty)
+            && fields.get("fields").is_none_or(|node| node.items().is_some())
+        {
+            let hint = "`fields` lists the paths of the texts that the model grades: `fields: [summary]`";
+            self.problems.error_with_hint(&node.span, "`fields` is missing or empty", hint);
+        }
+        for key in fields.unknown() {
+            models::unknown(key, &GRADER_KEYS, "`grader`", self.problems);
+        }
+        let Some(model) = model else { return };
+        let rule = FieldRule::Grader(GraderModel { model, temperature, max_tokens, seed });
+        for path in paths.unwrap_or_default() {
+            self.listed("grader", path, &rule);
         }
     }
 
@@ -140,6 +167,7 @@ fn word(rule: &FieldRule) -> &'static str {
         FieldRule::Type(_) => "types",
         FieldRule::Tolerance(_) => "tolerance",
         FieldRule::Overlap(_) => "overlap",
+        FieldRule::Grader(_) => "grader",
         FieldRule::Contains => "contains",
         FieldRule::InInput => "in_input",
         FieldRule::Set => "set",
@@ -264,7 +292,7 @@ mod tests {
          5 | key: { e: [] }
            |           ^
 
-        error: unknown key `ignor`; legal are `ignore`, `types`, `tolerance`, `overlap`, `contains`, `in_input`, `set`, `key`, `order`
+        error: unknown key `ignor`; legal are `ignore`, `types`, `tolerance`, `overlap`, `grader`, `contains`, `in_input`, `set`, `key`, `order`
           --> evals/scoring.yaml:1:1
            |
          1 | ignor: [x]

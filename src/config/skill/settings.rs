@@ -9,6 +9,8 @@ use crate::config::{Document, Invalid, Problems, Source, did_you_mean};
 pub struct LibrarySettings {
     /// Where results go; nothing where the file does not say it.
     pub leaderboard: Option<Layout>,
+    /// Whether the answers are published, field by field; nothing where the file does not say it.
+    pub case_details: Option<bool>,
 }
 
 /// Which files results are in.
@@ -42,9 +44,11 @@ impl LibrarySettings {
                     problems.error(&node.span, "`leaderboard`: expected `split` or `single`");
                 }
             }
+            settings.case_details = fields.boolean("case_details", &mut problems);
             for key in fields.unknown() {
-                let message = format!("unknown key `{}`; legal is `leaderboard`", key.text);
-                match did_you_mean(&key.text, ["leaderboard"]) {
+                let message =
+                    format!("unknown key `{}`; legal are `leaderboard` and `case_details`", key.text);
+                match did_you_mean(&key.text, ["leaderboard", "case_details"]) {
                     Some(word) => {
                         problems.error_with_hint(&key.span, message, format!("did you mean `{word}`?"));
                     }
@@ -66,6 +70,10 @@ mod tests {
         assert_eq!(read("leaderboard: split\n").unwrap(), Some(Layout::Split));
         assert_eq!(read("leaderboard: single\n").unwrap(), Some(Layout::Single));
         assert_eq!(read("# nothing\n").unwrap(), None);
+        let details =
+            |text: &str| LibrarySettings::read(text.as_bytes().to_vec()).map(|read| read.case_details);
+        assert_eq!(details("case_details: false\n").unwrap(), Some(false));
+        assert!(details("case_details: maybe\n").is_err());
         insta::assert_snapshot!(read("leaderboards: split\nleaderboard: one\n").unwrap_err().to_string(), @"
         `leaderboard`: expected `split` or `single`
           --> .evaluator/config.yaml:2:14
@@ -73,7 +81,7 @@ mod tests {
          2 | leaderboard: one
            |              ^^^
 
-        error: unknown key `leaderboards`; legal is `leaderboard`
+        error: unknown key `leaderboards`; legal are `leaderboard` and `case_details`
           --> .evaluator/config.yaml:1:1
            |
          1 | leaderboards: split

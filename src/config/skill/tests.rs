@@ -367,7 +367,7 @@ fn mistakes_are_shown_together() {
 
     hint: a schema lies below `components/`, and the path begins there
 
-    error: unknown key `weights`; legal are `ignore`, `types`, `tolerance`, `overlap`, `contains`, `in_input`, `set`, `key`, `order`
+    error: unknown key `weights`; legal are `ignore`, `types`, `tolerance`, `overlap`, `grader`, `contains`, `in_input`, `set`, `key`, `order`
       --> components/x/evals/scoring.yaml:1:1
        |
      1 | weights: {}

@@ -84,7 +84,7 @@ fn leaves(
             let item = rules.item();
             let wanted = expected.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
             let mut seen: HashMap<String, usize> = HashMap::new();
-            let is_set = is_set(if wanted.is_empty() { items } else { wanted }, here);
+            let is_set = is_set(if wanted.is_empty() { items } else { wanted }, here, item.here());
             let partners = partners(wanted, items, is_set, here.list, &item, case);
             for (place, value) in items.iter().enumerate() {
                 let partner = partners.get(&place).copied();

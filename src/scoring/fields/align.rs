@@ -95,9 +95,10 @@ fn best(
     pairs
 }
 
-/// Counts as one number, the first of them deciding; none of them reaches 2³⁰ in lists that are small enough.
+/// Counts as one number, the first of them deciding; none of them reaches 2²² in lists that are small enough, and the last not 2³⁵.
 fn worth(counts: &Counts) -> i128 {
     let at = |count: u64, place: u32| i128::from(count) << place;
-    at(counts.correct, 90) - at(counts.hallucinated, 60) - at(counts.missing, 30)
-        + at(counts.correct_absent, 0)
+    at(counts.correct, 101) - at(counts.hallucinated, 79) - at(counts.missing, 57)
+        + at(counts.correct_absent, 35)
+        + at(counts.prose.graded_overlap, 0)
 }

@@ -53,7 +53,7 @@ pub(super) fn parse(text: &str, format: OutputFormat, rules: &Matcher<'_>) -> Op
 }
 
 /// The text without white space around it, and without a fence where the whole of it is one fenced block.
-fn unfenced(text: &str) -> &str {
+pub(super) fn unfenced(text: &str) -> &str {
     let text = text.trim_start_matches('\u{feff}').trim();
     let inner = || {
         let length = text.bytes().take_while(|byte| *byte == b'`').count();

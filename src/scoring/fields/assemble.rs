@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::agreement::{Agreement, agreement};
 use super::answer::{self, Answer, Outcome};
 use super::compare::{self, Counts};
+use super::grader::{GradedText, Verdicts};
 use super::markdown;
 use super::matcher::Matcher;
 use crate::config::{Expected, ModelSettings, OutputFormat, Skill, SkillCase};
@@ -62,6 +63,10 @@ impl Scorer {
         Self { rules, format: skill.format, schema }
     }
 
+    pub(super) fn format(&self) -> OutputFormat {
+        self.format
+    }
+
     pub(super) fn expected(&self, case: &SkillCase) -> Value {
         match &case.expected {
             Expected::Json(value) => value.clone(),
@@ -75,15 +80,32 @@ struct OfCase {
     counts: Counts,
     agreement: Agreement,
     is_exact: bool,
+    undecided: BTreeMap<String, GradedText>,
 }
 
-/// Sums up all answers of a model. An answer that is not among them counts as a failed call.
-pub fn entry(subject: &Subject<'_>, answers: &Answers) -> Entry {
+/// The entry without graded prose.
+#[cfg(test)]
+pub(super) fn entry(subject: &Subject<'_>, answers: &Answers) -> Entry {
+    graded_entry(subject, answers, &Verdicts::new())
+}
+
+/// The texts that the model must grade which the rules name, each pair of texts once, by their ids.
+pub fn texts_to_grade(subject: &Subject<'_>, answers: &Answers) -> BTreeMap<String, GradedText> {
+    let scorer = Scorer::new(subject.skill);
+    let (none, mut sums) = (Verdicts::new(), Sums::default());
+    let cases = subject.skill.cases.iter();
+    let of_case = |case| of_case(subject, &scorer, case, answers, &none, &mut sums).0.undecided;
+    cases.flat_map(of_case).collect()
+}
+
+/// Sums up all answers of a model. An answer that is not among them counts as a failed call, and a text that a model must grade
+/// and has not graded as wrong.
+pub fn graded_entry(subject: &Subject<'_>, answers: &Answers, verdicts: &Verdicts) -> Entry {
     let skill = subject.skill;
     let scorer = Scorer::new(skill);
     let mut sums = Sums::default();
-    let cases: Vec<(OfCase, CaseFigures)> =
-        skill.cases.iter().map(|case| of_case(subject, &scorer, case, answers, &mut sums)).collect();
+    let of_case = |case| of_case(subject, &scorer, case, answers, verdicts, &mut sums);
+    let cases: Vec<(OfCase, CaseFigures)> = skill.cases.iter().map(of_case).collect();
     let mut counts = Counts::default();
     for (case, _) in &cases {
         counts.add(&case.counts);
@@ -151,11 +173,12 @@ fn of_case(
     scorer: &Scorer,
     case: &SkillCase,
     answers: &Answers,
+    verdicts: &Verdicts,
     sums: &mut Sums,
 ) -> (OfCase, CaseFigures) {
     let rules = Matcher::new(&scorer.rules);
     let expected = scorer.expected(case);
-    let asked = compare::Case::new(&case.message);
+    let asked = compare::Case::new(&case.message).with_verdicts(verdicts);
     let mut counts = Counts::default();
     let mut parsed: Vec<Option<Value>> = Vec::new();
     let mut texts: Vec<Option<&str>> = Vec::new();
@@ -207,5 +230,5 @@ fn of_case(
         ok,
         errors: parsed.len() as u64 - ok,
     };
-    (OfCase { counts, agreement, is_exact }, figures)
+    (OfCase { counts, agreement, is_exact, undecided: asked.into_undecided() }, figures)
 }

@@ -1,10 +1,11 @@
 //! An answer against what is expected: five counts, and those of prose among them.
 
-use std::cell::OnceCell;
-use std::collections::HashSet;
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
+use super::grader::{GradedText, Verdicts};
 use super::matcher::{Here, List, Matcher, Words};
 use super::prose;
 use super::reading::{form, is_nothing, number_in, other_currency, plain_text, same};
@@ -39,6 +40,8 @@ pub struct ProseCounts {
     pub missing: u64,
     /// What they share with the answers, in ten-thousandths, added up.
     pub overlap: u64,
+    /// The same of those that a model grades. It pairs items of lists, and is in no figure.
+    pub graded_overlap: u64,
 }
 
 /// What a model was asked, for rules that look there.
@@ -47,11 +50,45 @@ pub(super) struct Case<'i> {
     message: &'i str,
     folded: OnceCell<String>,
     vocabulary: OnceCell<HashSet<String>>,
+    /// What a model that grades decided.
+    verdicts: Option<&'i Verdicts>,
+    /// What it has not decided yet.
+    undecided: RefCell<BTreeMap<String, GradedText>>,
 }
 
 impl<'i> Case<'i> {
     pub(super) fn new(message: &'i str) -> Self {
-        Self { message, folded: OnceCell::new(), vocabulary: OnceCell::new() }
+        Self {
+            message,
+            folded: OnceCell::new(),
+            vocabulary: OnceCell::new(),
+            verdicts: None,
+            undecided: RefCell::default(),
+        }
+    }
+
+    /// The same with the verdicts of a model.
+    pub(super) fn with_verdicts(mut self, verdicts: &'i Verdicts) -> Self {
+        self.verdicts = Some(verdicts);
+        self
+    }
+
+    /// The texts without a verdict, by their ids. Until there is one, they count as wrong.
+    pub(super) fn into_undecided(self) -> BTreeMap<String, GradedText> {
+        self.undecided.into_inner()
+    }
+
+    fn is_graded_right(&self, expected: &str, answer: &str) -> bool {
+        let text = GradedText::new(expected, answer);
+        if text.is_too_long() {
+            return false;
+        }
+        let id = text.id();
+        let verdict = self.verdicts.and_then(|verdicts| verdicts.get(&id));
+        if verdict.is_none() {
+            self.undecided.borrow_mut().insert(id, text);
+        }
+        verdict.copied().unwrap_or(false)
     }
 
     fn folded(&self) -> &str {
@@ -79,6 +116,7 @@ impl Counts {
         self.prose.incorrect += other.prose.incorrect;
         self.prose.missing += other.prose.missing;
         self.prose.overlap += other.prose.overlap;
+        self.prose.graded_overlap += other.prose.graded_overlap;
     }
 
     /// As an entry has them, without the figures.
@@ -96,7 +134,7 @@ impl Counts {
 
     /// The same of the prose.
     pub(super) fn prose(&self) -> Prose {
-        let ProseCounts { correct, incorrect, missing, overlap } = self.prose;
+        let ProseCounts { correct, incorrect, missing, overlap, .. } = self.prose;
         let compared = correct + incorrect + missing;
         Prose {
             score: Ratio::of(correct, compared),
@@ -110,17 +148,19 @@ impl Counts {
 
 /// Counts the fields of an answer.
 pub(super) fn count(expected: &Value, found: &Value, rules: &Matcher<'_>, case: &Case<'_>) -> Counts {
-    count_item(expected, Some(found), rules, case)
+    let mut walk = Walk { counts: Counts::default(), case, is_final: true };
+    walk.field(expected, Some(found), rules);
+    walk.counts
 }
 
-/// The same for a part of an answer that may not be there.
+/// The same for a part of an answer that may not be there and whose partner is not settled: no model is asked about it.
 pub(super) fn count_item(
     expected: &Value,
     found: Option<&Value>,
     rules: &Matcher<'_>,
     case: &Case<'_>,
 ) -> Counts {
-    let mut walk = Walk { counts: Counts::default(), case };
+    let mut walk = Walk { counts: Counts::default(), case, is_final: false };
     walk.field(expected, found, rules);
     walk.counts
 }
@@ -151,6 +191,8 @@ pub(super) fn present(value: &Value, rules: &Matcher<'_>) -> u64 {
 struct Walk<'c> {
     counts: Counts,
     case: &'c Case<'c>,
+    /// Whether graded texts are as right as their grader says.
+    is_final: bool,
 }
 
 impl Walk<'_> {
@@ -180,7 +222,7 @@ impl Walk<'_> {
                 other => {
                     let item = rules.item();
                     for value in items {
-                        if is_set(items, here) {
+                        if is_set(items, here, item.here()) {
                             self.item_missing(value, &item);
                         } else {
                             self.field(value, None, &item);
@@ -206,6 +248,7 @@ impl Walk<'_> {
             (true, _) if there == 0 => counts.correct_absent += 1,
             (true, _) => counts.hallucinated += there,
             (false, Some(found)) if there > 0 => {
+                let judge = if self.is_final { judge_finally } else { judge };
                 let Judged { is_right, overlap } = judge(expected, found, here, self.case);
                 counts.correct += u64::from(is_right);
                 counts.incorrect += u64::from(!is_right);
@@ -213,6 +256,9 @@ impl Walk<'_> {
                     counts.prose.correct += u64::from(is_right);
                     counts.prose.incorrect += u64::from(!is_right);
                     counts.prose.overlap += u64::from(overlap.ten_thousandths());
+                    if here.is_graded {
+                        counts.prose.graded_overlap += u64::from(overlap.ten_thousandths());
+                    }
                 }
             }
             _ => {
@@ -234,7 +280,7 @@ impl Walk<'_> {
         let item = rules.item();
         match here.list {
             _ if here.words == Words::Contains => self.set(expected, found, &item, false),
-            _ if is_set(expected, here) => self.set(expected, found, &item, true),
+            _ if is_set(expected, here, item.here()) => self.set(expected, found, &item, true),
             List::Order => {
                 let pairs = (0..expected.len().min(found.len())).map(|place| (place, place));
                 self.paired(expected, found, pairs, &item);
@@ -302,11 +348,12 @@ impl Walk<'_> {
 }
 
 /// Whether the items of a list are one field each and have no order: a rule says so, or they are plain values and no rule says
-/// anything else.
-pub(super) fn is_set(expected: &[Value], here: Here<'_>) -> bool {
+/// anything else. Texts that a model grades are paired first, and then graded.
+pub(super) fn is_set(expected: &[Value], here: Here<'_>, item: Here<'_>) -> bool {
     let is_plain_list = || expected.iter().all(is_plain);
     match here.list {
         _ if here.words == Words::Contains => true,
+        _ if item.is_graded && is_plain_list() => false,
         List::Set => true,
         List::Best => is_plain_list(),
         List::Order | List::Key(_) => false,
@@ -338,7 +385,7 @@ pub(super) fn least_overlap(expected: &Value, here: Here<'_>) -> Option<f64> {
     let least = || Some(here.overlap.unwrap_or(prose::LEAST_OVERLAP));
     match here.kind {
         _ if here.words != Words::Same || here.tolerance.is_some() => None,
-        _ if here.overlap.is_some() => least(),
+        _ if here.overlap.is_some() || here.is_graded => least(),
         Some(FieldType::Prose) => least(),
         Some(FieldType::Phrase) if prose::is_long_phrase(text) => least(),
         None if prose::is_prose(text) => least(),
@@ -364,6 +411,19 @@ fn judge(expected: &Value, found: &Value, here: Here<'_>, case: &Case<'_>) -> Ju
     Judged { is_right, overlap: Some(compared.overlap) }
 }
 
+/// The same for values that certainly belong together: where a model grades, it decides.
+fn judge_finally(expected: &Value, found: &Value, here: Here<'_>, case: &Case<'_>) -> Judged {
+    let judged = judge(expected, found, here, case);
+    match (expected, found) {
+        (Value::String(wanted), Value::String(text))
+            if here.is_graded && judged.overlap.is_some() && !same(expected, found, here.kind) =>
+        {
+            Judged { is_right: case.is_graded_right(wanted, text), ..judged }
+        }
+        _ => judged,
+    }
+}
+
 /// Whether an answer is right where prose is expected; nothing where a value is.
 pub(super) fn is_right_prose(
     expected: &Value,
@@ -371,7 +431,7 @@ pub(super) fn is_right_prose(
     here: Here<'_>,
     case: &Case<'_>,
 ) -> Option<bool> {
-    let Judged { is_right, overlap } = judge(expected, found, here, case);
+    let Judged { is_right, overlap } = judge_finally(expected, found, here, case);
     overlap.map(|_| is_right)
 }
 
@@ -424,7 +484,7 @@ pub(super) fn key_form(value: &Value, fields: &[String], item: &Matcher<'_>) -> 
     })
 }
 
-fn same_key(a: &Value, b: &Value, fields: &[String], item: &Matcher<'_>) -> bool {
+pub(super) fn same_key(a: &Value, b: &Value, fields: &[String], item: &Matcher<'_>) -> bool {
     let both = a.is_object() && b.is_object();
     both && fields.iter().all(|field| match (a.get(field), b.get(field)) {
         (None, None) => true,

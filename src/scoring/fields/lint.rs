@@ -181,7 +181,7 @@ fn permuted(value: &Value, rules: &Matcher<'_>) -> Value {
         Value::Array(items) => {
             let item = rules.item();
             let mut items: Vec<Value> = items.iter().map(|value| permuted(value, &item)).collect();
-            if is_set(&items, here) || !matches!(here.list, List::Order) {
+            if is_set(&items, here, item.here()) || !matches!(here.list, List::Order) {
                 items.reverse();
             }
             Value::Array(items)

@@ -19,6 +19,8 @@ pub(super) struct Here<'r> {
     pub(super) tolerance: Option<Tolerance>,
     /// How much prose must share, where a rule says it.
     pub(super) overlap: Option<f64>,
+    /// Whether a model decides what is right.
+    pub(super) is_graded: bool,
     pub(super) words: Words,
     pub(super) list: List<'r>,
 }
@@ -114,6 +116,7 @@ impl<'r> Matcher<'r> {
                 FieldRule::Type(kind) => here.kind = here.kind.or(Some(*kind)),
                 FieldRule::Tolerance(tolerance) => here.tolerance = here.tolerance.or(Some(*tolerance)),
                 FieldRule::Overlap(least) => here.overlap = here.overlap.or(Some(*least)),
+                FieldRule::Grader(_) => here.is_graded = true,
                 FieldRule::Contains => here.words = here.words.max(Words::Contains),
                 FieldRule::InInput => here.words = Words::InInput,
                 FieldRule::Set => list = list.or(Some(List::Set)),

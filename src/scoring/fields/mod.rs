@@ -3,7 +3,7 @@
 //! `answer` is what a model said and how it is read, markdown through `markdown` as a tree like JSON. `compare` counts the fields
 //! of one answer and `agreement` holds replicates against each other; both follow the skill's rules by `matcher`, know by
 //! `reading` (with `decimal` and `day`) when two values mean the same, by `prose` when two texts do, and by `pairing` and `align`
-//! (with `assignment`) which items of lists belong together. `assemble` sums all of it up,
+//! (with `assignment`) which items of lists belong together. `grader` is what a model is asked that grades prose. `assemble` sums all of it up, `details` lists the fields one by one,
 //! and `lint` finds the fields whose default may not be meant.
 
 mod agreement;
@@ -14,6 +14,8 @@ mod assignment;
 mod compare;
 mod day;
 mod decimal;
+mod details;
+mod grader;
 mod lint;
 mod markdown;
 mod matcher;
@@ -26,5 +28,9 @@ mod tests;
 mod tests_of_defaults;
 
 pub use self::answer::Answer;
-pub use self::assemble::{Answers, Subject, entry};
+#[cfg(test)]
+use self::assemble::entry;
+pub use self::assemble::{Answers, Subject, graded_entry, texts_to_grade};
+pub use self::details::details;
+pub use self::grader::{GRADER_AGAIN, GRADER_SYSTEM, GradedText, Verdicts};
 pub use self::lint::{Checks, Doubt, DoubtKind, Proposal, lint};

@@ -34,10 +34,30 @@ pub struct NotServed {
     pub model: String,
     /// Why.
     pub reason: String,
+    #[serde(skip)]
+    asked: String,
+}
+
+/// Finds a target for each model; it is an error if none has one.
+pub(super) async fn find(
+    workspace: &Workspace,
+    models: &[ModelSettings],
+) -> Result<(Vec<Served>, Vec<NotServed>, Env), Failure> {
+    let (all, missing, env) = find_any(workspace, models).await?;
+    if all.is_empty() {
+        let names: Vec<String> =
+            missing.iter().map(|model| format!("`{}`", printable(&model.model))).collect();
+        let asked = missing.first().map(|model| model.asked.clone()).unwrap_or_default();
+        let message = format!("none of the models is served: {} (asked: {asked})", names.join(", "));
+        return Err(model::Failure::new(model::Exit::Failure, message)
+            .hint("model names must be spelled as `GET /v1/models` of the server lists them; `--target` names other targets")
+            .into());
+    }
+    Ok((all, missing, env))
 }
 
 /// Finds a target for each model. Targets are asked in order, and no more of them than it takes.
-pub(super) async fn find(
+pub(super) async fn find_any(
     workspace: &Workspace,
     models: &[ModelSettings],
 ) -> Result<(Vec<Served>, Vec<NotServed>, Env), Failure> {
@@ -79,17 +99,9 @@ pub(super) async fn find(
             None => missing.push(NotServed {
                 model: settings.id.clone(),
                 reason: held_back.unwrap_or_else(|| nowhere.clone()),
+                asked: asked.join(", "),
             }),
         }
-    }
-    if all.is_empty() {
-        let names: Vec<String> =
-            missing.iter().map(|model| format!("`{}`", printable(&model.model))).collect();
-        let message =
-            format!("none of the models is served: {} (asked: {})", names.join(", "), asked.join(", "));
-        return Err(model::Failure::new(model::Exit::Failure, message)
-            .hint("model names must be spelled as `GET /v1/models` of the server lists them; `--target` names other targets")
-            .into());
     }
     Ok((all, missing, env))
 }

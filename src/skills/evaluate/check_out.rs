@@ -38,6 +38,8 @@ pub struct Checkout {
     pub is_on_default: bool,
     /// The leaderboard of the default branch, as it was then.
     pub(super) leaderboard: Leaderboard,
+    /// Whether the library publishes what models answered.
+    pub(super) publishes_details: bool,
     /// How many commits before this one those of its entries are.
     pub(super) ranks: BTreeMap<CommitSha, u64>,
     /// Where the library comes from.
@@ -106,11 +108,14 @@ pub async fn check_out(workspace: &Workspace, order: &Order) -> Result<Checkout>
             dataset_commit: data.as_ref().map(|data| commit_sha(&data.commit.to_string())).transpose()?,
             models_commit: commit_sha(&models_commit.to_string())?,
         };
-        let leaderboard = read_leaderboard(&library, &order.skill)?.board;
+        let BoardFile { board: leaderboard, publishes_details, .. } =
+            read_leaderboard(&library, &order.skill)?;
         Ok(Checkout {
             models: read_models(&library, &models_commit)?,
             ranks: ranks(&library, &prompt, &leaderboard, &order)?,
             leaderboard,
+            // Answers repeat what is in the input, and data sets may be private.
+            publishes_details: publishes_details.unwrap_or(!skill.reads_datasets()),
             is_on_default: library.is_on_default(&prompt)?,
             default_branch: library.branch.clone(),
             skill,
@@ -234,6 +239,8 @@ fn ranks(
 pub(super) struct BoardFile {
     pub(super) path: String,
     pub(super) board: Leaderboard,
+    /// Whether the library publishes what models answered, where it says so.
+    pub(super) publishes_details: Option<bool>,
 }
 
 /// The leaderboard of the default branch that has the skill's entries; an empty one where there is none.
@@ -250,6 +257,7 @@ pub(super) fn read_leaderboard(library: &Opened, skill: &SkillName) -> Result<Bo
             LibrarySettings::read(bytes).map_err(|invalid| CheckoutError::invalid(invalid.into()))?
         }
     };
+    let publishes_details = settings.case_details;
     let whole = file(Leaderboard::PATH)?.map(|bytes| parse(Leaderboard::PATH, &bytes)).transpose()?;
     let layout = match (settings.leaderboard, &whole) {
         (Some(layout), _) => layout,
@@ -258,7 +266,7 @@ pub(super) fn read_leaderboard(library: &Opened, skill: &SkillName) -> Result<Bo
     };
     if layout == Layout::Single {
         let board = whole.unwrap_or_else(Leaderboard::empty);
-        return Ok(BoardFile { path: Leaderboard::PATH.to_owned(), board });
+        return Ok(BoardFile { path: Leaderboard::PATH.to_owned(), board, publishes_details });
     }
     let path = Leaderboard::path_of(skill);
     let board = match (file(&path)?, whole) {
@@ -267,5 +275,5 @@ pub(super) fn read_leaderboard(library: &Opened, skill: &SkillName) -> Result<Bo
         (None, Some(whole)) => whole.of_skill(skill),
         (None, None) => Leaderboard::empty(),
     };
-    Ok(BoardFile { path, board })
+    Ok(BoardFile { path, board, publishes_details })
 }

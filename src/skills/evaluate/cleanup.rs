@@ -35,8 +35,14 @@ pub fn clean_up(state: &Path, prefix: &str, needed: impl FnOnce() -> BTreeSet<St
     }
     let Some(exchange) = exchange else { return Ok(()) };
     for batch in batches {
-        // Each model has a batch, named after the evaluation.
-        if batch.as_str().rsplit_once('-').is_some_and(|(id, _)| is_over(id)) {
+        // Each model has a batch, named after the evaluation, and one for each round of its grades: `-g`, `-g2`.
+        let is_grades =
+            |end: &str| end.strip_prefix('g').is_some_and(|rest| rest.bytes().all(|c| c.is_ascii_digit()));
+        let of_model = match batch.as_str().rsplit_once('-') {
+            Some((name, end)) if is_grades(end) => name,
+            _ => batch.as_str(),
+        };
+        if of_model.rsplit_once('-').is_some_and(|(id, _)| is_over(id)) {
             exchange.forget(&batch)?;
         }
     }

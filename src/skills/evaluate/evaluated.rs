@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::backends::NotServed;
+use super::details::DetailsFile;
 use super::order::Pinned;
 use crate::leaderboard::{Absent, Leaderboard};
 use crate::model::{BatchId, CommitSha, Entry, Replicates, SkillName, Skipped};
@@ -41,6 +42,12 @@ pub struct Evaluated {
     /// All responses as JSONL; the target of each is its model.
     #[serde(skip)]
     pub responses: Vec<u8>,
+    /// What the models answered, field by field; nothing where the library does not publish it.
+    #[serde(skip)]
+    pub(super) details: Vec<DetailsFile>,
+    /// What the model said that grades prose, as JSONL; empty where none does.
+    #[serde(skip)]
+    pub grades: Vec<u8>,
     /// The leaderboard that the entries are compared with.
     #[serde(skip)]
     pub(super) leaderboard: Leaderboard,
@@ -49,6 +56,9 @@ pub struct Evaluated {
     /// Where the library comes from.
     #[serde(skip)]
     pub(super) origin: Option<String>,
+    /// The model that graded prose, if one did.
+    #[serde(skip)]
+    pub(super) grader: Option<String>,
     /// Where the entries are kept until they are published.
     #[serde(skip)]
     pub(super) kept: std::path::PathBuf,
@@ -103,7 +113,23 @@ pub struct CallCounts {
     pub answered: u64,
     /// Those without.
     pub failed: u64,
-    /// What they cost, where prices are known.
+    /// Those of the model that grades prose.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub grades: u64,
+    /// What all of them cost, where prices are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
+}
+
+impl CallCounts {
+    pub(super) fn spend(&mut self, cost_usd: Option<f64>) {
+        if let Some(cost) = cost_usd {
+            self.cost_usd = Some(self.cost_usd.unwrap_or(0.0) + cost);
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::Serialize;
 
+use super::attestation;
 use super::evaluated::Evaluated;
 use super::publish::Published;
 use crate::engine::report::write_file;
@@ -28,5 +29,12 @@ pub fn write_files(dir: &Path, evaluated: &Evaluated) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory `{}`", dir.display()))?;
     write_file(&dir.join("leaderboard.json"), &evaluated.leaderboard_bytes())?;
     write_file(&dir.join("evaluation.json"), render_json(evaluated, None)?.as_bytes())?;
-    write_file(&dir.join("responses.jsonl"), &evaluated.responses)
+    if !evaluated.grades.is_empty() {
+        write_file(&dir.join("grades.jsonl"), &evaluated.grades)?;
+    }
+    write_file(&dir.join("responses.jsonl"), &evaluated.responses)?;
+    for file in &evaluated.details {
+        write_file(&dir.join(&file.path), &file.bytes)?;
+    }
+    attestation::write(dir, evaluated)
 }

@@ -3,21 +3,24 @@
 //! An `order` names a skill, how often, and maybe a commit. `workspace` is where the clones, the targets and the state are.
 //! `check_out` brings the clones up to date (`clones`) and reads everything that is paid for later (`export` takes the files
 //! out of the commit, `datasets` those that cases point at). `backends` finds who serves each model. `run` has every case answered by the runner and
-//! scores the answers (`evaluated`); `plan` is what makes a second run under the same id a resume. `publish` commits the leaderboard on a
+//! scores the answers (`evaluated`), with `grade` where a model grades prose; `plan` is what makes a second run under the same id a resume. `publish` commits the leaderboard on a
 //! branch of its own and opens the pull request, whose text is `body`. `failure` is how any of it ends badly, `messages`
-//! what is said of a run, `cleanup` deletes what is no longer needed, `trust` keeps an evaluated commit from choosing targets, `forward` moves a clone so that a crash is repaired, and `maintain` keeps it small. `files` writes the output directory.
+//! what is said of a run, `cleanup` deletes what is no longer needed, `trust` keeps an evaluated commit from choosing targets, `forward` moves a clone so that a crash is repaired, and `maintain` keeps it small. `files` writes the output directory, with the statements of `attestation`.
 
+mod attestation;
 mod backends;
 mod body;
 mod check_out;
 mod cleanup;
 mod clones;
 mod datasets;
+mod details;
 mod evaluated;
 mod export;
 mod failure;
 mod files;
 mod forward;
+mod grade;
 mod maintain;
 mod messages;
 mod order;
@@ -37,5 +40,5 @@ pub use maintain::maintain;
 pub use order::{Order, Pinned};
 pub use plan::{Kept, has_begun, kept, resumed};
 pub use publish::{PublishOptions, Published, check_repo, may_publish, publish};
-pub use run::{Progress, run};
+pub use run::{Progress, RunProgress, run};
 pub use workspace::{Source, Update, Workspace};

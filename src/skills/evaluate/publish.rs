@@ -1,7 +1,5 @@
 //! The entries reach the library: a leaderboard on a branch of its own, and a pull request for it.
 
-use std::io::Read;
-
 use super::body::{pull_request_body, pull_request_title};
 use super::check_out::{BoardFile, Checkout, read_leaderboard};
 use super::clones::{Opened, Origin, git_in, open, patiently};
@@ -197,7 +195,7 @@ async fn commit_and_push(
         let origin = Origin::new(&url, Some(token.clone()));
         let library = open(&workspace.library, origin).map_err(model::Failure::from)?;
         let read = read_leaderboard(&library, &evaluated.skill).map_err(model::Failure::from)?;
-        let BoardFile { path, board } = read;
+        let BoardFile { path, board, .. } = read;
         let bytes = evaluated.inserted(board.clone()).to_bytes();
         if bytes == board.to_bytes() {
             return Ok(None);
@@ -221,9 +219,14 @@ async fn commit_and_push(
         loop {
             let branch = earlier.take().unwrap_or_else(|| branch_name(&evaluated));
             plan::remember_branch(&workspace, &evaluated.id, &branch)?;
-            let mut content: &[u8] = &bytes;
-            let content: &mut dyn Read = &mut content;
-            let mut files = [NewFile { path: path.clone(), size: bytes.len() as u64, content }];
+            let board = (path.as_str(), bytes.as_slice());
+            let details = evaluated.details.iter().map(|file| (file.path.as_str(), file.bytes.as_slice()));
+            let mut contents: Vec<(&str, &[u8])> = std::iter::once(board).chain(details).collect();
+            let mut files: Vec<NewFile<'_>> = Vec::new();
+            for file in &mut contents {
+                let (path, size) = (file.0.to_owned(), file.1.len() as u64);
+                files.push(NewFile { path, size, content: &mut file.1 });
+            }
             let parent = Some(&library.default);
             // A try that was killed before its push has left it in the clone.
             library.repository.delete_branch(&branch)?;

@@ -1,8 +1,7 @@
 //! Every case, replicate and model through the runner; one batch a model, because each has settings of its own.
 
 use std::io::Write as _;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -13,18 +12,19 @@ use super::backends::{self, Served};
 use super::check_out::Checkout;
 use super::evaluated::{CallCounts, Evaluated, FailedModel};
 use super::failure::Failure;
+use super::grade::{CompleteGrades, Grades, ProseGrader};
 use super::order::Pinned;
 use super::workspace::Workspace;
-use super::{messages, plan};
+use super::{details, messages, plan};
 use crate::config::Skill;
 use crate::engine::{self, BatchName, CollectedBatch, Collection, Execution, Observer, Purpose, Sharding};
 use crate::exchange::LocalExchange;
 use crate::model;
 use crate::model::{
-    BatchId, Content, Entry, JsonSchema, Message, Metadata, ModelParams, Params, Request, Response,
-    ResponseFormat, Role, StructuredOutput, Target, request_id,
+    BatchId, Content, JsonSchema, Message, Metadata, ModelParams, Params, Request, Response, ResponseFormat,
+    Role, StructuredOutput, Target, request_id,
 };
-use crate::runner::RunOptions;
+use crate::runner::{RunOptions, Settled};
 use crate::scoring::fields;
 use crate::util::WorkDir;
 
@@ -42,45 +42,122 @@ pub struct Progress {
     pub total: u64,
 }
 
+/// How far an evaluation is, by model and by case.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunProgress {
+    /// All calls.
+    pub calls: Progress,
+    /// Calls that this run has made itself.
+    pub called: u64,
+    /// The calls of each model.
+    pub models: Vec<ModelProgress>,
+    /// The calls of each case, over all models.
+    pub cases: Vec<CaseProgress>,
+}
+
+/// The calls of a model.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ModelProgress {
+    /// Its name.
+    pub model: String,
+    /// Calls that need no more work.
+    pub done: u64,
+    /// Those of them without a response.
+    pub failed: u64,
+    /// Responses that could not be read; known once all are scored.
+    pub unreadable: Option<u64>,
+    /// All.
+    pub total: u64,
+}
+
+/// The calls of a case.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct CaseProgress {
+    /// Its id.
+    pub case: String,
+    /// Calls that need no more work.
+    pub done: u64,
+    /// Those of them without a response.
+    pub failed: u64,
+    /// All.
+    pub total: u64,
+}
+
 /// Has every case answered by every model, so often, and scores the answers. The same id goes on where an earlier run ended.
 pub async fn run(
     workspace: &Workspace,
     checkout: &Checkout,
     id: &BatchId,
-    progress: impl Fn(Progress),
+    progress: impl Fn(&RunProgress),
     stop: watch::Receiver<bool>,
 ) -> Result<Evaluated, Failure> {
     check_resume(workspace, checkout, id)?;
-    let (served, not_served, env) = backends::find(workspace, &checkout.models.models).await?;
+    let (served, not_served, env) = Box::pin(backends::find(workspace, &checkout.models.models)).await?;
+    let grader = Box::pin(ProseGrader::find(workspace, &checkout.skill)).await?;
     let exchange = LocalExchange::open_or_create(&workspace.exchange())?;
-    let calls = Arc::new(CallCounter::default());
+    let replicates = u64::from(checkout.order.replicates.get());
+    let each = checkout.skill.cases.len() as u64 * replicates;
+    let calls = Arc::new(CallCounter::new(checkout, &served));
     let limits = RunOptions { secrets: env.secrets().collect(), ..RunOptions::default() };
     let observer = Arc::clone(&calls) as Arc<dyn Observer>;
     // A later service job may continue from the journals; they are deleted with the last job that needs them.
     let mut execution = Execution::new(exchange, limits, observer).stopped_by(stop).keeping_journals();
     plan::remember(workspace, id, &checkout.order, &checkout.pinned)?;
-    let each = checkout.skill.cases.len() as u64 * u64::from(checkout.order.replicates.get());
-    let mut total = Progress { done: 0, total: each * served.len() as u64 };
-    progress(total);
+    progress(&calls.counts());
 
     let mut warnings = Vec::new();
     let mut counts = CallCounts::default();
-    let (mut entries, mut responses) = (Vec::new(), Vec::new());
-    let (mut failed, mut first_failure) = (Vec::new(), None);
-    for served in &served {
+    let (mut entries, mut responses, mut grades) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut failed, mut first_failure, mut details) = (Vec::new(), None, Vec::new());
+    for (number, served) in served.iter().enumerate() {
+        calls.begin(number);
         let params = params_of(&checkout.skill, served);
         let batch = plan::batch_id(id, served, &params.text())?;
+        if grader.is_some() {
+            ProseGrader::check_name(&batch)?;
+        }
         let batch = ModelBatch { checkout, served, params: &params, id: &batch };
-        let report = || progress(Progress { done: total.done + calls.done(), ..total });
-        let outcome = batch.run(&mut execution, report).await?;
-        calls.reset();
-        total.done += each;
-        progress(total);
-        let (collection, rows) = match outcome {
-            Outcome::Answered(collection, rows) => (*collection, rows),
+        let outcome = Box::pin(batch.run(&mut execution, || progress(&calls.counts()))).await;
+        // Also where it was stopped: the last answers have just arrived.
+        progress(&calls.counts());
+        let outcome = outcome?;
+        calls.end(number, matches!(outcome, Outcome::Dead(_)));
+        progress(&calls.counts());
+        let graded = match outcome {
+            Outcome::Answered(collection, rows) => {
+                let summary = &collection.summary;
+                warnings.extend(messages::warnings(served, &collection));
+                counts.requests += summary.requests;
+                counts.answered += summary.totals.answered;
+                counts.failed += summary.totals.failed + summary.totals.not_run;
+                counts.spend(summary.totals.cost_usd);
+                let answers = batch.answers(&rows)?;
+                let graded = batch.grade(grader.as_ref(), &mut execution, &answers).await?;
+                match graded {
+                    Grades::Complete(graded) => Ok((rows, answers, *graded)),
+                    Grades::Incomplete(failure) => {
+                        let (exit, hint) = (failure.exit(), failure.hint_text().map(ToOwned::to_owned));
+                        let model = model::printable(&served.settings.id);
+                        let failure = model::Failure::new(
+                            exit,
+                            format!("the prose of `{model}` is not graded: {failure}"),
+                        );
+                        Err(match hint {
+                            Some(hint) => failure.hint(hint),
+                            None => failure,
+                        })
+                    }
+                }
+            }
             Outcome::Dead(failure) => {
                 counts.requests += each;
                 counts.failed += each;
+                Err(failure)
+            }
+        };
+        let (rows, answers, graded) = match graded {
+            Ok(graded) => graded,
+            Err(failure) => {
                 let (model, reason) = (served.settings.id.clone(), failure.to_string());
                 warnings.push(format!("{reason}; the entries of the other models are published without it"));
                 failed.push(FailedModel { model, reason });
@@ -88,16 +165,19 @@ pub async fn run(
                 continue;
             }
         };
-        let summary = &collection.summary;
-        warnings.extend(messages::warnings(served, &collection));
-        counts.requests += summary.requests;
-        counts.answered += summary.totals.answered;
-        counts.failed += summary.totals.failed + summary.totals.not_run;
-        if let Some(cost) = summary.totals.cost_usd {
-            counts.cost_usd = Some(counts.cost_usd.unwrap_or(0.0) + cost);
+        let CompleteGrades { verdicts, used, rows: grade_rows, warnings: of_grades } = graded;
+        counts.grades += used.requests;
+        counts.spend(used.cost_usd);
+        warnings.extend(of_grades);
+        let entry = fields::graded_entry(&batch.subject(), &answers, &verdicts);
+        if checkout.publishes_details {
+            details.extend(details::of_entry(&batch.subject(), &answers, &verdicts, &entry));
         }
-        entries.push(batch.entry(&rows)?);
+        calls.scored(number, entry.calls.parse_error);
+        progress(&calls.counts());
+        entries.push(entry);
         responses.extend_from_slice(&rows);
+        grades.extend_from_slice(&grade_rows);
     }
     if let Some(failure) = first_failure.filter(|_| entries.is_empty()) {
         let hint =
@@ -120,6 +200,9 @@ pub async fn run(
         warnings,
         is_on_default: checkout.is_on_default,
         responses,
+        details,
+        grades,
+        grader: grader.map(|grader| grader.model().to_owned()),
         leaderboard: checkout.leaderboard.clone(),
         ranks: checkout.ranks.clone(),
         origin: checkout.origin.clone(),
@@ -127,17 +210,75 @@ pub async fn run(
     })
 }
 
-/// How many calls of a batch need no more work. Warnings are part of the collection.
-#[derive(Default)]
-struct CallCounter(AtomicU64);
+/// Counts the calls as they are settled. Warnings are part of the collection.
+struct CallCounter {
+    replicates: u64,
+    /// The model whose calls run, if they do: calls of the grader are not counted.
+    counts: Mutex<(Option<usize>, RunProgress)>,
+}
 
 impl CallCounter {
-    fn done(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+    fn new(checkout: &Checkout, served: &[Served]) -> Self {
+        let replicates = u64::from(checkout.order.replicates.get());
+        let (cases, models) = (&checkout.skill.cases, served.len() as u64);
+        let total = cases.len() as u64 * replicates;
+        let model = |served: &Served| ModelProgress {
+            model: served.settings.id.clone(),
+            total,
+            ..ModelProgress::default()
+        };
+        let counts = RunProgress {
+            calls: Progress { done: 0, total: total * models },
+            called: 0,
+            models: served.iter().map(model).collect(),
+            cases: cases
+                .iter()
+                .map(|case| CaseProgress {
+                    case: case.id.clone(),
+                    total: replicates * models,
+                    ..CaseProgress::default()
+                })
+                .collect(),
+        };
+        Self { replicates, counts: Mutex::new((None, counts)) }
     }
 
-    fn reset(&self) {
-        self.0.store(0, Ordering::Relaxed);
+    fn lock(&self) -> MutexGuard<'_, (Option<usize>, RunProgress)> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn counts(&self) -> RunProgress {
+        self.lock().1.clone()
+    }
+
+    /// The calls of this model begin.
+    fn begin(&self, model: usize) {
+        self.lock().0 = Some(model);
+    }
+
+    /// The calls of this model have ended. Those that were not counted were settled earlier, or have failed with a model that
+    /// answers nothing.
+    fn end(&self, model: usize, is_dead: bool) {
+        let mut counts = self.lock();
+        counts.0 = None;
+        let RunProgress { calls, models, cases, .. } = &mut counts.1;
+        let Some(model_progress) = models.get_mut(model) else { return };
+        let missing = model_progress.total.saturating_sub(model_progress.done);
+        calls.done += missing;
+        model_progress.done += missing;
+        model_progress.failed += if is_dead { missing } else { 0 };
+        let due = self.replicates * (model as u64 + 1);
+        for case in cases.iter_mut() {
+            let missing = due.saturating_sub(case.done);
+            case.done += missing;
+            case.failed += if is_dead { missing } else { 0 };
+        }
+    }
+
+    fn scored(&self, model: usize, unreadable: u64) {
+        if let Some(model) = self.lock().1.models.get_mut(model) {
+            model.unreadable = Some(unreadable);
+        }
     }
 }
 
@@ -147,11 +288,27 @@ impl Observer for CallCounter {
     fn warning(&self, _: &str) {}
 
     fn interval(&self) -> Option<Duration> {
-        Some(REPORT_EVERY)
+        None
     }
 
-    fn progress(&self, _: Duration, progress: engine::Progress) {
-        self.0.store(progress.done, Ordering::Relaxed);
+    fn progress(&self, _: Duration, _: engine::Progress) {}
+
+    fn settled(&self, index: u64, how: Settled) {
+        let mut counts = self.lock();
+        let (Some(model), RunProgress { calls, called, models, cases }) = &mut *counts else { return };
+        let failed = u64::from(how == Settled::Failed);
+        calls.done += 1;
+        *called += u64::from(how != Settled::Earlier);
+        if let Some(model) = models.get_mut(*model) {
+            model.done += 1;
+            model.failed += failed;
+        }
+        // The lines of a batch are the replicates of the first case, then those of the next.
+        let case = usize::try_from(index / self.replicates).unwrap_or(usize::MAX);
+        if let Some(case) = cases.get_mut(case) {
+            case.done += 1;
+            case.failed += failed;
+        }
     }
 }
 
@@ -233,10 +390,10 @@ impl ModelBatch<'_> {
         Ok(lines)
     }
 
-    /// What the answers come to.
-    fn entry(&self, rows: &[u8]) -> anyhow::Result<Entry> {
+    /// The answers in the rows.
+    fn answers(&self, rows: &[u8]) -> anyhow::Result<fields::Answers> {
         let replicates = self.checkout.order.replicates;
-        let Checkout { skill, pinned, .. } = self.checkout;
+        let Checkout { skill, .. } = self.checkout;
         let mut rows = rows.split(|byte| *byte == b'\n').filter(|row| !row.is_empty());
         let mut answers = fields::Answers::new();
         for case in &skill.cases {
@@ -251,15 +408,32 @@ impl ModelBatch<'_> {
                 answers.insert((case.id.clone(), replicate), fields::Answer::of(&row));
             }
         }
-        let subject = fields::Subject {
+        Ok(answers)
+    }
+
+    /// Has prose graded, where the rules name a model for it.
+    async fn grade(
+        &self,
+        grader: Option<&ProseGrader>,
+        execution: &mut Execution,
+        answers: &fields::Answers,
+    ) -> Result<Grades, Failure> {
+        let Some(grader) = grader else { return Ok(Grades::Complete(Box::default())) };
+        let texts = fields::texts_to_grade(&self.subject(), answers);
+        Box::pin(grader.grade(execution, self.id, &texts)).await
+    }
+
+    /// What is evaluated.
+    fn subject(&self) -> fields::Subject<'_> {
+        let Checkout { skill, pinned, order, .. } = self.checkout;
+        fields::Subject {
             skill,
             prompt_commit: &pinned.prompt_commit,
             dataset_commit: pinned.dataset_commit.as_ref(),
             model: &self.served.settings,
             alias_target: self.served.alias_target.as_deref(),
-            replicates,
-        };
-        Ok(fields::entry(&subject, &answers))
+            replicates: order.replicates,
+        }
     }
 }
 

@@ -233,9 +233,18 @@ fn a_clone_with_a_stale_lock_is_usable_again() {
     let lock = stage.workspace.path("library/.git/index.lock");
     std::fs::write(&lock, "").unwrap();
     let said = refused(&stage, None, CheckoutProblem::Pull);
-    assert!(said.contains("index.lock"), "{said}");
+    assert!(said.contains("`<dir>/library/.git/index.lock` keeps git from changing the clone"), "{said}");
+    assert!(said.contains("`rm <dir>/library/.git/index.lock`; run-evals removes it itself in "), "{said}");
+    // One that a process holds stays, whatever its age.
+    let held = std::fs::File::options().write(true).open(&lock).unwrap();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_hours(1);
+    held.set_modified(old).unwrap();
+    let said = refused(&stage, None, CheckoutProblem::Pull);
+    let holder = format!("process {} (", std::process::id());
+    assert!(said.contains(&holder) && said.contains("wait until that process has ended"), "{said}");
+    drop(held);
     // The lock of a git process that has exited.
-    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_hours(1);
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(90);
     std::fs::File::options().write(true).open(&lock).unwrap().set_modified(long_ago).unwrap();
     assert_eq!(serve(&stage, SKILL, None).unwrap().prompt_commit().as_str(), commit);
 }

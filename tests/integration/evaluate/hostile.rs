@@ -1,6 +1,6 @@
 //! A hostile commit.
 
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use super::stage::{LIBRARY, SKILL, Stage, TOKEN, commit_all, git};
@@ -69,8 +69,7 @@ fn no_code_of_the_commit_or_the_clone_is_run() {
     for hook in ["post-checkout", "post-merge", "pre-push", "reference-transaction", "post-index-change"] {
         let path = library.join(".git/hooks").join(hook);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, format!("#!/bin/sh\ntouch {}\n", mark.display())).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        crate::support::write_program(&path, format!("#!/bin/sh\ntouch {}\n", mark.display()));
     }
     stage.evaluate(&["--git-sha", &commit, "--replicates", "1", "--open-pr", "-q"]).expect(0);
     assert!(!mark.exists());

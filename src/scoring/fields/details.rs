@@ -1,0 +1,296 @@
+//! The fields of all answers of a model, one by one: what the page of a case shows. The walk pairs and judges as `compare` does,
+//! field by field.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::answer::{self, Answer, Outcome};
+use super::assemble::{Answers, Scorer, Subject};
+use super::compare::{self, Case, Counts, is_set, key_form, present, same_key, set_pairs, whole_form};
+use super::grader::Verdicts;
+use super::matcher::{Here, List, Matcher, Words};
+use super::{align, pairing};
+use crate::config::SkillCase;
+use crate::model::{CallOutcome, CaseDetails, FieldAnswer, FieldDetails, FieldVerdict};
+use crate::util::truncate::truncate;
+
+/// How much of a value is kept.
+const LONGEST_VALUE: usize = 300;
+/// The different answers to a field that are kept.
+const MOST_ANSWERS: usize = 8;
+
+/// The fields of all cases, at most so many each. Values are cut off; secrets were redacted when the responses were stored.
+pub fn details(
+    subject: &Subject<'_>,
+    answers: &Answers,
+    verdicts: &Verdicts,
+    most: usize,
+) -> Vec<CaseDetails> {
+    let scorer = Scorer::new(subject.skill);
+    let of_case = |case| of_case(subject, &scorer, case, answers, verdicts, most);
+    subject.skill.cases.iter().map(of_case).collect()
+}
+
+fn of_case(
+    subject: &Subject<'_>,
+    scorer: &Scorer,
+    case: &SkillCase,
+    answers: &Answers,
+    verdicts: &Verdicts,
+    most: usize,
+) -> CaseDetails {
+    let rules = Matcher::new(&scorer.rules);
+    let expected = scorer.expected(case);
+    let asked = Case::new(&case.message).with_verdicts(verdicts);
+    let (mut fields, mut calls) = (Fields::default(), Vec::new());
+    for replicate in 1..=subject.replicates.get() {
+        let answer = answers.get(&(case.id.clone(), replicate)).unwrap_or(&Answer::FAILED);
+        let (outcome, found) = match &answer.outcome {
+            Outcome::Failed => (CallOutcome::Failed, None),
+            Outcome::Text { text, .. } => match answer::parse(text, scorer.format(), &rules) {
+                None => (CallOutcome::Unreadable, None),
+                found => (CallOutcome::Ok, found),
+            },
+        };
+        calls.push(outcome);
+        let mut walk = Walk { fields: &mut fields, case: &asked, is_answered: found.is_some() };
+        walk.field("", &expected, found.as_ref(), &rules);
+    }
+    let (fields, left_out) = fields.finish(most);
+    CaseDetails { case: case.id.clone(), calls, fields, left_out }
+}
+
+/// The fields in the order in which they were seen.
+#[derive(Default)]
+struct Fields {
+    places: HashMap<(String, bool), usize>,
+    seen: Vec<Field>,
+}
+
+struct Field {
+    path: String,
+    expected: Option<String>,
+    /// What tells answers apart, the first of each, and how often it came.
+    answers: Vec<(String, FieldAnswer)>,
+}
+
+impl Fields {
+    fn add(
+        &mut self,
+        path: &str,
+        expected: Option<&Value>,
+        found: Option<&Value>,
+        meaning: String,
+        verdict: FieldVerdict,
+    ) {
+        let key = (path.to_owned(), expected.is_some());
+        let seen = &mut self.seen;
+        let place = *self.places.entry(key).or_insert_with(|| {
+            seen.push(Field { path: path.to_owned(), expected: expected.map(shown), answers: Vec::new() });
+            seen.len() - 1
+        });
+        let answers = &mut self.seen[place].answers;
+        match answers.iter_mut().find(|(known, answer)| *known == meaning && answer.verdict == verdict) {
+            Some((_, answer)) => answer.times += 1,
+            None => answers.push((meaning, FieldAnswer { value: found.map(shown), verdict, times: 1 })),
+        }
+    }
+
+    /// Expected fields first; and how many have no room.
+    fn finish(mut self, most: usize) -> (Vec<FieldDetails>, u64) {
+        self.seen.sort_by_key(|field| field.expected.is_none());
+        let left_out = self.seen.len().saturating_sub(most) as u64;
+        let field = |Field { path, expected, mut answers }: Field| {
+            answers.sort_by_key(|(_, answer)| std::cmp::Reverse(answer.times));
+            let mut kept: Vec<FieldAnswer> = answers.into_iter().map(|(_, answer)| answer).collect();
+            // The rest stays countable.
+            for rest in kept.split_off(kept.len().min(MOST_ANSWERS)) {
+                let other = |answer: &&mut FieldAnswer| {
+                    answer.verdict == rest.verdict && answer.value.as_deref() == Some("…")
+                };
+                match kept.iter_mut().skip(MOST_ANSWERS).find(other) {
+                    Some(other) => other.times += rest.times,
+                    None => kept.push(FieldAnswer { value: Some("…".to_owned()), ..rest }),
+                }
+            }
+            FieldDetails { path: truncate(&path, LONGEST_VALUE), expected, answers: kept }
+        };
+        (self.seen.into_iter().take(most).map(field).collect(), left_out)
+    }
+}
+
+/// A value as text: strings as they are, the rest as JSON.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => truncate(text, LONGEST_VALUE),
+        other => truncate(&other.to_string(), LONGEST_VALUE),
+    }
+}
+
+struct Walk<'w> {
+    fields: &'w mut Fields,
+    case: &'w Case<'w>,
+    is_answered: bool,
+}
+
+impl Walk<'_> {
+    fn field(&mut self, path: &str, expected: &Value, found: Option<&Value>, rules: &Matcher<'_>) {
+        let here = rules.here();
+        if here.is_ignored {
+            return;
+        }
+        match expected {
+            Value::Object(map) if !map.is_empty() => {
+                let found_map = found.and_then(Value::as_object);
+                for (key, value) in map {
+                    let found = found_map.and_then(|found| found.get(key));
+                    self.field(&below(path, key), value, found, &rules.key(key));
+                }
+                match (found_map, found) {
+                    (Some(found), _) => {
+                        for (key, value) in found.iter().filter(|(key, _)| !map.contains_key(*key)) {
+                            self.extra(&below(path, key), value, &rules.key(key));
+                        }
+                    }
+                    (None, Some(other)) => self.extra(path, other, rules),
+                    (None, None) => {}
+                }
+            }
+            Value::Array(items) if !items.is_empty() => {
+                let item = rules.item();
+                let is_set = is_set(items, here, item.here());
+                match found {
+                    Some(Value::Array(found)) => self.list(path, items, found, &item, here, is_set),
+                    other => {
+                        for (place, value) in items.iter().enumerate() {
+                            let path = format!("{path}[{place}]");
+                            if is_set {
+                                self.set_item(&path, value, None, &item);
+                            } else {
+                                self.field(&path, value, None, &item);
+                            }
+                        }
+                        if let Some(other) = other {
+                            self.extra(path, other, rules);
+                        }
+                    }
+                }
+            }
+            expected => self.plain(path, expected, found, rules),
+        }
+    }
+
+    /// A plain value, or an empty list or mapping: what `compare` counts it as.
+    fn plain(&mut self, path: &str, expected: &Value, found: Option<&Value>, rules: &Matcher<'_>) {
+        let counts = match found {
+            Some(found) => compare::count(expected, found, rules, self.case),
+            None => compare::count_item(expected, None, rules, self.case),
+        };
+        let Some(verdict) = verdict(&counts) else { return };
+        // A call without an answer has nothing correctly absent.
+        if verdict == FieldVerdict::CorrectAbsent && !self.is_answered {
+            return;
+        }
+        let is_expected =
+            matches!(verdict, FieldVerdict::Correct | FieldVerdict::Incorrect | FieldVerdict::Missing);
+        let found = found.filter(|_| !matches!(verdict, FieldVerdict::Missing | FieldVerdict::CorrectAbsent));
+        let meaning = match (verdict, found) {
+            (FieldVerdict::Correct, _) | (_, None) => String::new(),
+            (_, Some(found)) => whole_form(found, rules),
+        };
+        self.fields.add(path, is_expected.then_some(expected), found, meaning, verdict);
+    }
+
+    /// Something that is not expected.
+    fn extra(&mut self, path: &str, found: &Value, rules: &Matcher<'_>) {
+        if present(found, rules) > 0 {
+            let meaning = whole_form(found, rules);
+            self.fields.add(path, None, Some(found), meaning, FieldVerdict::Hallucinated);
+        }
+    }
+
+    /// An item of a set, which is there or not.
+    fn set_item(&mut self, path: &str, expected: &Value, found: Option<&Value>, item: &Matcher<'_>) {
+        if present(expected, item) > 0 {
+            let verdict = if found.is_some() { FieldVerdict::Correct } else { FieldVerdict::Missing };
+            self.fields.add(path, Some(expected), found, String::new(), verdict);
+        }
+    }
+
+    fn list(
+        &mut self,
+        path: &str,
+        expected: &[Value],
+        found: &[Value],
+        item: &Matcher<'_>,
+        here: Here<'_>,
+        is_set: bool,
+    ) {
+        if is_set || here.words == Words::Contains {
+            let there = |list: &[Value]| -> Vec<Value> {
+                list.iter().filter(|value| present(value, item) > 0).cloned().collect()
+            };
+            let (expected, found) = (there(expected), there(found));
+            let pairs = set_pairs(&expected, &found, item, self.case);
+            let (of_expected, extras) = partners(&expected, &found, pairs);
+            for (place, (value, partner)) in expected.iter().zip(of_expected).enumerate() {
+                self.set_item(&format!("{path}[{place}]"), value, partner, item);
+            }
+            if here.words != Words::Contains {
+                for value in extras {
+                    self.extra(&format!("{path}[+]"), value, item);
+                }
+            }
+            return;
+        }
+        let pairs = match here.list {
+            List::Order => (0..expected.len().min(found.len())).map(|place| (place, place)).collect(),
+            List::Key(fields) => {
+                let forms = |list: &[Value]| {
+                    list.iter().map(|value| key_form(value, fields, item)).collect::<Vec<_>>()
+                };
+                let same_key = |a: usize, b: usize| same_key(&expected[a], &found[b], fields, item);
+                pairing::pairs(&forms(expected), &forms(found), same_key)
+            }
+            List::Set | List::Best => align::pairs(expected, found, item, self.case),
+        };
+        let (of_expected, extras) = partners(expected, found, pairs);
+        for (place, (value, partner)) in expected.iter().zip(of_expected).enumerate() {
+            self.field(&format!("{path}[{place}]"), value, partner, item);
+        }
+        for value in extras {
+            self.extra(&format!("{path}[+]"), value, item);
+        }
+    }
+}
+
+/// The partner of each expected item, and the items without one.
+fn partners<'v>(
+    expected: &[Value],
+    found: &'v [Value],
+    pairs: Vec<(usize, usize)>,
+) -> (Vec<Option<&'v Value>>, Vec<&'v Value>) {
+    let mut of_expected = vec![None; expected.len()];
+    let mut is_taken = vec![false; found.len()];
+    for (a, b) in pairs {
+        (of_expected[a], is_taken[b]) = (Some(&found[b]), true);
+    }
+    let extras = found.iter().zip(is_taken).filter(|(_, is_taken)| !is_taken).map(|(value, _)| value);
+    (of_expected, extras.collect())
+}
+
+fn verdict(counts: &Counts) -> Option<FieldVerdict> {
+    let first = [
+        (counts.correct, FieldVerdict::Correct),
+        (counts.incorrect, FieldVerdict::Incorrect),
+        (counts.missing, FieldVerdict::Missing),
+        (counts.hallucinated, FieldVerdict::Hallucinated),
+        (counts.correct_absent, FieldVerdict::CorrectAbsent),
+    ];
+    first.into_iter().find(|(count, _)| *count > 0).map(|(_, verdict)| verdict)
+}
+
+fn below(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}

@@ -25,6 +25,7 @@ mod runner;
 mod scoring;
 mod serve;
 mod setup;
+mod site;
 mod skills;
 mod studio;
 mod suite;

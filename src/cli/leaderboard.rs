@@ -1,13 +1,16 @@
-//! `leaderboard merge`, `leaderboard export` and `skills lint`.
+//! `leaderboard merge`, `leaderboard export`, `leaderboard site` and `skills lint`.
 
 use std::path::{Path, PathBuf};
 
-use super::args::{ExportArgs, ExportFormat, Format, LeaderboardCommand, LintArgs, MergeArgs, SkillsCommand};
+use super::args::{
+    ExportArgs, ExportFormat, Format, LeaderboardCommand, LintArgs, MergeArgs, SiteArgs, SkillsCommand,
+};
 use super::display::Display;
 use crate::console;
 use crate::engine::report::write_file;
 use crate::leaderboard::Leaderboard;
 use crate::model::{Exit, Failure};
+use crate::site;
 use crate::skills::lint;
 use crate::util::regular_file;
 
@@ -26,6 +29,20 @@ pub(super) fn leaderboard(command: LeaderboardCommand, display: &Display) -> any
                 ExportFormat::Hf => format!("{}\n", serde_json::to_string_pretty(&board.to_hugging_face())?),
             };
             put(output.as_deref(), text.as_bytes())?;
+        }
+        LeaderboardCommand::Site(SiteArgs { library, output, title }) => {
+            let site::Library { board, warnings } = site::Library::read(&library, &title)?;
+            for warning in &warnings {
+                display.warning(warning);
+            }
+            let site::Written { pages, files, largest_page, bytes, deleted } = site::write(&board, &output)?;
+            let deleted = if deleted > 0 { format!(", {deleted} old files deleted") } else { String::new() };
+            display.note(&format!(
+                "{pages} pages, {files} files, {} KB, the largest page {} KB{deleted}: open `{}`",
+                bytes.div_ceil(1000),
+                largest_page.div_ceil(1000),
+                output.join("index.html").display()
+            ));
         }
     }
     Ok(Exit::Ok)

@@ -132,11 +132,6 @@ impl DotPlot {
     pub fn labels_y(&self) -> Px {
         Px(self.height - 4.0)
     }
-
-    /// Where text ends at the right.
-    pub fn right(&self) -> Px {
-        Px(self.layout.width - 8.0)
-    }
 }
 
 /// A count as a measure.

@@ -14,6 +14,8 @@ pub enum LeaderboardCommand {
     Merge(MergeArgs),
     /// Write the entries in another format
     Export(ExportArgs),
+    /// Write a static site with all pages of the leaderboard
+    Site(SiteArgs),
 }
 
 /// `leaderboard merge`.
@@ -41,6 +43,21 @@ pub struct ExportArgs {
     /// Write to this file [default: stdout]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+}
+
+/// `leaderboard site`.
+#[derive(Debug, Args)]
+#[command(after_help = examples::LEADERBOARD_SITE)]
+pub struct SiteArgs {
+    /// A checkout of the skill library, or one leaderboard file
+    #[arg(value_name = "LIBRARY", default_value = ".")]
+    pub library: PathBuf,
+    /// The directory of the site: new, empty, or with an earlier site
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+    /// The title of the site
+    #[arg(long, value_name = "TEXT", default_value = "Leaderboard")]
+    pub title: String,
 }
 
 /// Formats of other programs.

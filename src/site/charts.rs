@@ -1,0 +1,173 @@
+//! The charts, ready to be drawn by the template. Their values are in its tables, too.
+
+use super::board::{Board, Row};
+use super::views::{Share, counted};
+use crate::report::{Px, Scale, Tick, number};
+
+/// The lines and the steps of one chart: more could not be told apart.
+const MOST_LINES: usize = 6;
+const MOST_STEPS: usize = 30;
+const MOST_POINTS: usize = 2 * MOST_STEPS;
+
+/// Where the lines of a chart over time are: in a picture of 880 by 300, with room for labels.
+const ACROSS: [f64; 2] = [48.0, 864.0];
+const DOWN: [f64; 2] = [12.0, 256.0];
+
+/// One line: a model, and its entries from the oldest to the newest. What was scored by other rules is another line.
+pub(super) struct Line<'r> {
+    pub(super) model: String,
+    pub(super) points: Vec<Point<'r>>,
+}
+
+/// One entry, at the place of its commit.
+pub(super) struct Point<'r> {
+    place: usize,
+    pub(super) row: &'r Row,
+    pub(super) share: Share,
+    pub(super) x: Px,
+    pub(super) y: Px,
+    /// Where its interval is drawn: those of lines that meet at a commit are side by side.
+    pub(super) aside: Px,
+    pub(super) interval: Option<[Px; 2]>,
+}
+
+/// How a skill's accuracy went from commit to commit.
+pub(super) struct OverTime<'r> {
+    /// The commits, from the oldest to the newest: a row of each.
+    pub(super) steps: Vec<&'r Row>,
+    pub(super) lines: Vec<Line<'r>>,
+    pub(super) levels: Vec<Tick>,
+    /// Labels of commits: when they were made, and their short names below.
+    pub(super) labels: Vec<(Tick, &'r str)>,
+    /// Models and commits that have no room.
+    left_out: [usize; 2],
+}
+
+impl<'r> OverTime<'r> {
+    /// Of the entries of one skill, the newest first.
+    pub(super) fn of(board: &Board, rows: &[&'r Row]) -> Self {
+        let mut steps: Vec<&Row> = Vec::new();
+        for row in rows {
+            if steps.last().is_none_or(|last| last.entry.prompt_commit != row.entry.prompt_commit) {
+                steps.push(row);
+            }
+        }
+        let commits = steps.len();
+        steps.truncate(MOST_STEPS);
+        steps.reverse();
+        // By model and scoring, the newest first.
+        let mut models: Vec<&Row> = Vec::new();
+        for row in rows {
+            if models
+                .iter()
+                .all(|known| (known.model, known.entry.scoring()) != (row.model, row.entry.scoring()))
+            {
+                models.push(row);
+            }
+        }
+        let newest = models.clone();
+        let is_earlier = |row: &Row| {
+            let first = newest.iter().find(|known| known.model == row.model);
+            first.is_some_and(|first| first.entry.scoring() != row.entry.scoring())
+        };
+        models.sort_by_key(|row| (is_earlier(row), std::cmp::Reverse(row.accuracy()), row.model));
+        let all = models.len();
+        models.truncate(MOST_LINES);
+        let values: Vec<(String, Vec<_>)> = models
+            .iter()
+            .map(|line| {
+                let is_of =
+                    |row: &&&Row| (row.model, row.entry.scoring()) == (line.model, line.entry.scoring());
+                let entries = rows.iter().rev().filter(is_of);
+                let placed = entries.filter_map(|row| {
+                    let place =
+                        steps.iter().position(|step| step.entry.prompt_commit == row.entry.prompt_commit)?;
+                    Some((place, *row, Share::accuracy(row)?))
+                });
+                let mut points: Vec<_> = placed.collect();
+                // One commit may have many entries of a model, by settings and replicates.
+                points.drain(..points.len().saturating_sub(MOST_POINTS));
+                let earlier = if is_earlier(line) { " (earlier scoring)" } else { "" };
+                (format!("{}{earlier}", board.models[line.model].name), points)
+            })
+            .collect();
+        let lows = values.iter().flat_map(|(_, points)| points).map(|(_, _, share)| share.low_high()[0]);
+        let floor = (lows.fold(1.0, f64::min) * 10.0 - 0.25).floor().clamp(0.0, 9.0) / 10.0;
+        let y = Scale { from: [1.0, floor], to: DOWN };
+        let x = Scale { from: [-0.5, number(steps.len().max(1)) - 0.5], to: ACROSS };
+        let apart = ((x.at(1.0).0 - x.at(0.0).0) / 10.0).min(3.0);
+        let middle = number(values.len().saturating_sub(1)) / 2.0;
+        let lines = values.into_iter().enumerate().map(|(line, (model, points))| {
+            let point = |(place, row, share): (usize, &'r Row, Share)| Point {
+                place,
+                row,
+                share,
+                x: x.at(number(place)),
+                y: y.at(share.value.as_f64()),
+                aside: x.at(number(place)).plus((number(line) - middle) * apart),
+                interval: share.ends().map(|ends| ends.map(|end| y.at(end))),
+            };
+            Line { model, points: points.into_iter().map(point).collect() }
+        });
+        // The newest commit always has a label.
+        let every = steps.len().div_ceil(8).max(1);
+        let labeled =
+            steps.iter().enumerate().filter(|(place, _)| (steps.len() - 1 - place).is_multiple_of(every));
+        let label = |(place, row): (usize, &&'r Row)| {
+            let day = row.time.map(|time| time.strftime("%-d %b").to_string());
+            let at = x.at(number(place));
+            (
+                Tick { at, label: day.unwrap_or_else(|| row.entry.skill_version.clone()), anchor: "middle" },
+                row.entry.prompt_commit.short(),
+            )
+        };
+        Self {
+            lines: lines.collect(),
+            levels: levels(y, floor),
+            labels: labeled.map(label).collect(),
+            left_out: [all - models.len(), commits - steps.len()],
+            steps,
+        }
+    }
+
+    /// What has no room in the chart.
+    pub(super) fn left_out(&self) -> Option<String> {
+        let [models, commits] = self.left_out;
+        let parts = [
+            (models > 0).then(|| counted(models, "line", "lines")),
+            (commits > 0).then(|| counted(commits, "older commit", "older commits")),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
+    /// The first and the last value of each line, in words.
+    pub(super) fn told(&self) -> String {
+        let lines = self.lines.iter().filter_map(|line| {
+            let at = |point: &Point<'_>| {
+                format!("{} at {}", point.share.value, point.row.entry.prompt_commit.short())
+            };
+            Some(format!("{}: {}, {}", line.model, at(line.points.first()?), at(line.points.last()?)))
+        });
+        lines.collect::<Vec<_>>().join("; ")
+    }
+}
+
+impl Line<'_> {
+    /// The values at the place of a commit.
+    pub(super) fn at(&self, place: usize) -> String {
+        let points = self.points.iter().filter(|point| point.place == place);
+        let values: Vec<String> = points.map(|point| point.share.told()).collect();
+        if values.is_empty() { "–".to_owned() } else { values.join(", ") }
+    }
+}
+
+/// The grid: a line every 10 %, or every 20 % where there would be many.
+fn levels(y: Scale, floor: f64) -> Vec<Tick> {
+    let gaps = ((1.0 - floor) * 10.0).round();
+    let every = if gaps > 5.0 { 0.2 } else { 0.1 };
+    let levels = (0..).map(|place| 1.0 - number(place) * every).take_while(|level| *level > floor - 0.01);
+    levels
+        .map(|level| Tick { at: y.at(level), label: format!("{:.0} %", level * 100.0), anchor: "end" })
+        .collect()
+}

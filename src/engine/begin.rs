@@ -72,7 +72,7 @@ impl Execution {
             }
             if !is_own {
                 let message = format!(
-                    "the run `{}` in `{}` was interrupted, but this user did not create that exchange: `--batch-id {0}` continues it",
+                    "the run `{}` in `{}` was interrupted, but this user did not create that exchange there: `--batch-id {0}` continues it",
                     run.run_id,
                     self.exchange.shown().display()
                 );

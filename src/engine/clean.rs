@@ -20,7 +20,7 @@ use crate::exchange::LocalExchange;
 use crate::github::Access;
 use crate::model::{BatchId, RemoteResults, printable};
 use crate::protocol::RunnerOptions;
-use crate::report::RESULT_FILES;
+use crate::report::{PREDICATE_FILE, RESULT_FILES, STATEMENT_FILE};
 use crate::util::durable;
 use crate::util::process_env::ProcessEnv;
 
@@ -159,9 +159,15 @@ impl Cleanup {
         let batches = self.batches.iter().flat_map(|OldBatch { id, record, is_unfinished }| {
             let branches = record.iter().flat_map(|record| {
                 let repo = printable(&record.repo);
-                branches(record, *is_unfinished)
-                    .into_iter()
-                    .map(move |branch| format!("branch {} of {repo}", printable(&branch)))
+                let handover = record.is_on_a_branch().then(|| {
+                    // That of a batch which was collected completely is usually gone already.
+                    let condition = if *is_unfinished { "" } else { ", if it still exists" };
+                    let branch = crate::protocol::names::handover_branch(&record.batch_id);
+                    format!("branch {} of {repo}{condition}", printable(&branch))
+                });
+                let results =
+                    results_branch(record).map(|branch| format!("branch {} of {repo}", printable(&branch)));
+                handover.into_iter().chain(results)
             });
             std::iter::once(format!("batch {id}")).chain(branches)
         });
@@ -198,7 +204,7 @@ impl Cleanup {
     }
 
     async fn delete_branches(&self, exchange: &LocalExchange, record: &Record) -> anyhow::Result<()> {
-        if branches(record, true).is_empty() {
+        if !record.is_on_a_branch() && results_branch(record).is_none() {
             return Ok(());
         }
         super::resume::check_api(record, &self.github.access)?;
@@ -219,20 +225,16 @@ fn of_record(exchange: &LocalExchange, record: Option<&Record>) -> anyhow::Resul
     })
 }
 
-/// The branches of a batch in its runner repository. That of a batch which was collected completely is gone already.
-fn branches(record: &Record, is_unfinished: bool) -> Vec<String> {
-    let is_there = is_unfinished && record.is_on_a_branch();
-    let handover = is_there.then(|| crate::protocol::names::handover_branch(&record.batch_id));
-    let results = match &record.results {
+fn results_branch(record: &Record) -> Option<String> {
+    match &record.results {
         RemoteResults::Branch(prefix) => Some(format!("{prefix}/{}", record.batch_id)),
         RemoteResults::Artifact => None,
-    };
-    handover.into_iter().chain(results).collect()
+    }
 }
 
 /// Deletes the files of a results directory, and the directory if nothing else is in it; otherwise names what is.
 fn delete_results(dir: &Path) -> anyhow::Result<Option<String>> {
-    for name in RESULT_FILES.into_iter().chain([RUN_FILE, REPORT_FILE]) {
+    for name in RESULT_FILES.into_iter().chain([RUN_FILE, REPORT_FILE, STATEMENT_FILE, PREDICATE_FILE]) {
         durable::remove_file(&dir.join(name))?;
     }
     if let Some(left) = fs::read_dir(dir)?.flatten().next() {

@@ -19,7 +19,7 @@ use crate::exchange::{Collected, LocalExchange, Strangers, must_match, row_mark}
 use crate::model::{BatchId, Digest, ErrorInfo, ErrorKind, Request, Response, TokenUsage};
 use crate::protocol::{Stop, Totals, unsealed};
 use crate::report::{FailureGroup, ModelSummary, TargetSummary};
-use crate::util::WorkDir;
+use crate::util::{WorkDir, regular_file};
 
 /// What was collected.
 #[derive(Debug)]
@@ -158,7 +158,7 @@ pub(super) fn summarize(
     batch: &RunBatch,
 ) -> anyhow::Result<TargetSummary> {
     let cannot = || format!("cannot read `{}`", responses.display());
-    let mut file = File::open(responses).with_context(cannot)?;
+    let (mut file, _) = regular_file::open(responses).with_context(cannot)?;
     file.seek(SeekFrom::Start(range.start)).with_context(cannot)?;
     let mut tally = Tally::default();
     for line in BufReader::with_capacity(1 << 16, file).take(range.end - range.start).split(b'\n') {

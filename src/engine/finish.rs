@@ -76,6 +76,7 @@ impl Execution {
         if let Some(plan) = plan {
             summary.commit = checked_out();
             summary.workflow_run = actions::run_url(plan.process_env());
+            output.of_suite(plan.suite_file());
         }
         output.finish(&mut summary, &*self.observer)?;
         if !*stop.requested.borrow() {

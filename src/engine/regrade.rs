@@ -2,7 +2,6 @@
 //! models that were given before for the same prompt by the same target are used again.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,6 +26,7 @@ use crate::report::{Results, Summary};
 use crate::runner::RunOptions;
 use crate::suite::{GraderOptions, SuiteOptions, load_suite};
 use crate::util::process_env::ProcessEnv;
+use crate::util::regular_file;
 
 /// How many tests a message names.
 const LISTED: usize = 5;
@@ -195,7 +195,7 @@ impl Regrading {
     ) -> anyhow::Result<(RunRecord, Vec<ToGrade>)> {
         let path = self.results.join("responses.jsonl");
         let cannot = || format!("cannot read `{}`", path.display());
-        let mut lines = BufReader::with_capacity(1 << 16, File::open(&path).with_context(cannot)?);
+        let mut lines = BufReader::with_capacity(1 << 16, regular_file::open(&path).with_context(cannot)?.0);
         let tests: HashMap<&str, &TestCase> =
             suite.tests.iter().map(|test| (test.id.as_str(), test)).collect();
         let mut record = self.record.clone();
@@ -279,7 +279,7 @@ impl Regrading {
         let requests = self.results.join("requests.jsonl");
         if self.output.is_some() && requests.is_file() {
             output.keep("requests.jsonl", |out| {
-                Ok(std::io::copy(&mut File::open(&requests)?, out).map(drop)?)
+                Ok(std::io::copy(&mut regular_file::open(&requests)?.0, out).map(drop)?)
             })?;
         }
         output.keep("tests.jsonl", |out| super::plan::write_places(suite, out))?;

@@ -44,7 +44,8 @@ impl Execution {
         let StoredBatch { run_id, id, sha256, hold, .. } = *batch;
         self.left.batch_sha256 = Some(sha256);
         let name = target.name.clone();
-        let progress = runner::Progress::default();
+        let observer = std::sync::Arc::clone(&self.observer);
+        let progress = runner::Progress::with_listener(move |index, how| observer.settled(index, how));
         let work =
             runner::run(&self.exchange, &id, |_| Ok(*target), &self.left, &progress, stop.requested.clone());
         let report = observe_run(&*self.observer, &name, &progress, work).await?;

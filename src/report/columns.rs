@@ -3,21 +3,26 @@
 use super::text::{fit, length};
 
 /// A column with its cells.
-pub(in crate::report) struct Column {
-    pub(in crate::report) name: String,
+pub(crate) struct Column {
+    pub(crate) name: String,
     /// The highest is left out first; 0 never is.
-    pub(in crate::report) rank: u8,
+    pub(crate) rank: u8,
     /// Whether its cells are numbers, which are aligned at their ends.
-    pub(in crate::report) is_number: bool,
-    pub(in crate::report) cells: Vec<String>,
+    pub(crate) is_number: bool,
+    pub(crate) cells: Vec<String>,
 }
 
 impl Column {
-    pub(in crate::report) fn text(name: &str, cells: Vec<String>) -> Self {
+    pub(crate) fn text(name: &str, cells: Vec<String>) -> Self {
         Self { name: name.to_owned(), rank: 0, is_number: false, cells }
     }
 
-    pub(in crate::report) fn number(name: &str, rank: u8, cells: Vec<String>) -> Self {
+    /// The same for text that is left out where the terminal is narrow.
+    pub(crate) fn optional(name: &str, rank: u8, cells: Vec<String>) -> Self {
+        Self { rank, ..Self::text(name, cells) }
+    }
+
+    pub(crate) fn number(name: &str, rank: u8, cells: Vec<String>) -> Self {
         Self { name: name.to_owned(), rank, is_number: true, cells }
     }
 
@@ -30,7 +35,7 @@ impl Column {
 const NARROWEST: usize = 8;
 
 /// The lines of a table, the first with the names unless all are empty.
-pub(in crate::report) fn render(mut columns: Vec<Column>, width: usize) -> Vec<String> {
+pub(crate) fn render(mut columns: Vec<Column>, width: usize) -> Vec<String> {
     columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty()));
     let all = |columns: &[Column]| columns.iter().map(|column| column.width() + 2).sum::<usize>();
     while all(&columns) > width + 2 {

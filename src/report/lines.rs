@@ -1,12 +1,12 @@
 //! A file with one JSON object a line, read line by line; a mistake is told with its place.
 
-use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
 use crate::model::{Failure, printable};
+use crate::util::regular_file;
 use crate::util::truncate::truncate;
 
 /// The longest line that is read: no answer of a model is that long.
@@ -21,7 +21,7 @@ pub(super) fn each_line<T: DeserializeOwned>(
     mut take: impl FnMut(T) -> Result<(), String>,
 ) -> Result<(), Failure> {
     let unreadable = |error: std::io::Error| Failure::config(format!("cannot read `{shown}`: {error}"));
-    let mut reader = BufReader::with_capacity(1 << 16, File::open(path).map_err(unreadable)?);
+    let mut reader = BufReader::with_capacity(1 << 16, regular_file::open(path).map_err(unreadable)?.0);
     let mut line = Vec::new();
     for number in 1_u64.. {
         line.clear();
@@ -50,7 +50,7 @@ pub(super) fn each_line<T: DeserializeOwned>(
 
 /// How many lines a file has; 0 where it cannot be read.
 pub(super) fn count(path: &Path) -> usize {
-    let Ok(mut file) = File::open(path) else { return 0 };
+    let Ok((mut file, _)) = regular_file::open(path) else { return 0 };
     let mut buffer = vec![0; 1 << 16];
     let mut lines = 0;
     while let Ok(length @ 1..) = file.read(&mut buffer) {

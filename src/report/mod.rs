@@ -4,12 +4,12 @@
 //! back, and its evaluation is shown by `terminal`, by `verdict` (markdown) and `comment` (the same on a pull request), by `notes` (at
 //! the lines of the suite), `outputs` (of a step), `junit` and `html`. They share `cells` for the figures, `columns` for tables that fit a terminal, and `reason` for why a test did not pass; `text` makes
 //! untrusted text safe for each place.
-//! `chart` is the geometry of charts, here and in the studio. `agentv` is what AgentV reads.
+//! `chart` is the geometry of charts, here and in the studio. `agentv` is what AgentV reads. `statement` says how results came about.
 
 pub mod agentv;
 mod cells;
 mod chart;
-mod columns;
+pub(crate) mod columns;
 mod comment;
 mod html;
 mod junit;
@@ -19,13 +19,14 @@ mod notes;
 mod outputs;
 mod reason;
 mod results;
+mod statement;
 mod summary;
 mod table;
 mod terminal;
 mod text;
 mod verdict;
 
-pub use chart::{DotPlot, Layout, Px, Scale, Tick, number};
+pub use chart::{Px, Scale, Tick, number};
 pub use comment::render_comment;
 pub use html::{PALETTE, html_policy, render_html};
 pub use junit::render_junit;
@@ -33,6 +34,10 @@ pub use markdown::render_markdown;
 pub use notes::{LineNote, line_notes};
 pub use outputs::{call_errors_output, call_outputs, evaluation_outputs};
 pub use results::{REPORT_FILE, RESULT_FILES, Results};
+pub use statement::{
+    LEADERBOARD_TYPE, Origin, PREDICATE_FILE, RESULTS_TYPE, ResultsPredicate, STATEMENT_FILE, Statement,
+    Subject,
+};
 pub use summary::{FailureGroup, GraderUse, ModelSummary, Summary, TargetSummary};
 pub use table::render_table;
 pub use terminal::{Footer, Style, render_evaluation};

@@ -11,6 +11,7 @@ use crate::model::{
     Block, Content, ErrorInfo, Failure, GraderScore, Message, OutputMessage, Problem, Role, ScoreError,
     ScoreRow, ScoreStatus, TestPlace, TokenUsage, Trial, Verdict, printable,
 };
+use crate::util::regular_file;
 
 /// The files of an output directory that a baseline consists of.
 pub const RESULT_FILES: [&str; 5] =
@@ -241,7 +242,11 @@ struct Place {
 }
 
 fn about(file: &Place) -> Result<About, Failure> {
-    let Ok(text) = std::fs::read(&file.path) else { return Ok(About::default()) };
+    let text = match regular_file::read(&file.path, regular_file::CONTENT) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(About::default()),
+        Err(error) => return Err(Failure::config(format!("cannot read `{}`: {error}", file.shown))),
+    };
     serde_json::from_slice(&text).map_err(|error| {
         Failure::config(format!(
             "`summary.json` cannot be read: {error}\n  --> {}:{}:{}",

@@ -16,6 +16,7 @@ use super::notes::{Earlier, Note, Notes};
 use super::{Commands, GraderRequests, Prompts};
 use crate::model::{Exit, Failure, Response, ScoreRow, Suite, TestCase};
 use crate::scoring::{self, Given, Need, Scorer};
+use crate::util::regular_file;
 
 /// How many rows are graded at once, so that their commands run side by side.
 const WINDOW: usize = 64;
@@ -145,7 +146,8 @@ fn grade_row(rows: &Rows<'_>, scorer: &mut Scorer, row: &mut Open<'_>) -> Vec<(S
     prompts.clear();
     let mut jobs = Vec::new();
     let read = |file: &crate::model::Attachment| {
-        let bytes = std::fs::read(rows.suite.attachments.get(&file.sha256)?).ok()?;
+        let bytes =
+            regular_file::read(rows.suite.attachments.get(&file.sha256)?, regular_file::CONTENT).ok()?;
         String::from_utf8(bytes).ok()
     };
     let question = || scoring::question(&test.messages, &test.files, read);
@@ -187,7 +189,7 @@ struct AnswerFile {
 impl Reader {
     fn open(rows: &Rows<'_>, notes: Option<File>, answers: &Answers) -> anyhow::Result<Self> {
         let cannot = || format!("cannot read `{}`", rows.responses.display());
-        let mut responses = File::open(rows.responses).with_context(cannot)?;
+        let (mut responses, _) = regular_file::open(rows.responses).with_context(cannot)?;
         responses.seek(SeekFrom::Start(rows.range.start)).with_context(cannot)?;
         let responses = BufReader::with_capacity(1 << 16, responses).take(rows.range.end - rows.range.start);
         let open = |path: &PathBuf| -> anyhow::Result<AnswerFile> {

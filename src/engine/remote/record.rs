@@ -18,7 +18,7 @@ use crate::github::Run;
 use crate::model::{BatchId, Digest, Failure, RemoteResults, RemoteTarget};
 use crate::protocol::names::{dispatch_of_title, is_repository};
 use crate::protocol::{DispatchId, Handover, RunnerOptions};
-use crate::util::{durable, sealed_json};
+use crate::util::{durable, regular_file, sealed_json};
 
 const FORMAT: u32 = 1;
 const FOLDER: &str = "dispatch";
@@ -135,7 +135,7 @@ impl Record {
     /// The record of a batch, if this exchange gave it to a runner repository.
     pub fn read(exchange: &LocalExchange, id: &BatchId) -> anyhow::Result<Option<Self>> {
         let path = path(exchange, id);
-        let text = match fs::read(&path) {
+        let text = match regular_file::read(&path, regular_file::CONTENT) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", path.display())),

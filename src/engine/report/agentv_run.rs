@@ -1,7 +1,6 @@
 //! `--agentv-run`: a results directory as a run directory of AgentV.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
@@ -11,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::model::{Failure, Response, ScoreRow, TestPlace};
 use crate::report::agentv::{AgentvRun, AgentvTarget, render_run};
-use crate::util::{WorkDir, durable};
+use crate::util::{WorkDir, durable, regular_file};
 
 /// Refuses a directory that has something in it: another run would be lost, or mixed with this one.
 pub fn check(to: &Path) -> Result<(), Failure> {
@@ -81,7 +80,7 @@ fn put(to: &Path, files: &BTreeMap<String, String>) -> anyhow::Result<()> {
 
 fn rows<T: DeserializeOwned>(path: &Path) -> anyhow::Result<Vec<T>> {
     let cannot = || format!("cannot read `{}`", path.display());
-    let lines = BufReader::new(File::open(path).with_context(cannot)?).lines();
+    let lines = BufReader::new(regular_file::open(path).with_context(cannot)?.0).lines();
     let lines = lines.filter(|line| line.as_ref().map_or(true, |line| !line.trim().is_empty()));
     lines.map(|line| serde_json::from_str(&line.with_context(cannot)?).with_context(cannot)).collect()
 }

@@ -3,6 +3,7 @@
 //! find them again.
 
 pub mod agentv_run;
+pub mod attestation;
 pub mod baseline;
 pub mod browser;
 mod files;

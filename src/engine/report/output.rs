@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use tempfile::NamedTempFile;
 
+use super::attestation;
 use super::files::{put_in_place, temporary_file, write_file};
 use super::replay::ReplayFile;
 use crate::console;
@@ -21,6 +22,8 @@ pub struct Output {
     /// Dropped first: it may lie in a directory that is taken away again.
     replay: Option<ReplayFile>,
     to: To,
+    /// The suite that the statement names.
+    suite: Option<PathBuf>,
 }
 
 /// A directory with `responses.jsonl`, `scores.jsonl` and `summary.json`, or stdout with the responses alone.
@@ -64,7 +67,7 @@ impl Drop for OutputDir {
 impl Output {
     /// A directory, or stdout without one.
     pub fn open(dir: Option<PathBuf>) -> anyhow::Result<Self> {
-        let Some(path) = dir else { return Ok(Self { to: To::Stdout, replay: None }) };
+        let Some(path) = dir else { return Ok(Self { to: To::Stdout, replay: None, suite: None }) };
         own_dir::check(&path)?;
         let is_new = !path.exists();
         if !is_new && !path.is_dir() {
@@ -80,6 +83,7 @@ impl Output {
         Ok(Self {
             to: To::Directory { responses, asked: Vec::new(), scores: Scores::default(), dir },
             replay: None,
+            suite: None,
         })
     }
 
@@ -87,6 +91,11 @@ impl Output {
     #[must_use]
     pub fn and_replay(self, replay: Option<ReplayFile>) -> Self {
         Self { replay, ..self }
+    }
+
+    /// The responses are of this suite.
+    pub fn of_suite(&mut self, file: Option<&Path>) {
+        self.suite = file.map(Path::to_path_buf);
     }
 
     /// The rows that come from now on are of this target.
@@ -186,7 +195,8 @@ impl Output {
             None => durable::remove_file(&scores_path).context("cannot remove old scores")?,
         }
         durable::remove_file(&dir.path.join(REPORT_FILE)).context("cannot remove an old report")?;
-        write_summary(&dir.path, summary)
+        write_summary(&dir.path, summary)?;
+        attestation::write_results(&dir.path, summary, self.suite.as_deref())
     }
 }
 

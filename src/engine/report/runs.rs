@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -17,6 +17,9 @@ use crate::util::{durable, own_dir, regular_file};
 pub const LATEST: &str = "latest";
 /// The end of the name of a file with the path of a results directory.
 const PATH_END: &str = "path";
+
+/// How far the clock of another machine may be ahead.
+const MAX_CLOCK_DIFFERENCE: SignedDuration = SignedDuration::from_hours(1);
 
 /// A run that has results.
 #[derive(Debug, Clone, Serialize)]
@@ -136,7 +139,7 @@ fn run(name: String, results: PathBuf) -> Run {
     let summary: Value = summary.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
     let targets = summary["targets"].as_array().map(Vec::as_slice).unwrap_or_default();
     Run {
-        at: record.map(|record| record.at).or_else(modified),
+        at: record.map(|record| record.at).or_else(modified).filter(|at| !is_future(*at)),
         suite: summary["suite"].as_str().map(ToOwned::to_owned),
         targets: targets.iter().filter_map(|target| Some(target["target"].as_str()?.to_owned())).collect(),
         verdict: verdict(&summary).to_owned(),
@@ -144,6 +147,11 @@ fn run(name: String, results: PathBuf) -> Run {
         run: name,
         results,
     }
+}
+
+/// A run that came with a checkout can have any date. With one that is still to come it would stay the newest forever.
+fn is_future(at: Timestamp) -> bool {
+    at.duration_since(Timestamp::now()) > MAX_CLOCK_DIFFERENCE
 }
 
 fn verdict(summary: &Value) -> &str {

@@ -43,7 +43,7 @@ pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> 
         _ => Some(evaluator(&args, (&cwd, &untrusted), &env)?),
     };
     let studio = studio_options(&args);
-    let trace_files = args.traces.traces_token_file;
+    let (read_only_files, trace_files) = (args.access.read_only_token_file, args.traces.traces_token_file);
     // A gateway alone needs none but its own.
     let may_be_none = !trace_files.is_empty() && evaluator.is_none() && studio.is_none();
     let listen = args.listen;
@@ -61,6 +61,12 @@ pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> 
             variable: token_variable(env.process()),
             may_be_none,
         },
+        read_only_tokens: (!read_only_files.is_empty()).then_some(TokenSource {
+            option: "--read-only-token-file",
+            files: read_only_files,
+            variable: None,
+            may_be_none: false,
+        }),
         trace_tokens: (!trace_files.is_empty()).then_some(TokenSource {
             option: "--traces-token-file",
             files: trace_files,
@@ -84,7 +90,11 @@ pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> 
 
 fn greeting(url: &str, app: &serve::App, log: &LogTo) -> String {
     let counted = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
-    let mut text = format!("listening on {url}\n  access: {}", counted(app.tokens.count(), "token"));
+    let (full, read_only) = app.tokens.count();
+    let mut text = format!("listening on {url}\n  access: {}", counted(full, "token"));
+    if read_only > 0 {
+        text = format!("{text}, {read_only} read-only");
+    }
     if let Some(tokens) = &app.trace_tokens {
         text = format!("{text}, {} for traces alone", tokens.count());
     }
@@ -115,6 +125,7 @@ fn studio_options(args: &ServeArgs) -> Option<StudioOptions> {
         registry: page.registry.clone(),
         allow_local: page.allow_local,
         leaderboard: page.leaderboard.clone().or_else(of_library),
+        library: args.skills.library.clone(),
         runs: page.runs.clone(),
         env: Env::from_process(),
     })

@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use tokio::sync::{Mutex, watch};
 
-use super::auth::{AllowList, Throttle, Tokens};
+use super::auth::{Access, AllowList, Throttle, Tokens};
+use super::error::Refusal;
 use super::evaluation::Evaluator;
-use super::jobs::{Slot, Store};
+use super::jobs::{Cancel, Job, Slot, Store};
+use super::log;
 use crate::rollout::gateway::Gateway;
 
 /// The state of the service; there is one, in an `Arc`.
 #[derive(Debug)]
 pub struct App {
     /// Valid tokens.
-    pub tokens: Tokens,
+    pub tokens: Access,
     /// Tokens for the trace gateway only.
     pub trace_tokens: Option<Tokens>,
     /// Delays after failed logins.
@@ -39,4 +41,23 @@ pub struct App {
     pub(super) stop: watch::Sender<bool>,
     /// Number of running job threads.
     pub(super) working: watch::Sender<usize>,
+}
+
+impl App {
+    /// Cancels a service job, and returns it: what was answered is kept, and nothing more is called.
+    pub fn cancel(&self, id: &str) -> Result<Job, Refusal> {
+        let missing = || Refusal::NotFound(format!("no job `{}`", log::short(id)));
+        let id = id.parse().map_err(|_| missing())?;
+        match self.jobs.cancel(&id).map_err(|error| {
+            tracing::error!(job = %id, "{error:#}");
+            Refusal::Unavailable("the cancellation could not be written down here".to_owned())
+        })? {
+            Cancel::Accepted(job) => {
+                tracing::info!(job = %id, state = job.state.word(), "cancellation requested");
+                Ok(job)
+            }
+            Cancel::Ended(job) => Err(Refusal::Ended(job.state.word())),
+            Cancel::Unknown => Err(missing()),
+        }
+    }
 }

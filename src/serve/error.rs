@@ -17,11 +17,15 @@ pub enum Refusal {
     Unauthorized,
     /// The peer may not connect.
     Forbidden,
+    /// The token may only look.
+    ReadOnly,
     NotFound(String),
     /// Method not allowed; these are legal.
     Method(&'static str),
     /// Another evaluation is running.
     Busy(Current),
+    /// The job has ended in this state and cannot be cancelled.
+    Ended(&'static str),
     /// The body did not arrive in time.
     TooSlow,
     /// The body exceeds this size.
@@ -43,10 +47,10 @@ impl Refusal {
         match self {
             Self::Malformed(_) => StatusCode::BAD_REQUEST,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::Forbidden | Self::ReadOnly => StatusCode::FORBIDDEN,
             Self::NotFound(_) => StatusCode::NOT_FOUND,
             Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Busy(_) => StatusCode::CONFLICT,
+            Self::Busy(_) | Self::Ended(_) => StatusCode::CONFLICT,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -66,10 +70,15 @@ impl Refusal {
             | Self::Unavailable(reason) => reason.clone(),
             Self::Unauthorized => "a valid token is needed: `Authorization: Bearer TOKEN`".to_owned(),
             Self::Forbidden => "this address may not connect".to_owned(),
+            Self::ReadOnly => {
+                "this token is read-only: it can look at everything, but start, change and cancel nothing"
+                    .to_owned()
+            }
             Self::Method(legal) => format!("this path takes {legal}"),
             Self::Busy(Current { skill, started_at }) => {
                 format!("busy: evaluating `{skill}` since {started_at}")
             }
+            Self::Ended(state) => format!("the job has ended: it is {state}"),
             Self::TooSlow => "the body did not arrive in time".to_owned(),
             Self::TooLarge(most) => format!("the body is larger than {most} bytes"),
             Self::NotJson => "the body must be `application/json`".to_owned(),

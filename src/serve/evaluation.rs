@@ -8,7 +8,7 @@ use super::error::Refusal;
 use super::jobs::{JobId, JobState, Store};
 use crate::model::{BatchId, Exit, Failure};
 use crate::skills::evaluate::{
-    self, Checkout, CheckoutProblem, Evaluated, Pinned, Progress, PublishOptions, Workspace,
+    self, Checkout, CheckoutProblem, Evaluated, Pinned, PublishOptions, RunProgress, Workspace,
 };
 use crate::util::truncate::truncate;
 
@@ -116,14 +116,18 @@ impl Evaluator {
         &self,
         CheckedOut { workspace, checkout }: &CheckedOut,
         batch: &JobId,
-        progress: impl Fn(Progress),
+        progress: impl Fn(&RunProgress),
         stop: watch::Receiver<bool>,
+        is_cancelled: impl Fn() -> bool,
     ) -> Result<JobState, Ended> {
         let id: BatchId = batch
             .as_str()
             .parse()
             .map_err(|_| Ended::Failed("the job id is not a valid batch id".to_owned()))?;
         let evaluated = evaluate::run(workspace, checkout, &id, progress, stop).await.map_err(not_run)?;
+        if is_cancelled() {
+            return Err(Ended::Stopped);
+        }
         let mut warnings = evaluated.warnings.clone();
         let mut pull_request = None;
         let mut branch = None;
@@ -182,6 +186,7 @@ fn summary(evaluated: &Evaluated, branch: Option<&str>) -> Value {
                 "interval": entry.accuracy.interval,
                 "reproducibility": entry.reproducibility.score,
                 "schema_valid": entry.schema_valid.rate,
+                "calls": entry.calls,
             })
         })
         .collect();

@@ -6,7 +6,9 @@ use crate::model::{CommitSha, Failure, ShaPrefix, is_obeyed};
 
 /// Reports the end of a job to GitHub: a job without a result opens the issue, a success closes it.
 pub(super) async fn tell(evaluator: &Evaluator, job: &Job, state: &JobState) {
-    if evaluator.report == ReportFailures::None || state.is_open() {
+    // Whoever cancels a job knows of it, and neither the skill nor the service has failed.
+    let is_cancelled = matches!(state, JobState::Cancelled { .. });
+    if evaluator.report == ReportFailures::None || state.is_open() || is_cancelled {
         return;
     }
     match attempt(evaluator, job, state).await {
@@ -84,7 +86,7 @@ fn text(job: &Job, state: &JobState) -> String {
             let results = pull_request.as_ref().map(|url| format!(": {url}")).unwrap_or_default();
             format!("The evaluation of `{skill}`{at} succeeded{results}\n\n{facts}\n")
         }
-        JobState::Queued | JobState::Running { .. } => String::new(),
+        JobState::Queued | JobState::Running { .. } | JobState::Cancelled { .. } => String::new(),
     }
 }
 

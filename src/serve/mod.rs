@@ -25,6 +25,7 @@ mod run;
 mod signals;
 mod worker;
 
+pub use api::submit;
 pub use app::App;
 pub use body::read_body;
 pub use error::Refusal;

@@ -29,6 +29,7 @@ fn routes(app: &Arc<App>, pages: Router<Arc<App>>) -> Router<Arc<App>> {
         .route("/evaluate", post(api::evaluate).fallback(|| async { Refusal::Method("POST") }))
         .route("/jobs", get(api::jobs).fallback(reads))
         .route("/jobs/{id}", get(api::job).fallback(reads))
+        .route("/jobs/{id}/cancel", post(api::cancel).fallback(|| async { Refusal::Method("POST") }))
         .route_layer(from_fn_with_state(Arc::clone(app), auth::require));
     Router::new()
         .route("/health", get(api::health).fallback(reads))

@@ -10,12 +10,13 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 
 use super::app::App;
-use super::auth::{AllowList, GithubNetworks, Throttle, TokenSource, Tokens};
+use super::auth::{Access, AllowList, GithubNetworks, Role, Throttle, TokenSource, Tokens};
 use super::evaluation::Evaluator;
 use super::jobs::{Job, Slot, Store};
 use super::listen::{ListenOptions, Listener};
 use super::log::LogOptions;
 use super::{log, router, signals, worker};
+use crate::model::Failure;
 use crate::rollout::gateway::Gateway;
 
 /// How long requests that are being answered may still take at the end.
@@ -30,6 +31,8 @@ pub struct Options {
     pub listen: ListenOptions,
     /// The tokens.
     pub tokens: TokenSource,
+    /// Tokens that may only look.
+    pub read_only_tokens: Option<TokenSource>,
     /// Tokens for the trace gateway alone.
     pub trace_tokens: Option<TokenSource>,
     /// The file with the networks that may connect.
@@ -58,14 +61,16 @@ pub async fn serve(
     pages: impl FnOnce(&Arc<App>) -> Router<Arc<App>>,
     started: impl FnOnce(&str, &App),
 ) -> anyhow::Result<()> {
-    let (tokens, mut shown) = Tokens::load(options.tokens)?;
-    let trace_tokens = match options.trace_tokens.map(Tokens::load).transpose()? {
-        Some((tokens, more)) => {
-            shown.extend(more);
-            Some(tokens)
-        }
-        None => None,
+    let (full, mut shown) = Tokens::load(options.tokens, Role::Full)?;
+    let mut load = |source: Option<TokenSource>, role| -> Result<Option<Tokens>, Failure> {
+        let Some(source) = source else { return Ok(None) };
+        let (tokens, more) = Tokens::load(source, role)?;
+        shown.extend(more);
+        Ok(Some(tokens))
     };
+    let tokens = Access { full, read_only: load(options.read_only_tokens, Role::ReadOnly)? };
+    let trace_tokens = load(options.trace_tokens, Role::Full)?;
+    tokens.check(trace_tokens.as_ref())?;
     let open = |api_url: String| GithubNetworks::open(&api_url, &options.state);
     let github_networks = options.allow_github_actions.map(open).transpose()?;
     let allowed = AllowList::load(options.allow_from, github_networks.clone())?;
@@ -99,8 +104,9 @@ pub async fn serve(
     let (url, tls) = (listener.url()?, listener.tls());
     started(&url, &app);
     let (version, tokens, interrupted_jobs) =
-        (env!("CARGO_PKG_VERSION"), app.tokens.count(), interrupted.len());
-    tracing::info!(url, version, tokens, interrupted_jobs, "started");
+        (env!("CARGO_PKG_VERSION"), app.tokens.full.count(), interrupted.len());
+    let read_only_tokens = app.tokens.read_only.as_ref().map(Tokens::count);
+    tracing::info!(url, version, tokens, read_only_tokens, interrupted_jobs, "started");
 
     let handle = Handle::new();
     let answering = tokio::spawn(listener.serve(router(Arc::clone(&app), pages(&app)), handle.clone()));

@@ -13,7 +13,8 @@ pub(super) async fn reload_on_hangup(app: Arc<App>, tls: Option<Arc<Tls>>) -> an
     let mut hangups = signal(SignalKind::hangup())?;
     reloads_on_hangup();
     while hangups.recv().await.is_some() {
-        for tokens in [Some(&app.tokens), app.trace_tokens.as_ref()].into_iter().flatten() {
+        let all = [Some(&app.tokens.full), app.tokens.read_only.as_ref(), app.trace_tokens.as_ref()];
+        for tokens in all.into_iter().flatten() {
             match tokens.reload() {
                 Ok(read) => {
                     tracing::info!(tokens = read.len(), "tokens read");
@@ -23,6 +24,9 @@ pub(super) async fn reload_on_hangup(app: Arc<App>, tls: Option<Arc<Tls>>) -> an
                 }
                 Err(failure) => tracing::error!("the old tokens stay valid: {failure}"),
             }
+        }
+        if let Err(failure) = app.tokens.check(app.trace_tokens.as_ref()) {
+            tracing::error!("such a token can only look: {failure}");
         }
         match app.allowed.reload() {
             Ok(()) => {}

@@ -12,7 +12,7 @@ use super::error::Refusal;
 use super::evaluation::{self, CheckedOut, Evaluator, Order};
 use super::failures;
 use super::jobs::{Job, JobId, JobState, Taken};
-use crate::skills::evaluate::Progress;
+use crate::skills::evaluate::{Progress, RunProgress};
 
 /// Time limit for reporting to GitHub.
 const REPORT_WITHIN: Duration = Duration::from_mins(1);
@@ -41,8 +41,9 @@ pub(super) async fn resume(app: Arc<App>, evaluator: Arc<Evaluator>, jobs: Vec<J
             app.slot.is_free().await;
             match app.slot.take(&job.order.skill, job.started_at) {
                 Ok(taken) => {
-                    app.jobs.set(&job.job_id, JobState::Queued);
-                    start(&app, &evaluator, job, taken, None);
+                    if app.jobs.requeue(&job.job_id) {
+                        start(&app, &evaluator, job, taken, None);
+                    }
                     break;
                 }
                 Err(super::jobs::NoPlace::Busy(_)) => {}
@@ -140,7 +141,7 @@ async fn run(app: &App, evaluator: &Evaluator, mut job: Job, taken: Taken, reply
     }
     let outcome = match (outcome, checked_out) {
         (Some(outcome), _) => outcome,
-        (None, Some(checked_out)) => evaluate(app, evaluator, &job, &checked_out).await,
+        (None, Some(checked_out)) => Box::pin(evaluate(app, evaluator, &job, &checked_out)).await,
         (None, None) => JobState::Failed { reason: OUR_FAULT.to_owned() },
     };
     finish(app, evaluator, job, taken, outcome).await;
@@ -167,7 +168,7 @@ async fn refused(
         // A network that is still down after a power cut is no reason to drop paid responses.
         Refusal::Unavailable(reason) => {
             tracing::warn!("not resumed: {reason}");
-            JobState::Interrupted { progress: None }
+            app.jobs.get(&job.job_id).as_ref().unwrap_or(&job).without_result()
         }
         refusal => JobState::Failed { reason: refusal.reason() },
     };
@@ -177,26 +178,41 @@ async fn refused(
 async fn evaluate(app: &App, evaluator: &Evaluator, job: &Job, checked_out: &CheckedOut) -> JobState {
     let id = &job.job_id;
     app.jobs.set(id, JobState::Running { progress: Progress { done: 0, total: 0 } });
-    let told = |progress: Progress| app.jobs.progress(id, progress);
-    let mut ended = evaluator.evaluate(checked_out, job.batch(), told, app.stop.subscribe()).await;
-    if let (Err(evaluation::Ended::Unfit(reason)), Some(earlier)) = (&ended, &job.continues) {
-        tracing::warn!(%earlier, "what an earlier job has left is of no use: {reason}");
-        app.jobs.begin_anew(id);
-        ended = evaluator.evaluate(checked_out, id, told, app.stop.subscribe()).await;
-    }
+    let told = |progress: &RunProgress| app.jobs.set_progress(id, progress);
+    let is_cancelled = || app.jobs.is_cancelled(id);
+    let stop = watch::Sender::new(is_cancelled());
+    let work = async {
+        let mut ended =
+            evaluator.evaluate(checked_out, job.batch(), told, stop.subscribe(), is_cancelled).await;
+        if let (Err(evaluation::Ended::Unfit(reason)), Some(earlier)) = (&ended, &job.continues) {
+            tracing::warn!(%earlier, "what an earlier job has left is of no use: {reason}");
+            app.jobs.begin_anew(id);
+            ended = evaluator.evaluate(checked_out, id, told, stop.subscribe(), is_cancelled).await;
+        }
+        ended
+    };
+    let ended = tokio::select! {
+        ended = work => ended,
+        never = stop_when_told(app, id, &stop) => match never {},
+    };
     match ended {
         Ok(state) => state,
-        Err(evaluation::Ended::Stopped) => {
-            let progress = app.jobs.get(id).and_then(|job| match job.state {
-                JobState::Running { progress } => Some(progress),
-                _ => None,
-            });
-            JobState::Interrupted { progress }
-        }
+        Err(evaluation::Ended::Stopped) => app.jobs.get(id).as_ref().unwrap_or(job).without_result(),
         Err(evaluation::Ended::Failed(reason) | evaluation::Ended::Unfit(reason)) => {
             JobState::Failed { reason }
         }
     }
+}
+
+/// Stops the calls of a job when it is cancelled, or when the service stops.
+async fn stop_when_told(app: &App, id: &JobId, stop: &watch::Sender<bool>) -> std::convert::Infallible {
+    let mut service = app.stop.subscribe();
+    tokio::select! {
+        () = app.jobs.cancelled(id) => {}
+        _ = service.wait_for(|stop| *stop) => {}
+    }
+    stop.send_replace(true);
+    std::future::pending().await
 }
 
 async fn finish(app: &App, evaluator: &Evaluator, job: Job, taken: Taken, state: JobState) {

@@ -15,7 +15,7 @@ const OWN_STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 const ICON: &str = include_str!("icon.svg");
 
-static STYLE: LazyLock<String> = LazyLock::new(|| format!("{PALETTE}{OWN_STYLE}"));
+static STYLE: LazyLock<String> = LazyLock::new(|| format!("{PALETTE}{OWN_STYLE}{}", crate::site::STYLE));
 static STYLE_PATH: LazyLock<String> = LazyLock::new(|| path("style", &STYLE, "css"));
 static SCRIPT_PATH: LazyLock<String> = LazyLock::new(|| path("script", SCRIPT, "js"));
 

@@ -1,17 +1,18 @@
-//! The benchmarks: where each stands, and the button that brings it up to date.
+//! The benchmarks: the live state of each, apart from the result of its last sync, and the buttons that sync.
 
 use askama::Template;
 use axum::extract::{Path, Query, Request, State};
 use axum::response::Response;
 use http::StatusCode;
+use serde::Deserialize;
 
 use super::format::{counted, in_url, moment};
-use super::live::{self, Row};
+use super::live::{self, Row, text};
 use super::page::{Frame, PageQuery, Pager, Screen, missing, redirect, respond};
 use super::session::Session;
 use super::syncs::{BenchmarkView, SyncStart, Unreadable};
 use super::{Desk, guard};
-use crate::sync::{Status, Step};
+use crate::sync::{Change, CommitInfo, Status, Step, SyncRecord};
 
 /// The screen.
 #[derive(Template)]
@@ -20,7 +21,70 @@ struct Benchmarks<'p> {
     frame: Frame<'p>,
     session: &'p Session,
     known: Result<Vec<BenchmarkView>, Unreadable>,
+    /// How many benchmarks there are, and how many of them come from git.
+    total: usize,
+    from_git: usize,
+    /// The state that is asked for, and how many benchmarks have each.
+    filter: Option<Live>,
+    counts: Vec<(Live, usize)>,
     pager: Pager,
+}
+
+/// Which benchmarks are asked for.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Filter {
+    #[serde(default)]
+    state: String,
+}
+
+/// The live state of a benchmark: how what is there compares with what its source has now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Live {
+    Synced,
+    OutOfSync,
+    LocalChanges,
+    Unknown,
+    Local,
+}
+
+impl Live {
+    const ALL: [Self; 5] = [Self::Synced, Self::OutOfSync, Self::LocalChanges, Self::Unknown, Self::Local];
+
+    fn of(known: &BenchmarkView) -> Self {
+        match known.status.as_ref().map(|status| status.state) {
+            _ if known.benchmark.source.is_none() => Self::Local,
+            Some("current") => Self::Synced,
+            Some("missing" | "behind" | "diverged") => Self::OutOfSync,
+            Some("dirty" | "ahead") => Self::LocalChanges,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Its name, and how it looks.
+    fn shown(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Synced => ("Synced", "good"),
+            Self::OutOfSync => ("Out of sync", "warn"),
+            Self::LocalChanges => ("Local changes", "warn"),
+            Self::Unknown => ("Unknown", "bad"),
+            Self::Local => ("Local", "plain"),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        self.shown().0
+    }
+
+    /// What an address calls it.
+    fn key(self) -> &'static str {
+        match self {
+            Self::Synced => "synced",
+            Self::OutOfSync => "out-of-sync",
+            Self::LocalChanges => "local-changes",
+            Self::Unknown => "unknown",
+            Self::Local => "local",
+        }
+    }
 }
 
 /// The screen.
@@ -28,12 +92,23 @@ pub(super) async fn show(
     State(desk): State<Desk>,
     session: Session,
     Query(wanted): Query<PageQuery>,
+    Query(filter): Query<Filter>,
 ) -> Response {
     let frame = Frame::new(&session, Screen::Benchmarks, "Benchmarks");
-    let known = desk.studio.syncs.known().await;
+    let mut known = desk.studio.syncs.known().await;
+    let all = known.as_deref().unwrap_or_default();
+    let (total, from_git) = (all.len(), from_git(all));
+    let count = |live: Live| (live, all.iter().filter(|known| Live::of(known) == live).count());
+    let counts = Live::ALL.into_iter().map(count).filter(|(_, count)| *count > 0).collect();
+    let filter = Live::ALL.into_iter().find(|live| live.key() == filter.state);
+    if let (Ok(known), Some(live)) = (&mut known, filter) {
+        known.retain(|known| Live::of(known) == live);
+    }
     let count = known.as_ref().map_or(0, Vec::len);
-    let pager = Pager::new("Pages of benchmarks", Screen::Benchmarks, count, &wanted);
-    respond(StatusCode::OK, &Benchmarks { frame, session: &session, known, pager })
+    let mut pager = Pager::new("Pages of benchmarks", Screen::Benchmarks, count, &wanted);
+    pager.rest = filter.map(|live| format!("&state={}", live.key())).unwrap_or_default();
+    let session = &session;
+    respond(StatusCode::OK, &Benchmarks { frame, session, known, total, from_git, filter, counts, pager })
 }
 
 /// The rows for the script.
@@ -50,7 +125,7 @@ pub(super) async fn sync(
     Path(id): Path<String>,
     request: Request,
 ) -> Response {
-    if let Err(refused) = guard::check(&desk, &session, request).await {
+    if let Err(refused) = guard::check::<guard::Press>(&desk, &session, request).await {
         return refused;
     }
     match desk.studio.syncs.press(&id).await {
@@ -69,73 +144,148 @@ pub(super) async fn sync(
     }
 }
 
+/// The button that syncs all.
+pub(super) async fn sync_all(State(desk): State<Desk>, session: Session, request: Request) -> Response {
+    if let Err(refused) = guard::check::<guard::Press>(&desk, &session, request).await {
+        return refused;
+    }
+    desk.studio.syncs.press_all().await;
+    redirect(Screen::Benchmarks.path())
+}
+
 /// How many come from git.
 fn from_git(known: &[BenchmarkView]) -> usize {
     known.iter().filter(|known| known.benchmark.source.is_some()).count()
 }
 
 fn row(known: &BenchmarkView) -> Row {
-    let BenchmarkView { benchmark, status, step, done } = known;
-    let commit = status.as_ref().and_then(|status| status.commit.as_deref());
-    let failure = status.as_ref().filter(|_| step.is_none()).and_then(|status| {
-        let tried = status.last_error.as_ref().map(|error| &error.failure);
-        tried.or(status.problem.as_ref())
-    });
+    let BenchmarkView { benchmark, status, step, history } = known;
+    let status = status.as_ref();
+    let live = Live::of(known);
+    let last = history.last();
+    let failure = last.and_then(|last| last.failure.as_ref()).filter(|_| step.is_none());
+    let is_solved = live == Live::Synced;
+    let open = failure.filter(|_| !is_solved);
+    let problem = status.and_then(|status| status.problem.as_ref());
     let (word, look) = match (step, status) {
-        (Some(_), _) => ("Syncing".to_owned(), "busy"),
-        (None, Some(status)) if status.last_error.is_some() => ("Failed".to_owned(), "bad"),
-        (None, Some(status)) => state(status),
-        (None, None) if benchmark.source.is_none() => ("Local".to_owned(), "plain"),
-        (None, None) => ("Checking".to_owned(), "plain"),
+        (Some(_), _) => ("Syncing", "busy"),
+        // It was only looked at here so far: the remote is being asked.
+        (None, None) if live == Live::Unknown => ("Checking", "plain"),
+        (None, Some(status)) if status.state == "unknown" && problem.is_none() => ("Checking", "plain"),
+        _ => live.shown(),
     };
     let (doing, percent) = step.map_or((String::new(), None), told);
-    let fix = failure.and_then(|failure| failure.fix.clone()).unwrap_or_default();
+    let shown = open.or(problem.filter(|_| step.is_none()));
+    let fix = shown.and_then(|failure| failure.fix.clone()).unwrap_or_default();
     let is_command = ["run-evals ", "git ", "cd ", "mv ", "rm "].iter().any(|start| fix.starts_with(start));
     let (fix, command) = if is_command { (String::new(), fix) } else { (fix, String::new()) };
-    let done = done.as_ref().filter(|_| step.is_none());
+    let commit = |commit: Option<&CommitInfo>| commit.map(subject).unwrap_or_default();
+    let here = status.and_then(|status| status.commit.as_deref());
+    let target = status.and_then(|status| status.target.as_ref());
+    let incoming = status.map(|status| status.incoming.as_slice()).unwrap_or_default();
+    let all = status.and_then(|status| status.behind).map_or(incoming.len(), places);
+    let mut lines: Vec<String> =
+        incoming.iter().map(|commit| format!("`{}` {}", short(&commit.id), subject(commit))).collect();
+    if all > lines.len() && !lines.is_empty() {
+        lines.push(format!("and {} more", all - lines.len()));
+    }
+    let when = |is_shown: bool, words: &str| if is_shown { words.to_owned() } else { String::new() };
+    let done = last.filter(|last| step.is_none() && last.failure.is_none());
     Row {
         id: benchmark.id.clone(),
         name: benchmark.name.clone(),
-        word,
+        word: word.to_owned(),
         look,
         busy: step.is_some(),
         percent,
         texts: vec![
-            ("commit", commit.map_or(String::new(), |commit| commit[..commit.len().min(12)].to_owned())),
-            ("no-commit", if commit.is_none() { "none".to_owned() } else { String::new() }),
-            ("step", doing),
-            ("done", done.map_or(String::new(), |done| format!("{}, {}", done.words, moment(&done.at)))),
-            ("notes", done.map_or(String::new(), |done| done.notes.join("\n"))),
-            ("reason", failure.map_or(String::new(), |failure| failure.reason.clone())),
-            ("fix", fix),
-            ("command", command),
+            text("detail", status.map(detail).unwrap_or_default()),
+            text("commit", here.map_or("", |commit| &commit[..commit.len().min(12)])),
+            text("no-commit", when(here.is_none(), "none")),
+            text("here", commit(status.and_then(|status| status.here.as_ref()))),
+            text("target", target.map_or("", |target| &target.id[..target.id.len().min(12)])),
+            text("no-target", when(target.is_none(), "not known")),
+            text("target-told", commit(target)),
+            text("step", doing),
+            text("succeeded", when(done.is_some(), "Succeeded")),
+            text("failed", when(open.is_some(), "Failed")),
+            text("solved", when(failure.is_some() && is_solved, "Failed, resolved since")),
+            text("done", done.map(result).unwrap_or_default()),
+            text("notes", done.map_or(String::new(), |done| done.notes.join("\n"))),
+            text(
+                "commits-title",
+                when(!lines.is_empty(), &format!("{} to take over", counted(all, "commit", "commits"))),
+            ),
+            text("commits", lines.join("\n")),
+            text("history-title", when(!history.is_empty(), &counted(history.len(), "sync", "syncs"))),
+            text("history", history.iter().rev().map(entry).collect::<Vec<_>>().join("\n")),
+            text("why", when(shown.is_some(), if open.is_some() { "Not synced:" } else { "Not checked:" })),
+            text("reason", shown.map_or("", |failure| &failure.reason)),
+            text("fix", fix),
+            text("command", command),
         ],
-        times: vec![("synced", Row::at(status.as_ref().and_then(|status| status.last_sync)))],
+        times: vec![(
+            "synced",
+            Row::at(last.map(|last| last.at).or(status.and_then(|status| status.last_sync))),
+        )],
         href: None,
+        shape: String::new(),
     }
 }
 
-/// What the state of a benchmark is called here.
-fn state(status: &Status) -> (String, &'static str) {
-    let (word, look) = match status.state {
-        "local" => ("Local", "plain"),
-        "missing" => ("Not cloned", "warn"),
-        "current" => ("Up to date", "good"),
-        "behind" => match status.behind {
-            Some(count) if count > 0 => return (format!("Behind by {}", counted_commits(count)), "warn"),
-            _ => ("Behind", "warn"),
-        },
-        "ahead" => ("Has own commits", "warn"),
-        "diverged" => ("Diverged", "bad"),
-        "dirty" => ("Changed files", "warn"),
-        "refused" => ("Cannot be synced", "bad"),
-        _ => ("Not known", "plain"),
-    };
-    (word.to_owned(), look)
+fn short(commit: &str) -> &str {
+    &commit[..commit.len().min(7)]
+}
+
+fn places(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// A commit without its name. A backtick would begin code.
+fn subject(commit: &CommitInfo) -> String {
+    let CommitInfo { subject, author, at, .. } = commit;
+    let day = at.map(|at| format!(", {}", at.strftime("%-d %b %Y"))).unwrap_or_default();
+    format!("{subject} ({author}{day})").replace('`', "'")
+}
+
+/// What a sync did.
+fn result(record: &SyncRecord) -> String {
+    let name = |commit: &Option<String>| commit.as_deref().map_or("", short).to_owned();
+    match (record.change, &record.failure) {
+        (_, Some(failure)) => format!("Failed: {}", failure.reason),
+        (Some(Change::Cloned), _) => format!("Cloned at {}", name(&record.commit)),
+        (Some(Change::Updated), _) => {
+            format!("Updated from {} to {}", name(&record.from), name(&record.commit))
+        }
+        _ => "Nothing new".to_owned(),
+    }
+}
+
+/// A line of the history.
+fn entry(record: &SyncRecord) -> String {
+    format!("{}: {}", moment(&record.at), result(record).replace('\n', " "))
+}
+
+/// What the live state consists of.
+fn detail(status: &Status) -> String {
+    let commits = |count: Option<u64>| count.filter(|count| *count > 0).map(counted_commits);
+    let parts = [
+        (status.state == "missing").then(|| "Not cloned yet".to_owned()),
+        (status.state == "diverged").then(|| "Each side has commits that the other does not have".to_owned()),
+        commits(status.behind).map(|count| format!("{count} behind")),
+        commits(status.ahead).map(|count| format!("{count} that the source does not have")),
+        status.dirty.filter(|count| *count > 0).map(|count| counted(count, "changed file", "changed files")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}
+
+/// The address of a repository, where a browser can open it.
+fn web(url: &str) -> Option<&str> {
+    (url.starts_with("https://") || url.starts_with("http://")).then_some(url)
 }
 
 fn counted_commits(count: u64) -> String {
-    counted(usize::try_from(count).unwrap_or(usize::MAX), "commit", "commits")
+    counted(places(count), "commit", "commits")
 }
 
 fn told(step: Step) -> (String, Option<u64>) {

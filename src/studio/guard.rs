@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use axum::extract::{Form, FromRequest as _, Request};
+use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, StatusCode};
@@ -11,26 +12,52 @@ use subtle::ConstantTimeEq as _;
 
 use super::session::Session;
 use super::{Desk, page};
+use crate::serve::auth::{self, Role};
 use crate::serve::read_body;
 
 /// The most bytes of a form.
 const LARGEST_FORM: usize = 16 * 1024;
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
-/// The one field of a form that only presses a button.
+/// What a read-only session is told.
+const READ_ONLY: &str =
+    "this session is read-only: sign out, and sign in with a token that may start, change and cancel things";
+
+/// A form of a session.
 #[derive(Debug, Deserialize)]
-struct Signed {
+struct Signed<T> {
     #[serde(default)]
     csrf: String,
+    #[serde(flatten)]
+    fields: T,
 }
 
-/// Lets an action of a session pass if its form comes from a page of that session.
-pub(super) async fn check(desk: &Desk, session: &Session, request: Request) -> Result<(), Response> {
-    let form: Signed = form(desk, request).await?;
-    if form.csrf.as_bytes().ct_eq(session.csrf.as_bytes()).into() {
-        return Ok(());
+/// The fields of a form that only presses a button: none.
+#[derive(Debug, Deserialize)]
+pub(super) struct Press {}
+
+/// The fields of a form that comes from a page of this session.
+pub(super) async fn check<T: DeserializeOwned>(
+    desk: &Desk,
+    session: &Session,
+    request: Request,
+) -> Result<T, Response> {
+    let Signed { csrf, fields } = form(desk, request).await?;
+    if csrf.as_bytes().ct_eq(session.csrf.as_bytes()).into() {
+        return Ok(fields);
     }
     Err(refused("this form is not of this session: go back, reload the page and try again"))
+}
+
+/// The layer around every action: a session of a read-only token passes none.
+pub(super) async fn may_act(session: Result<Session, Response>, request: Request, next: Next) -> Response {
+    match session {
+        Ok(session) if !session.can_act() && !auth::may(Role::ReadOnly, request.method()) => {
+            tracing::warn!("refused: the session is read-only");
+            refused(READ_ONLY)
+        }
+        _ => next.run(request).await,
+    }
 }
 
 /// The fields of a form that no other site has sent.

@@ -1,5 +1,7 @@
 //! Rows that change while the page is open: once in the page (`templates/ui.html`), then as JSON for the script, with the same words.
 
+use std::borrow::Cow;
+
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
@@ -24,11 +26,21 @@ pub(super) struct Row {
     /// How far it is.
     pub(super) percent: Option<u64>,
     /// The other texts; what is empty is hidden.
-    pub(super) texts: Vec<(&'static str, String)>,
+    pub(super) texts: Vec<(Cow<'static, str>, String)>,
     /// Moments, for people and for machines.
     pub(super) times: Vec<(&'static str, Option<(String, String)>)>,
     /// Where its own page is.
     pub(super) href: Option<String>,
+    /// Changes when the page must be drawn anew, because it has other parts.
+    pub(super) shape: String,
+}
+
+/// A text of a row.
+pub(super) fn text(
+    name: impl Into<Cow<'static, str>>,
+    text: impl Into<String>,
+) -> (Cow<'static, str>, String) {
+    (name.into(), text.into())
 }
 
 impl Row {

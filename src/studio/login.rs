@@ -42,8 +42,8 @@ pub(super) async fn sign_in(State(desk): State<Desk>, Peer(peer): Peer, request:
         Err(refused) => return refused,
     };
     let token = Secret::new(shown.token.trim());
-    let key = match auth::admit(&desk.app, peer, Some(token.expose())).await {
-        Ok(key) => key,
+    let (role, key) = match auth::admit(&desk.app, peer, Some(token.expose())).await {
+        Ok(admitted) => admitted,
         Err(refusal) => {
             let reason = match &refusal {
                 Refusal::Unauthorized if token.expose().is_empty() => "Type a token.".to_owned(),
@@ -54,14 +54,14 @@ pub(super) async fn sign_in(State(desk): State<Desk>, Peer(peer): Peer, request:
         }
     };
     let cookie = desk.studio.sessions.begin(&key, Timestamp::now());
-    tracing::info!(%peer, "signed in");
+    tracing::info!(%peer, ?role, "signed in");
     let to = if is_own_path(&shown.next) { shown.next.as_str() } else { HOME };
     with_cookie(&desk.app, Some(&cookie), redirect(to))
 }
 
 /// Ends the session.
 pub(super) async fn sign_out(State(desk): State<Desk>, session: Session, request: Request) -> Response {
-    if let Err(refused) = guard::check(&desk, &session, request).await {
+    if let Err(refused) = guard::check::<guard::Press>(&desk, &session, request).await {
         return refused;
     }
     desk.studio.sessions.end(&session, Timestamp::now());

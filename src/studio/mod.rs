@@ -41,6 +41,8 @@ pub struct StudioOptions {
     pub allow_local: bool,
     /// The leaderboard.
     pub leaderboard: Option<PathBuf>,
+    /// The skill library, where evaluations can be ordered.
+    pub library: Option<PathBuf>,
     /// Where results are: directories, or commits of the repository here.
     pub runs: Vec<String>,
     /// Variables of the registry, and where tokens come from.
@@ -53,17 +55,19 @@ pub struct Studio {
     sessions: Sessions,
     syncs: Arc<Syncs>,
     board: Board,
+    library: Option<PathBuf>,
     shelf: RunsIndex,
 }
 
 impl Studio {
     /// An open studio.
     pub fn new(options: StudioOptions) -> Self {
-        let StudioOptions { registry, allow_local, leaderboard, runs, env } = options;
+        let StudioOptions { registry, allow_local, leaderboard, library, runs, env } = options;
         Self {
             sessions: Sessions::new(),
             syncs: Arc::new(Syncs::new(registry, allow_local, env)),
             board: Board::new(leaderboard),
+            library,
             shelf: RunsIndex::new(runs),
         }
     }

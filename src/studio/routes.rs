@@ -4,36 +4,47 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
+use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use http::Uri;
 
 use super::page::{missing, redirect};
 use super::session::Session;
-use super::{Desk, Studio, StudioOptions, assets, benchmarks, jobs, leaderboard, login, runs};
+use super::{Desk, Studio, StudioOptions, assets, benchmarks, guard, jobs, leaderboard, login, runs};
 use crate::serve::{App, Refusal};
 
 /// The page, ready to be merged into the service.
 pub fn routes(app: &Arc<App>, options: StudioOptions) -> Router<Arc<App>> {
     let desk = Desk { app: Arc::clone(app), studio: Arc::new(Studio::new(options)) };
-    Router::new()
+    let screens = Router::new()
         .route("/", reads(get(|| async { redirect("/studio") })))
         .route("/studio", reads(get(|| async { redirect("/studio/benchmarks") })))
         .route("/studio/", reads(get(|| async { redirect("/studio/benchmarks") })))
-        .route("/studio/login", reads(get(login::form)).post(login::sign_in))
-        .route("/studio/logout", acts(post(login::sign_out)))
         .route("/studio/benchmarks", reads(get(benchmarks::show)))
+        .route("/studio/benchmarks/sync", acts(post(benchmarks::sync_all)))
         .route("/studio/benchmarks/{id}/sync", acts(post(benchmarks::sync)))
         .route("/studio/live/benchmarks", reads(get(benchmarks::live)))
-        .route("/studio/jobs", reads(get(jobs::list)))
+        .route(
+            "/studio/jobs",
+            get(jobs::list).post(jobs::order).fallback(|| async { Refusal::Method("GET, HEAD, POST") }),
+        )
         .route("/studio/jobs/{id}", reads(get(jobs::show)))
+        .route("/studio/jobs/{id}/cancel", acts(post(jobs::cancel)))
         .route("/studio/live/jobs", reads(get(jobs::live_list)))
         .route("/studio/live/jobs/{id}", reads(get(jobs::live_one)))
         .route("/studio/leaderboard", reads(get(leaderboard::show)))
+        .route("/studio/leaderboard/{*path}", reads(get(leaderboard::part)))
         .route("/studio/runs", reads(get(runs::list)))
         .route("/studio/runs/{id}", reads(get(runs::show)))
         .route("/studio/runs/{id}/report", reads(get(runs::report)))
         .route("/studio/{*rest}", get(nothing_here))
+        .route_layer(from_fn_with_state(desk.clone(), guard::may_act));
+    // A read-only session can be ended, and replaced by another.
+    Router::new()
+        .route("/studio/login", reads(get(login::form)).post(login::sign_in))
+        .route("/studio/logout", acts(post(login::sign_out)))
+        .merge(screens)
         .merge(assets::routes())
         .with_state(desk)
 }

@@ -12,6 +12,14 @@
     const known = written.get(node) ?? node.textContent;
     if (known === text || !written.has(node) && known === text.replaceAll("`", "")) return;
     written.set(node, text);
+    if (node.tagName === "UL") {
+      node.replaceChildren(...text.split("\n").map((line) => {
+        const item = document.createElement("li");
+        put(item, line);
+        return item;
+      }));
+      return;
+    }
     node.replaceChildren(...text.split("`").map((part, place) => {
       if (place % 2 === 0) return part;
       const code = document.createElement("code");
@@ -45,6 +53,9 @@
       }
       if (name === "problem") node.hidden = !row.texts.some(([known, words]) => known === "reason" && words);
     }
+    for (const node of place.querySelectorAll("[data-shown-with]")) {
+      node.hidden = !row.texts.some(([known, words]) => known === node.dataset.shownWith && words);
+    }
     for (const button of place.querySelectorAll("form[data-press] button")) {
       if (row.busy) button.setAttribute("aria-disabled", "true");
       else button.removeAttribute("aria-disabled");
@@ -76,11 +87,13 @@
         if (!place && "grows" in list.dataset) place = grow(list, row, before);
         if (!place) continue;
         if (place === before) before = before.nextElementSibling;
+        // Other models or cases than those on the page.
+        if ("shape" in list.dataset && list.dataset.shape !== row.shape) { location.reload(); return; }
         fill(place, row);
         const known = words.get(row.id);
         // A change of state is worth a word; a per cent more is not.
         if (known !== undefined && known !== row.word || known === undefined && words.size && "grows" in list.dataset) {
-          const reason = row.look === "bad" ? row.texts.find(([name]) => name === "reason") : undefined;
+          const reason = row.busy ? undefined : row.texts.find(([name]) => name === "reason");
           say(`${row.name}: ${row.word}${reason && reason[1] ? `. ${reason[1]}` : ""}`);
           // The page of one job has more to show once it is over.
           if (known !== undefined && !row.busy && list.classList.contains("single")) location.reload();

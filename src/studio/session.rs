@@ -17,6 +17,7 @@ use super::Desk;
 use super::format::in_url;
 use super::page::redirect;
 use crate::serve::App;
+use crate::serve::auth::Role;
 
 /// How long a session lasts.
 pub(super) const LASTS: Duration = Duration::from_hours(12);
@@ -28,8 +29,16 @@ const LONGEST_PATH: usize = 500;
 pub(super) struct Session {
     id: String,
     expires: i64,
+    role: Role,
     /// What every form of theirs carries, and nobody else can know.
     pub(super) csrf: String,
+}
+
+impl Session {
+    /// Whether its token may change something; pages draw no buttons for others.
+    pub(super) fn can_act(&self) -> bool {
+        self.role == Role::Full
+    }
 }
 
 /// The sessions of this process. Cookies of an earlier process are invalid, so a sign-out is permanent.
@@ -56,7 +65,7 @@ impl Sessions {
 
     /// The session of a cookie, if its signature is valid, it has not expired, and the user has not signed
     /// out.
-    pub(super) fn of(&self, cookie: &str, keys: &[[u8; 32]], now: Timestamp) -> Option<Session> {
+    pub(super) fn of(&self, cookie: &str, keys: &[(Role, [u8; 32])], now: Timestamp) -> Option<Session> {
         let mut parts = cookie.split('.');
         let (Some(expires), Some(id), Some(mac), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
@@ -64,16 +73,16 @@ impl Sessions {
             return None;
         };
         let (expires, mac): (i64, _) = (expires.parse().ok()?, hex::decode(mac).ok()?);
-        let is_signed = |key: &&[u8; 32]| {
-            verify(&Key::new(HMAC_SHA256, *key), &self.signed("session", id, expires), &mac).is_ok()
+        let is_signed = |(_, key): &&(Role, [u8; 32])| {
+            verify(&Key::new(HMAC_SHA256, key), &self.signed("session", id, expires), &mac).is_ok()
         };
-        let key = keys.iter().find(is_signed)?;
+        let (role, key) = keys.iter().find(is_signed)?;
         let has_ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).contains_key(id);
         if expires <= now.as_second() || has_ended {
             return None;
         }
         let csrf = hex::encode(sign(&Key::new(HMAC_SHA256, key), &self.signed("form", id, expires)));
-        Some(Session { id: id.to_owned(), expires, csrf })
+        Some(Session { id: id.to_owned(), expires, role: *role, csrf })
     }
 
     /// Ends a session.
@@ -143,7 +152,9 @@ fn random<const N: usize>() -> [u8; N] {
 mod tests {
     use super::*;
 
-    const KEYS: [[u8; 32]; 2] = [[1; 32], [2; 32]];
+    const FIRST: [u8; 32] = [1; 32];
+    const SECOND: [u8; 32] = [2; 32];
+    const KEYS: [(Role, [u8; 32]); 2] = [(Role::Full, FIRST), (Role::ReadOnly, SECOND)];
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + seconds).unwrap()
@@ -152,13 +163,13 @@ mod tests {
     #[test]
     fn a_session_ends_with_its_time_or_its_key() {
         let sessions = Sessions::new();
-        let cookie = sessions.begin(&KEYS[0], at(0));
+        let cookie = sessions.begin(&FIRST, at(0));
         assert!(sessions.of(&cookie, &KEYS, at(0)).is_some());
         assert!(sessions.of(&cookie, &[KEYS[1], KEYS[0]], at(43_199)).is_some(), "another token was added");
         assert_eq!(sessions.of(&cookie, &KEYS, at(43_200)), None, "its time is over");
         assert_eq!(sessions.of(&cookie, &KEYS[1..], at(0)), None, "its token is gone");
         assert_eq!(Sessions::new().of(&cookie, &KEYS, at(0)), None, "it is of another process");
-        let second = sessions.begin(&KEYS[1], at(0));
+        let second = sessions.begin(&SECOND, at(0));
         assert!(
             sessions.of(&second, &KEYS[1..], at(0)).is_some(),
             "the first token has nothing to do with it"
@@ -167,9 +178,19 @@ mod tests {
     }
 
     #[test]
+    fn a_session_has_the_role_of_the_key_that_signed_it() {
+        let sessions = Sessions::new();
+        let can_act = |key: &[u8; 32]| {
+            let cookie = sessions.begin(key, at(0));
+            sessions.of(&cookie, &KEYS, at(0)).unwrap().can_act()
+        };
+        assert_eq!([can_act(&FIRST), can_act(&SECOND)], [true, false]);
+    }
+
+    #[test]
     fn a_modified_cookie_is_rejected() {
         let sessions = Sessions::new();
-        let cookie = sessions.begin(&KEYS[0], at(0));
+        let cookie = sessions.begin(&FIRST, at(0));
         for place in 0..cookie.len() {
             let mut forged = cookie.clone().into_bytes();
             forged[place] = if forged[place] == b'1' { b'2' } else { b'1' };
@@ -192,7 +213,7 @@ mod tests {
     #[test]
     fn a_signed_out_session_stays_out_and_is_eventually_forgotten() {
         let sessions = Sessions::new();
-        let [one, two] = [0, 1].map(|second| sessions.begin(&KEYS[0], at(second)));
+        let [one, two] = [0, 1].map(|second| sessions.begin(&FIRST, at(second)));
         let [first, second] = [&one, &two].map(|cookie| sessions.of(cookie, &KEYS, at(1)).unwrap());
         assert_ne!(first.csrf, second.csrf);
         sessions.end(&first, at(1));

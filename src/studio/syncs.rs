@@ -1,22 +1,24 @@
 //! The benchmarks of the registry, and the syncs that were started from the page.
 //!
-//! Requests never wait for git: a screen shows the last known state, and viewing it refreshes the state in
-//! the background.
+//! A screen shows the last known state, and viewing it refreshes the state in the background. Only the first request waits
+//! for git, and only briefly, so that a service that has just started shows states and not that it knows none.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::config::Env;
-use crate::sync::{Benchmark, Change, Options, Registry, Status, Step, status, sync_one};
+use crate::sync::{Benchmark, Options, Registry, Status, Step, SyncRecord, status, sync_one};
+use crate::util::clock;
 
 /// How long a known state stays fresh.
 const LOOK_EVERY: Duration = Duration::from_secs(20);
+/// How long the first request waits for the states.
+const FIRST_LOOK: Duration = Duration::from_secs(2);
 /// Benchmarks that are checked or synced concurrently.
 const AT_ONCE: usize = 4;
 
@@ -36,10 +38,22 @@ struct Seen {
     found: Option<Result<Vec<Benchmark>, Unreadable>>,
     statuses: BTreeMap<String, Status>,
     running: BTreeMap<String, Step>,
-    /// What the last sync from this page did.
-    done: BTreeMap<String, Done>,
+    /// The result of the last sync from this page, for a registry whose directory cannot be written.
+    done: BTreeMap<String, SyncRecord>,
     looked: Option<Instant>,
     is_looking: bool,
+}
+
+impl Seen {
+    fn history(&self, id: &str) -> Vec<SyncRecord> {
+        let mut history = self.statuses.get(id).map(|status| status.history.clone()).unwrap_or_default();
+        if let Some(done) = self.done.get(id)
+            && history.last().is_none_or(|last| last.at < done.at)
+        {
+            done.clone().append_to(&mut history, usize::MAX);
+        }
+        history
+    }
 }
 
 /// Why there is no registry.
@@ -49,21 +63,14 @@ pub(super) struct Unreadable {
     pub(super) hint: Option<String>,
 }
 
-/// What a sync did.
-#[derive(Debug, Clone)]
-pub(super) struct Done {
-    pub(super) at: Timestamp,
-    pub(super) words: String,
-    pub(super) notes: Vec<String>,
-}
-
 /// A benchmark as it was last seen.
 #[derive(Debug, Clone)]
 pub(super) struct BenchmarkView {
     pub(super) benchmark: Benchmark,
     pub(super) status: Option<Status>,
     pub(super) step: Option<Step>,
-    pub(super) done: Option<Done>,
+    /// The results of the last syncs, the newest last.
+    pub(super) history: Vec<SyncRecord>,
 }
 
 /// What became of a press on the button.
@@ -88,17 +95,21 @@ impl Syncs {
         }
     }
 
-    /// The known state, in registry order. The first request waits for the registry, none waits for git.
+    /// The known state, in registry order.
     pub(super) async fn known(self: &Arc<Self>) -> Result<Vec<BenchmarkView>, Unreadable> {
         if self.lock().found.is_none() {
             self.read_registry().await;
         }
-        self.look_again();
+        let is_first = self.lock().statuses.is_empty();
+        if let (Some(look), true) = (self.look_again(), is_first) {
+            // A look that takes longer continues.
+            let _ = tokio::time::timeout(FIRST_LOOK, look).await;
+        }
         let seen = self.lock();
         let known = |benchmark: &Benchmark| BenchmarkView {
             status: seen.statuses.get(&benchmark.id).cloned(),
             step: seen.running.get(&benchmark.id).copied(),
-            done: seen.done.get(&benchmark.id).cloned(),
+            history: seen.history(&benchmark.id),
             benchmark: benchmark.clone(),
         };
         match &seen.found {
@@ -115,17 +126,33 @@ impl Syncs {
             Some(Ok(found)) => found.iter().find(|benchmark| benchmark.id == id).cloned(),
             _ => None,
         };
-        let Some(benchmark) = found.filter(|benchmark| benchmark.source.is_some()) else {
-            return SyncStart::Nothing;
+        found.map_or(SyncStart::Nothing, |benchmark| self.start(benchmark))
+    }
+
+    /// Starts a sync of every benchmark that comes from git.
+    pub(super) async fn press_all(self: &Arc<Self>) {
+        self.read_registry().await;
+        let found = match &self.lock().found {
+            Some(Ok(found)) => found.clone(),
+            _ => Vec::new(),
         };
+        for benchmark in found {
+            self.start(benchmark);
+        }
+    }
+
+    fn start(self: &Arc<Self>, benchmark: Benchmark) -> SyncStart {
+        if benchmark.source.is_none() {
+            return SyncStart::Nothing;
+        }
         {
             let mut seen = self.lock();
-            if seen.running.contains_key(id) {
+            if seen.running.contains_key(&benchmark.id) {
                 return SyncStart::Running;
             }
-            seen.running.insert(id.to_owned(), Step::Waiting);
+            seen.running.insert(benchmark.id.clone(), Step::Waiting);
         }
-        tracing::info!(benchmark = id, "sync started");
+        tracing::info!(benchmark = benchmark.id, "sync started");
         tokio::spawn(Arc::clone(self).run(benchmark));
         SyncStart::Started
     }
@@ -151,26 +178,11 @@ impl Syncs {
         };
         let mut seen = self.lock();
         seen.statuses.insert(id.clone(), status);
-        match result {
-            Ok(synced) => {
-                let short = |commit: &Option<String>| {
-                    commit.as_deref().map_or("", |commit| &commit[..commit.len().min(7)]).to_owned()
-                };
-                let words = match synced.change {
-                    Change::Cloned => format!("Cloned at {}", short(&synced.commit)),
-                    Change::Updated => {
-                        format!("Updated from {} to {}", short(&synced.from), short(&synced.commit))
-                    }
-                    Change::Unchanged | Change::Local => "Nothing new".to_owned(),
-                };
-                tracing::info!(benchmark = id, commit = synced.commit, "synced");
-                seen.done.insert(id, Done { at: Timestamp::now(), words, notes: synced.notes });
-            }
-            Err(failure) => {
-                tracing::warn!(benchmark = id, reason = failure.reason, "not synced");
-                seen.done.remove(&id);
-            }
+        match &result {
+            Ok(synced) => tracing::info!(benchmark = id, commit = synced.commit, "synced"),
+            Err(failure) => tracing::warn!(benchmark = id, reason = failure.reason, "not synced"),
         }
+        seen.done.insert(id, SyncRecord::of(&result));
     }
 
     async fn read_registry(self: &Arc<Self>) {
@@ -188,17 +200,17 @@ impl Syncs {
     }
 
     /// Checks all benchmarks in the background if the state is stale: first locally, then on the remote.
-    fn look_again(self: &Arc<Self>) {
+    fn look_again(self: &Arc<Self>) -> Option<JoinHandle<()>> {
         let is_first = {
             let mut seen = self.lock();
-            if seen.is_looking || seen.looked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
-                return;
+            if seen.is_looking || seen.looked.is_some_and(|at| at.elapsed() < clock::wait(LOOK_EVERY)) {
+                return None;
             }
             seen.is_looking = true;
             seen.statuses.is_empty()
         };
         let this = Arc::clone(self);
-        tokio::spawn(async move {
+        Some(tokio::spawn(async move {
             let _over = Looked(Arc::clone(&this));
             this.read_registry().await;
             let found = match &this.lock().found {
@@ -210,7 +222,7 @@ impl Syncs {
             }
             this.look(&found, false).await;
             this.lock().statuses.retain(|id, _| found.iter().any(|benchmark| benchmark.id == *id));
-        });
+        }))
     }
 
     async fn look(self: &Arc<Self>, found: &[Benchmark], offline: bool) {

@@ -8,10 +8,14 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::failure::Failure;
+use super::history::SyncRecord;
 use super::lock::lock;
 use crate::util::durable;
 
-/// How the last sync of a benchmark went.
+/// The most results of a benchmark that are kept.
+const MOST_RECORDS: usize = 20;
+
+/// How the last syncs of a benchmark went.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// When it was last found or made equal to its source.
@@ -23,6 +27,9 @@ pub struct State {
     /// Why the last try failed; nothing after one that did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<LastError>,
+    /// The results of the last syncs, the newest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<SyncRecord>,
 }
 
 /// A failed try.
@@ -45,6 +52,18 @@ impl State {
     /// The state of a benchmark; one that cannot be read is as good as none.
     pub fn read(registry: &Path, id: &str) -> Self {
         read(&file(registry)).benchmarks.remove(id).unwrap_or_default()
+    }
+
+    /// Takes the result of a sync over.
+    pub fn record(&mut self, result: SyncRecord) {
+        if let Some(failure) = &result.failure {
+            self.last_error = Some(LastError { at: result.at, failure: failure.clone() });
+        } else {
+            self.last_sync = Some(result.at);
+            self.last_commit.clone_from(&result.commit);
+            self.last_error = None;
+        }
+        result.append_to(&mut self.history, MOST_RECORDS);
     }
 
     /// Changes it.

@@ -6,9 +6,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::address;
-use super::clone_state::{CloneState, Found, look};
+use super::clone_state::{Found, look};
 use super::exchange::mend;
 use super::failure::{Failure, Kind};
+use super::history::{CommitInfo, MOST_COMMITS, SyncRecord, commits};
 use super::registry::{Benchmark, Source};
 use super::state::{LastError, State};
 use super::update::{Options, check_address, lock_file, real};
@@ -54,11 +55,23 @@ pub struct Status {
     /// Why it could not be looked at, or the other side not be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<Failure>,
+    /// The commit that is checked out, for people.
+    #[serde(skip)]
+    pub here: Option<CommitInfo>,
+    /// The commit that the source names now, where it could be asked.
+    #[serde(skip)]
+    pub target: Option<CommitInfo>,
+    /// The commits of the source that are not here, the newest first; at most 20.
+    #[serde(skip)]
+    pub incoming: Vec<CommitInfo>,
+    /// The results of the last syncs, the newest last.
+    #[serde(skip)]
+    pub history: Vec<SyncRecord>,
 }
 
 /// Looks at a benchmark, and asks the other side unless told not to. Blocks.
 pub fn status(benchmark: &Benchmark, options: &Options) -> Status {
-    let State { last_sync, last_error, .. } = State::read(&benchmark.registry, &benchmark.id);
+    let State { last_sync, last_error, history, .. } = State::read(&benchmark.registry, &benchmark.id);
     let mut status = Status {
         id: benchmark.id.clone(),
         name: benchmark.name.clone(),
@@ -74,6 +87,10 @@ pub fn status(benchmark: &Benchmark, options: &Options) -> Status {
         last_sync,
         last_error,
         problem: None,
+        here: None,
+        target: None,
+        incoming: Vec::new(),
+        history,
     };
     if let Some(source) = &benchmark.source
         && let Err(error) = fill(&mut status, benchmark, source, options)
@@ -117,6 +134,7 @@ fn fill(
     };
     status.commit = Some(view.head.clone());
     status.branch.clone_from(&view.branch);
+    status.here = commits(&view, &view.head, 1).pop();
     let dirty = view.changed()?.len();
     status.dirty = Some(dirty);
     if dirty > 0 {
@@ -129,7 +147,13 @@ fn fill(
         return Ok(());
     }
     check_address(source, options, benchmark)?;
-    let relation = relation(&view, source, benchmark, options)?;
+    let (reach, _) = address::reach(&source.url, options.allow_local, options.env.process());
+    let mut upstream = Upstream::ask(&reach, source, benchmark)?;
+    let relation = upstream.relation(&view, &reach)?;
+    status.target = commits(&view, &upstream.commit, 1).pop();
+    if matches!(relation, Relation::Behind(_) | Relation::Apart) {
+        status.incoming = commits(&view, &format!("{}..{}", view.head, upstream.commit), MOST_COMMITS);
+    }
     let state = match relation {
         Relation::Same => {
             (status.behind, status.ahead) = (Some(0), Some(0));
@@ -149,15 +173,4 @@ fn fill(
         status.state = state;
     }
     Ok(())
-}
-
-fn relation(
-    view: &CloneState,
-    source: &Source,
-    benchmark: &Benchmark,
-    options: &Options,
-) -> anyhow::Result<Relation> {
-    let (reach, _) = address::reach(&source.url, options.allow_local, options.env.process());
-    let mut upstream = Upstream::ask(&reach, source, benchmark)?;
-    upstream.relation(view, &reach)
 }

@@ -5,19 +5,19 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::address;
 use super::checkout::{CheckedOut, CheckoutOptions, Moved, uses_lfs};
 use super::clone_state::{CloneState, Found, look, named};
 use super::exchange::{exchange, mend, retire};
 use super::failure::{Failure, Kind, mount_point};
+use super::history::SyncRecord;
 use super::lock::lock;
 use super::record::Record;
 use super::registry::{Benchmark, Source};
 use super::staging_dir::{StagingDir, place};
-use super::state::{LastError, State};
+use super::state::State;
 use super::step::Step;
 use super::upstream::{Relation, Upstream};
 use crate::config::Env;
@@ -47,7 +47,7 @@ pub struct Options {
 }
 
 /// What a sync did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
     /// The benchmark was not there.
@@ -105,16 +105,8 @@ pub fn sync_one(
         failure
     });
     // Where the registry's directory cannot be written, the last sync is simply not known.
-    let _ = State::update(&benchmark.registry, &benchmark.id, |state| match &result {
-        Ok(synced) => {
-            *state = State {
-                last_sync: Some(Timestamp::now()),
-                last_commit: synced.commit.clone(),
-                last_error: None,
-            };
-        }
-        Err(failure) => state.last_error = Some(LastError { at: Timestamp::now(), failure: failure.clone() }),
-    });
+    let record = SyncRecord::of(&result);
+    let _ = State::update(&benchmark.registry, &benchmark.id, |state| state.record(record));
     progress(Step::Done);
     result
 }

@@ -86,7 +86,7 @@ fn a_sync_is_started_and_watched_to_its_end() {
     assert_eq!(browser.script("return document.cookie"), "", "a script sees no cookie");
 
     let card = "[data-row=refunds]";
-    browser.until("return document.querySelector('[data-row=refunds] .badge').textContent === 'Not cloned'");
+    browser.until("return document.querySelector('[data-row=refunds] .badge').textContent === 'Out of sync'");
     assert_eq!(browser.script("return document.querySelectorAll('form[data-press]').length"), 2);
     // While another process holds the lock of the clone, a sync waits: there is something to watch.
     std::fs::create_dir_all(scene.workspace.path("benchmarks")).unwrap();
@@ -107,10 +107,10 @@ fn a_sync_is_started_and_watched_to_its_end() {
     );
     browser.until("return document.getElementById('said').textContent === 'Refund decisions: Syncing'");
     drop(lock);
-    browser.until("return document.querySelector('[data-row=refunds] .badge').textContent === 'Up to date'");
+    browser.until("return document.querySelector('[data-row=refunds] .badge').textContent === 'Synced'");
     let first = head(&scene, "refunds");
     assert_eq!(text(&browser, &format!("{card} [data-field=commit]")), first[..12]);
-    browser.until("return document.getElementById('said').textContent === 'Refund decisions: Up to date'");
+    browser.until("return document.getElementById('said').textContent === 'Refund decisions: Synced'");
 
     let second = scene.commit("refunds", "second");
     browser.click("[data-row=refunds] button");
@@ -118,8 +118,8 @@ fn a_sync_is_started_and_watched_to_its_end() {
         "return document.querySelector('[data-row=refunds] [data-field=commit]').textContent === '{}'",
         &second[..12]
     ));
-    browser.until("return document.querySelector('[data-row=refunds] .badge').textContent === 'Up to date'");
-    assert!(text(&browser, &format!("{card} .done")).starts_with(&format!(
+    browser.until("return document.querySelector('[data-row=refunds] .badge').textContent === 'Synced'");
+    assert!(text(&browser, &format!("{card} [data-field=done]")).starts_with(&format!(
         "Updated from {} to {}",
         &first[..7],
         &second[..7]
@@ -129,7 +129,9 @@ fn a_sync_is_started_and_watched_to_its_end() {
     // A failed sync shows the reason and the fix.
     scene.workspace.write("benchmarks/contracts/mine.txt", "no clone");
     browser.click("[data-row=contracts] button");
-    browser.until("return document.querySelector('[data-row=contracts] .badge').textContent === 'Failed'");
+    browser.until(
+        "return document.querySelector('[data-row=contracts] [data-field=failed]').textContent === 'Failed'",
+    );
     let told = text(&browser, "[data-row=contracts] .problem");
     assert!(
         told.starts_with("Not synced: ")
@@ -138,8 +140,9 @@ fn a_sync_is_started_and_watched_to_its_end() {
             && told.contains("run-evals sync contracts --registry "),
         "{told}"
     );
-    browser
-        .until("return document.getElementById('said').textContent.startsWith('Contract clauses: Failed. ')");
+    browser.until(
+        "return document.getElementById('said').textContent.startsWith('Contract clauses: Unknown. ')",
+    );
     assert_eq!(browser.console(), Vec::<String>::new());
 
     // A service that stops is reported, and found again.
@@ -252,7 +255,7 @@ fn everything_works_without_javascript() {
     browser.until_shown("[data-row=refunds] button");
     browser.click("[data-row=refunds] button");
     let start = Instant::now();
-    while browser.text("[data-row=refunds] .badge") != "Up to date" {
+    while browser.text("[data-row=refunds] .badge") != "Synced" {
         assert!(start.elapsed() < Duration::from_mins(1), "{}", browser.text("[data-row=refunds]"));
         browser.visit(&format!("http://{}/studio/benchmarks", studio.address));
     }
@@ -403,8 +406,10 @@ fn pages_are_accessible_and_untrusted_text_is_inert() {
     browser.click("[data-row=refunds] button");
     scene.workspace.write("benchmarks/contracts/mine.txt", "no clone");
     browser.click("[data-row=contracts] button");
-    browser.until("return document.querySelector('[data-row=contracts] .badge').textContent === 'Failed'");
-    browser.until("return document.querySelector('[data-row=refunds] .badge').textContent === 'Up to date'");
+    browser.until(
+        "return document.querySelector('[data-row=contracts] [data-field=failed]').textContent === 'Failed'",
+    );
+    browser.until("return document.querySelector('[data-row=refunds] .badge').textContent === 'Synced'");
     for (name, path) in SCREENS {
         browser.visit(&url(path));
         browser.until("return document.readyState === 'complete'");

@@ -124,6 +124,11 @@ pub struct AccessArgs {
     /// Reloaded at SIGHUP. Without it, the variable `RUN_EVALS_SERVE_TOKEN` or `MINDROUTER_EVAL_WEBHOOK_TOKEN` holds the token.
     #[arg(long, value_name = "FILE")]
     pub auth_token_file: Vec<PathBuf>,
+    /// File with tokens that can see everything and change nothing, one per line
+    ///
+    /// Reloaded at SIGHUP. They open the studio and the API for reading: every other request is answered 403.
+    #[arg(long, value_name = "FILE")]
+    pub read_only_token_file: Vec<PathBuf>,
     /// File with the allowed networks, one per line, for example `10.20.0.0/16`
     ///
     /// Reloaded at SIGHUP.

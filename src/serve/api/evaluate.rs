@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use crate::model::{Replicates, ShaPrefix, SkillName, printable};
 use crate::serve::evaluation::Order;
-use crate::serve::jobs::NoPlace;
+use crate::serve::jobs::{JobId, NoPlace};
 use crate::serve::{App, Refusal, log, read_body, worker};
 
 /// An order has three short fields.
@@ -33,7 +33,16 @@ pub(in crate::serve) async fn evaluate(
         return Err(Refusal::NotJson);
     }
     let body = read_body(body, LARGEST_BODY).await?;
-    let order = order(&body)?;
+    let fields = serde_json::from_slice(&body).map_err(|error| {
+        Refusal::Malformed(format!("the body is not JSON: {}", printable(&error.to_string())))
+    })?;
+    let job_id = submit(&app, &fields).await?;
+    Ok((StatusCode::ACCEPTED, Json(json!({"job_id": job_id}))).into_response())
+}
+
+/// Starts a service job: for `POST /evaluate` and for the form of the studio.
+pub async fn submit(app: &Arc<App>, fields: &Value) -> Result<JobId, Refusal> {
+    let order = order(fields)?;
     let Some(evaluator) = &app.evaluator else {
         return Err(Refusal::NotFound(
             "this service evaluates nothing: it has no library of skills".to_owned(),
@@ -45,9 +54,9 @@ pub(in crate::serve) async fn evaluate(
         NoPlace::Closed => Refusal::Unavailable("the service is about to stop".to_owned()),
     })?;
     let (reply, answer) = oneshot::channel();
-    worker::begin(&app, evaluator, order, now, taken, reply);
+    worker::begin(app, evaluator, order, now, taken, reply);
     match tokio::time::timeout(GIT_WITHIN, answer).await {
-        Ok(Ok(job_id)) => Ok((StatusCode::ACCEPTED, Json(json!({"job_id": job_id?}))).into_response()),
+        Ok(Ok(job_id)) => job_id,
         Ok(Err(_)) => Err(Refusal::Internal),
         Err(_) => Err(Refusal::Unavailable("git did not answer in time".to_owned())),
     }
@@ -59,10 +68,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// Reads an order; all that is wrong with it is told at once.
-fn order(body: &[u8]) -> Result<Order, Refusal> {
-    let value: Value = serde_json::from_slice(body).map_err(|error| {
-        Refusal::Malformed(format!("the body is not JSON: {}", printable(&error.to_string())))
-    })?;
+fn order(value: &Value) -> Result<Order, Refusal> {
     let Value::Object(fields) = value else {
         return Err(Refusal::Invalid("the body must be an object: `{\"skill_name\": …}`".to_owned()));
     };
@@ -74,8 +80,8 @@ fn order(body: &[u8]) -> Result<Order, Refusal> {
             KEYS.join("`, `")
         ));
     }
-    let skill: Option<SkillName> = text(&fields, "skill_name", &mut problems);
-    let git_sha: Option<ShaPrefix> = text(&fields, "git_sha", &mut problems);
+    let skill: Option<SkillName> = text(fields, "skill_name", &mut problems);
+    let git_sha: Option<ShaPrefix> = text(fields, "git_sha", &mut problems);
     let replicates = replicates(fields.get("replicates"));
     if replicates.is_none() {
         problems.push("`replicates`: a whole number from 1 to 100".to_owned());
@@ -126,15 +132,24 @@ mod tests {
     use super::*;
 
     fn refused(body: &str) -> String {
-        let refusal = order(body.as_bytes()).unwrap_err();
+        let refusal = match serde_json::from_str(body) {
+            Ok(fields) => order(&fields).unwrap_err(),
+            Err(error) => {
+                Refusal::Malformed(format!("the body is not JSON: {}", printable(&error.to_string())))
+            }
+        };
         format!("{} {}", refusal.status().as_u16(), refusal.reason())
     }
 
     #[test]
     fn a_request_has_defaults() {
-        let read = order(br#"{"skill_name": "rfp-extraction"}"#).unwrap();
+        let read = order(&serde_json::from_str(r#"{"skill_name": "rfp-extraction"}"#).unwrap()).unwrap();
         assert_eq!((read.skill.as_str(), read.replicates.get(), read.git_sha), ("rfp-extraction", 10, None));
-        let read = order(br#"{"skill_name": "a", "replicates": null, "git_sha": "ABCDEF0"}"#).unwrap();
+        let read = order(
+            &serde_json::from_str(r#"{"skill_name": "a", "replicates": null, "git_sha": "ABCDEF0"}"#)
+                .unwrap(),
+        )
+        .unwrap();
         assert_eq!(
             (read.replicates.get(), read.git_sha.unwrap().as_str().to_owned()),
             (10, "abcdef0".to_owned())
@@ -144,9 +159,11 @@ mod tests {
     /// A step that builds JSON of its inputs has nothing but strings.
     #[test]
     fn strings_of_a_shell_step_are_accepted() {
-        let read = order(br#"{"skill_name": "a", "replicates": "7", "git_sha": ""}"#).unwrap();
+        let read =
+            order(&serde_json::from_str(r#"{"skill_name": "a", "replicates": "7", "git_sha": ""}"#).unwrap())
+                .unwrap();
         assert_eq!((read.replicates.get(), read.git_sha), (7, None));
-        let read = order(br#"{"skill_name": "a", "replicates": ""}"#).unwrap();
+        let read = order(&serde_json::from_str(r#"{"skill_name": "a", "replicates": ""}"#).unwrap()).unwrap();
         assert_eq!(read.replicates.get(), 10);
     }
 

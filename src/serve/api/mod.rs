@@ -5,5 +5,6 @@ mod health;
 mod jobs;
 
 pub(super) use evaluate::evaluate;
+pub use evaluate::submit;
 pub(super) use health::health;
-pub(super) use jobs::{job, jobs};
+pub(super) use jobs::{cancel, job, jobs};

@@ -8,7 +8,7 @@ mod tokens;
 pub use allow::AllowList;
 pub use github_networks::GithubNetworks;
 pub use throttle::Throttle;
-pub use tokens::{TOKEN_VARIABLES, TokenSource, Tokens, token_variable};
+pub use tokens::{Access, Role, TOKEN_VARIABLES, TokenSource, Tokens, token_variable};
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use http::{HeaderMap, Method};
 
 use super::app::App;
 use super::error::Refusal;
@@ -31,10 +31,10 @@ pub async fn require(
     next: Next,
 ) -> Response {
     let token = bearer(request.headers()).map(ToOwned::to_owned);
-    if let Err(refusal) = admit(&app, peer, token.as_deref()).await {
-        return refusal.into_response();
+    match admit(&app, peer, token.as_deref()).await {
+        Ok((role, _)) => answer(peer, role, request, next).await,
+        Err(refusal) => refusal.into_response(),
     }
-    answer(peer, request, next).await
 }
 
 /// The layer before the trace gateway: the tokens that are for it alone open it as well.
@@ -45,29 +45,41 @@ pub async fn require_for_traces(
     next: Next,
 ) -> Response {
     let token = bearer(request.headers()).map(ToOwned::to_owned);
-    let is_for_traces =
-        app.trace_tokens.as_ref().zip(token.as_deref()).is_some_and(|(tokens, token)| tokens.holds(token));
-    if !is_for_traces && let Err(refusal) = admit(&app, peer, token.as_deref()).await {
-        return refusal.into_response();
+    let is_for_traces = app.trace_tokens.as_ref().zip(token.as_deref()).is_some_and(|(tokens, token)| {
+        tokens.holds(token) && !app.tokens.role(token).is_some_and(|(role, _)| role == Role::ReadOnly)
+    });
+    let role = if is_for_traces {
+        Ok(Role::Full)
+    } else {
+        admit(&app, peer, token.as_deref()).await.map(|(role, _)| role)
+    };
+    match role {
+        Ok(role) => answer(peer, role, request, next).await,
+        Err(refusal) => refusal.into_response(),
     }
-    answer(peer, request, next).await
 }
 
-/// Answers, and writes that down.
-async fn answer(peer: IpAddr, request: Request, next: Next) -> Response {
+/// Answers, and writes that down. A token that may only look is refused whatever could change something.
+async fn answer(peer: IpAddr, role: Role, request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), log::short(request.uri().path()));
     let started = std::time::Instant::now();
-    let response = next.run(request).await;
+    let response =
+        if may(role, &method) { next.run(request).await } else { Refusal::ReadOnly.into_response() };
     let (status, ms) = (response.status().as_u16(), started.elapsed().as_millis());
     tracing::info!(%peer, %method, path, status, ms, "request");
     response
 }
 
-/// Lets a holder of a valid token pass at once, with the key that signs their sessions; anybody else waits for the refusal,
-/// longer each time.
-pub async fn admit(app: &App, peer: IpAddr, token: Option<&str>) -> Result<[u8; 32], Refusal> {
-    if let Some(key) = token.and_then(|token| app.tokens.session_key(token)) {
-        return Ok(key);
+/// Whether a request with this method is allowed: everything but GET and HEAD may change something.
+pub fn may(role: Role, method: &Method) -> bool {
+    role == Role::Full || matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// Lets a holder of a valid token pass at once, with what it may do and the key that signs its sessions; anybody else waits for
+/// the refusal, longer each time.
+pub async fn admit(app: &App, peer: IpAddr, token: Option<&str>) -> Result<(Role, [u8; 32]), Refusal> {
+    if let Some(admitted) = token.and_then(|token| app.tokens.role(token)) {
+        return Ok(admitted);
     }
     Err(app.slow_down.failed(peer, token.is_some()).await)
 }

@@ -40,18 +40,38 @@ pub struct TokenSource {
     pub may_be_none: bool,
 }
 
+/// What the holder of a token may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Everything.
+    Full,
+    /// Look at everything, change nothing.
+    ReadOnly,
+}
+
+impl Role {
+    /// What keeps the session keys of the roles apart: a session of one is never one of the other, whatever file its token moves to.
+    fn purpose(self) -> &'static [u8] {
+        match self {
+            Self::Full => b"session\0",
+            Self::ReadOnly => b"read-only session\0",
+        }
+    }
+}
+
 /// The digests of the tokens that are valid now.
 pub struct Tokens {
     source: TokenSource,
+    role: Role,
     digests: RwLock<Vec<[u8; 32]>>,
 }
 
 impl Tokens {
     /// Reads the tokens, and hands them out this once: what is kept of them are digests.
-    pub fn load(source: TokenSource) -> Result<(Self, Vec<Secret>), Failure> {
+    pub fn load(source: TokenSource, role: Role) -> Result<(Self, Vec<Secret>), Failure> {
         let tokens = read(&source)?;
         let digests = RwLock::new(tokens.iter().map(digest).collect());
-        Ok((Self { source, digests }, tokens))
+        Ok((Self { source, role, digests }, tokens))
     }
 
     /// Reads them again, and hands them out; if that fails, those that were valid stay so.
@@ -76,22 +96,78 @@ impl Tokens {
         let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let digests = self.digests.read().unwrap_or_else(PoisonError::into_inner);
         let found = digests.iter().fold(Choice::from(0), |found, known| found | known.ct_eq(&digest));
-        bool::from(found).then(|| key_of(&digest))
+        bool::from(found).then(|| self.key_of(&digest))
     }
 
-    /// The key of each token that is valid now: whoever holds a session loses it with the token that began it.
-    pub fn session_keys(&self) -> Vec<[u8; 32]> {
-        let digests = self.digests.read().unwrap_or_else(PoisonError::into_inner);
-        digests.iter().map(key_of).collect()
+    /// The key of each token that is valid now, without those that `others` has as well: whoever holds a session loses it with
+    /// the token that began it.
+    fn session_keys(&self, others: Option<&Self>) -> Vec<[u8; 32]> {
+        let others = others.map(Self::digests).unwrap_or_default();
+        let own = self.digests();
+        own.iter().filter(|digest| !others.contains(digest)).map(|digest| self.key_of(digest)).collect()
+    }
+
+    fn digests(&self) -> Vec<[u8; 32]> {
+        self.digests.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn key_of(&self, digest: &[u8; 32]) -> [u8; 32] {
+        Sha256::new_with_prefix(self.role.purpose()).chain_update(digest).finalize().into()
+    }
+}
+
+/// The tokens of the service: those that may do everything, and those that may only look.
+#[derive(Debug)]
+pub struct Access {
+    /// May do everything.
+    pub full: Tokens,
+    /// May look.
+    pub read_only: Option<Tokens>,
+}
+
+impl Access {
+    /// Refuses a token that is in the file for read-only tokens and in another one: it would be more than read-only.
+    pub fn check(&self, trace: Option<&Tokens>) -> Result<(), Failure> {
+        let Some(read_only) = &self.read_only else { return Ok(()) };
+        let known = read_only.digests();
+        for other in [Some(&self.full), trace].into_iter().flatten() {
+            if other.digests().iter().any(|digest| known.contains(digest)) {
+                let text = format!(
+                    "a read-only token is also a token of {}",
+                    other.source.variable.as_ref().filter(|_| other.source.files.is_empty()).map_or_else(
+                        || format!("`{}`", other.source.option),
+                        |(variable, _)| format!("the variable `{variable}`")
+                    )
+                );
+                return Err(Failure::config(text).hint(format!("give readers a token of their own: {HOW}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a token may do, and the key to sign its sessions with. A token of both kinds may only look.
+    pub fn role(&self, token: &str) -> Option<(Role, [u8; 32])> {
+        let full = self.full.session_key(token).map(|key| (Role::Full, key));
+        let read_only = self.read_only.as_ref().and_then(|tokens| tokens.session_key(token));
+        read_only.map(|key| (Role::ReadOnly, key)).or(full)
+    }
+
+    /// The session key of each token that is valid now.
+    pub fn session_keys(&self) -> Vec<(Role, [u8; 32])> {
+        let of = |role, keys: Vec<[u8; 32]>| keys.into_iter().map(move |key| (role, key));
+        let full = self.full.session_keys(self.read_only.as_ref());
+        let read_only = self.read_only.as_ref().map(|tokens| tokens.session_keys(None)).unwrap_or_default();
+        of(Role::ReadOnly, read_only).chain(of(Role::Full, full)).collect()
+    }
+
+    /// How many tokens are valid.
+    pub fn count(&self) -> (usize, usize) {
+        (self.full.count(), self.read_only.as_ref().map_or(0, Tokens::count))
     }
 }
 
 fn digest(token: &Secret) -> [u8; 32] {
     Sha256::digest(token.expose().as_bytes()).into()
-}
-
-fn key_of(digest: &[u8; 32]) -> [u8; 32] {
-    Sha256::new_with_prefix(b"session\0").chain_update(digest).finalize().into()
 }
 
 impl std::fmt::Debug for Tokens {

@@ -81,6 +81,9 @@ pub struct Job {
     /// The earlier job whose answers it goes on with; nothing if it began with none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<JobId>,
+    /// Whether somebody has cancelled it; written down first, so that it stays cancelled after a crash.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cancel_requested: bool,
     /// When it was accepted.
     pub started_at: Timestamp,
     /// When it ended, or was interrupted.
@@ -121,6 +124,11 @@ pub enum JobState {
         /// How far it was.
         progress: Option<Progress>,
     },
+    /// Somebody has cancelled it. What was answered is kept; the same order pays for the rest only.
+    Cancelled {
+        /// How far it was.
+        progress: Option<Progress>,
+    },
 }
 
 impl JobState {
@@ -132,6 +140,7 @@ impl JobState {
             Self::Completed { .. } => "completed",
             Self::Failed { .. } => "failed",
             Self::Interrupted { .. } => "interrupted",
+            Self::Cancelled { .. } => "cancelled",
         }
     }
 
@@ -144,7 +153,34 @@ impl JobState {
 impl Job {
     /// A job that was just accepted.
     pub(in crate::serve) fn new(job_id: JobId, order: Order, started_at: Timestamp) -> Self {
-        Self { job_id, order, continues: None, started_at, finished_at: None, state: JobState::Queued }
+        Self {
+            job_id,
+            order,
+            continues: None,
+            cancel_requested: false,
+            started_at,
+            finished_at: None,
+            state: JobState::Queued,
+        }
+    }
+
+    /// How far it is or was, in calls.
+    pub fn progress(&self) -> Option<Progress> {
+        match &self.state {
+            JobState::Running { progress } => Some(*progress),
+            JobState::Interrupted { progress } | JobState::Cancelled { progress } => *progress,
+            JobState::Queued | JobState::Completed { .. } | JobState::Failed { .. } => None,
+        }
+    }
+
+    /// How a job ends that has no result: cancelled, or interrupted by the end of the service.
+    pub(in crate::serve) fn without_result(&self) -> JobState {
+        let progress = self.progress();
+        if self.cancel_requested {
+            JobState::Cancelled { progress }
+        } else {
+            JobState::Interrupted { progress }
+        }
     }
 
     /// The commit of the skill, once it is known.
@@ -169,19 +205,19 @@ impl Job {
     }
 
     /// The job as `GET /jobs/{id}` tells it.
-    pub fn to_json(&self) -> Value {
-        let mut progress = None;
+    pub(super) fn to_json(&self, progress: Option<&Value>) -> Value {
         let (mut summary, mut pull_request, mut warnings, mut reason) = (Value::Null, None, &[][..], None);
         match &self.state {
-            JobState::Queued => {}
-            JobState::Running { progress: now } => progress = Some(*now),
+            JobState::Queued | JobState::Running { .. } => {}
             JobState::Completed { summary: came, pull_request: url, warnings: told } => {
                 (summary, pull_request, warnings) = (came.clone(), url.as_deref(), told);
             }
             JobState::Failed { reason: told } => reason = Some(told.as_str()),
-            JobState::Interrupted { progress: last } => {
-                progress = *last;
+            JobState::Interrupted { .. } => {
                 reason = Some("the service ended before the job did; what was answered is kept");
+            }
+            JobState::Cancelled { .. } => {
+                reason = Some("cancelled; what was answered is kept, and the same order calls only the rest");
             }
         }
         json!({
@@ -192,6 +228,7 @@ impl Job {
             "prompt_commit": self.prompt_commit(),
             "state": self.state.word(),
             "progress": progress,
+            "cancel_requested": self.cancel_requested,
             "started_at": self.started_at,
             "finished_at": self.finished_at,
             "summary": summary,

@@ -3,10 +3,13 @@
 
 mod job;
 mod journal;
+mod progress;
 mod slot;
 mod store;
 
 pub use job::{Job, JobId, JobState};
+pub use progress::JobProgress;
 pub use slot::Current;
 pub(super) use slot::{NoPlace, Slot, Taken};
+pub(super) use store::Cancel;
 pub use store::Store;

@@ -7,11 +7,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::watch;
 
 use super::job::{Job, JobId, JobState};
 use super::journal::Journal;
+use super::progress::{JobProgress, sum_to_json};
 use crate::model::{Exit, Failure};
-use crate::skills::evaluate::{self, Kept, Order, Progress};
+use crate::skills::evaluate::{self, Kept, Order, RunProgress};
 use crate::util::durable;
 
 /// A journal with more lines than this many times its jobs is written anew.
@@ -23,13 +26,28 @@ pub struct Store {
     inner: Mutex<Inner>,
     /// The jobs that had not ended when the state was left.
     found_open: Vec<JobId>,
+    /// Changes with each request to cancel a job.
+    cancels: watch::Sender<()>,
     /// Held as long as the store: two services with one state would undo each other's work.
     lock_file: File,
+}
+
+/// What became of a request to cancel a job.
+#[derive(Debug)]
+pub(in crate::serve) enum Cancel {
+    /// It is cancelled, or will be once its calls in flight are back.
+    Accepted(Job),
+    /// It has ended.
+    Ended(Job),
+    /// There is no such job.
+    Unknown,
 }
 
 #[derive(Debug)]
 struct Inner {
     jobs: BTreeMap<JobId, Job>,
+    /// The calls of jobs that this process has run, except completed ones.
+    progress: BTreeMap<JobId, JobProgress>,
     journal: Journal,
     keep: usize,
 }
@@ -65,10 +83,10 @@ impl Store {
             interrupt(job, now);
             found_open.push(job.job_id.clone());
         }
-        let mut inner = Inner { jobs, journal, keep };
+        let mut inner = Inner { jobs, progress: BTreeMap::new(), journal, keep };
         inner.forget_old();
         inner.journal.rewrite(&inner.jobs)?;
-        Ok(Self { inner: Mutex::new(inner), found_open, lock_file: lock })
+        Ok(Self { inner: Mutex::new(inner), found_open, cancels: watch::Sender::new(()), lock_file: lock })
     }
 
     /// The jobs that a crash interrupted before this start.
@@ -109,22 +127,83 @@ impl Store {
         job.finished_at = (!state.is_open()).then(Timestamp::now);
         job.state = state;
         let job = job.clone();
+        if matches!(job.state, JobState::Completed { .. }) {
+            inner.progress.remove(id);
+        }
         inner.write(&job);
         drop(inner);
     }
 
+    /// Puts an interrupted job into the queue again, unless it was cancelled meanwhile.
+    pub(in crate::serve) fn requeue(&self, id: &JobId) -> bool {
+        let mut inner = self.lock();
+        let waiting = inner.jobs.get_mut(id).filter(|job| matches!(job.state, JobState::Interrupted { .. }));
+        let Some(job) = waiting else { return false };
+        (job.state, job.finished_at) = (JobState::Queued, None);
+        let job = job.clone();
+        inner.write(&job);
+        true
+    }
+
     /// Notes how far a job is; that is not worth a line in the journal.
-    pub(in crate::serve) fn progress(&self, id: &JobId, progress: Progress) {
+    pub(in crate::serve) fn set_progress(&self, id: &JobId, counts: &RunProgress) {
         let mut inner = self.lock();
         let Some(job) = inner.jobs.get_mut(id) else { return };
         let JobState::Running { progress: now } = &mut job.state else { return };
-        if *now != progress {
-            *now = progress;
-            drop(inner);
+        *now = counts.calls;
+        match inner.progress.get_mut(id) {
+            Some(known) => known.update(counts),
+            None => drop(inner.progress.insert(id.clone(), JobProgress::new(counts.clone()))),
         }
     }
 
-    /// Marks a job as interrupted, with what it has come to; nothing if it has ended.
+    /// The calls of a job by model and case, if this process has run it.
+    pub fn progress(&self, id: &JobId) -> Option<JobProgress> {
+        self.lock().progress.get(id).cloned()
+    }
+
+    /// The job for the API.
+    pub(in crate::serve) fn to_json(&self, job: &Job) -> Value {
+        let detail = self.progress(&job.job_id);
+        let detail = detail.map(|progress| progress.to_json(job.state.is_open()));
+        let progress = job.progress().map(|sum| detail.unwrap_or_else(|| sum_to_json(sum)));
+        job.to_json(progress.as_ref())
+    }
+
+    /// Cancels a job. The request is durable when this returns, so that a crash does not lose it.
+    pub(in crate::serve) fn cancel(&self, id: &JobId) -> anyhow::Result<Cancel> {
+        let mut inner = self.lock();
+        let Some(known) = inner.jobs.get(id) else { return Ok(Cancel::Unknown) };
+        let mut job = Job { cancel_requested: true, ..known.clone() };
+        match job.state {
+            JobState::Cancelled { .. } => return Ok(Cancel::Accepted(job)),
+            JobState::Completed { .. } | JobState::Failed { .. } => return Ok(Cancel::Ended(job)),
+            // Nothing runs that could end it: it only waits to be resumed.
+            JobState::Interrupted { .. } => job.state = job.without_result(),
+            JobState::Queued | JobState::Running { .. } if known.cancel_requested => {
+                return Ok(Cancel::Accepted(job));
+            }
+            JobState::Queued | JobState::Running { .. } => {}
+        }
+        inner.journal.append(&job)?;
+        inner.jobs.insert(id.clone(), job.clone());
+        drop(inner);
+        self.cancels.send_replace(());
+        Ok(Cancel::Accepted(job))
+    }
+
+    /// Whether somebody has cancelled a job.
+    pub(in crate::serve) fn is_cancelled(&self, id: &JobId) -> bool {
+        self.lock().jobs.get(id).is_some_and(|job| job.cancel_requested)
+    }
+
+    /// Waits until somebody cancels a job.
+    pub(in crate::serve) async fn cancelled(&self, id: &JobId) {
+        // The sender lives as long as this does.
+        let _ = self.cancels.subscribe().wait_for(|()| self.is_cancelled(id)).await;
+    }
+
+    /// Marks a job as interrupted or cancelled, with what it has come to; nothing if it has ended.
     pub(in crate::serve) fn interrupt(&self, id: &JobId) -> Option<Job> {
         let mut inner = self.lock();
         let job = inner.jobs.get_mut(id).filter(|job| job.state.is_open())?;
@@ -194,6 +273,7 @@ impl Inner {
         let old: Vec<JobId> = closed.take(too_many).map(|job| job.job_id.clone()).collect();
         for id in old {
             self.jobs.remove(&id);
+            self.progress.remove(&id);
         }
     }
 }
@@ -210,11 +290,7 @@ fn found(id: JobId, evaluation: Kept, now: Timestamp) -> Job {
 }
 
 fn interrupt(job: &mut Job, now: Timestamp) {
-    let progress = match &job.state {
-        JobState::Running { progress } => Some(*progress),
-        _ => None,
-    };
-    job.state = JobState::Interrupted { progress };
+    job.state = job.without_result();
     job.finished_at = Some(now);
 }
 
@@ -229,6 +305,7 @@ impl Drop for Store {
 mod tests {
     use super::*;
     use crate::model::Replicates;
+    use crate::skills::evaluate::Progress;
 
     fn job(number: u32) -> Job {
         let order = Order::new("rfp-extraction".parse().unwrap(), Replicates::default(), None);
@@ -249,7 +326,8 @@ mod tests {
         }
         store.set(&job(1).job_id, JobState::Failed { reason: "no".to_owned() });
         store.set(&job(2).job_id, JobState::Running { progress: Progress { done: 1, total: 9 } });
-        store.progress(&job(2).job_id, Progress { done: 5, total: 9 });
+        let calls = Progress { done: 5, total: 9 };
+        store.set_progress(&job(2).job_id, &RunProgress { calls, ..RunProgress::default() });
         drop(store);
         let path = dir.path().join("jobs.jsonl");
         let mut bytes = std::fs::read(&path).unwrap();
@@ -348,5 +426,30 @@ mod tests {
         let _store = Store::open(dir.path(), 2).unwrap();
         let error = Store::open(dir.path(), 2).unwrap_err().to_string();
         insta::assert_snapshot!(error.replace(&*dir.path().to_string_lossy(), "STATE"), @"another service uses `STATE`");
+    }
+
+    #[test]
+    fn a_cancellation_survives_a_crash_and_is_not_resumed() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path(), 100).unwrap();
+        for number in 1..=4 {
+            store.add(job(number)).unwrap();
+        }
+        store.set(&job(1).job_id, JobState::Running { progress: Progress { done: 3, total: 9 } });
+        store.set(&job(2).job_id, JobState::Failed { reason: "no".to_owned() });
+        store.interrupt(&job(4).job_id).unwrap();
+        let cancelled = |number| store.cancel(&job(number).job_id).unwrap();
+        assert!(matches!(cancelled(1), Cancel::Accepted(job) if job.state.word() == "running"));
+        assert!(matches!(cancelled(1), Cancel::Accepted(_)), "twice is once");
+        assert!(matches!(cancelled(2), Cancel::Ended(_)));
+        assert!(matches!(cancelled(4), Cancel::Accepted(job) if job.state.word() == "cancelled"));
+        assert!(matches!(cancelled(9), Cancel::Unknown));
+        assert!(!store.requeue(&job(4).job_id), "a cancelled job is not resumed");
+        drop(store);
+        let store = Store::open(dir.path(), 100).unwrap();
+        assert_eq!(words(&store), ["cancelled", "interrupted", "failed", "cancelled"]);
+        let left: Vec<_> =
+            store.interrupted_since(Timestamp::UNIX_EPOCH).into_iter().map(|job| job.job_id).collect();
+        assert_eq!(left, [job(3).job_id]);
     }
 }

@@ -1,28 +1,26 @@
-//! The file, read again only when it has changed.
+//! The files, read again only when they have changed.
 
-use std::collections::{BTreeSet, HashMap};
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use tokio::sync::Mutex;
 
-use super::index::Index;
-use crate::git::commit_times;
 use crate::leaderboard::Leaderboard;
 use crate::model::Failure;
+use crate::site;
 use crate::util::regular_file;
 
-/// `leaderboard.json`, and what was last read of it.
+/// `leaderboard.json` with `leaderboard/<skill>.json` beside it, and what was last read of them.
 #[derive(Debug, Default)]
 pub(in crate::studio) struct Board {
     path: Option<PathBuf>,
-    read: Mutex<Option<(Stamp, Read)>>,
+    read: Mutex<Option<(Vec<Stamp>, Read)>>,
 }
 
 /// The entries, or why there are none.
-type Read = Result<Arc<Index>, String>;
+type Read = Result<Arc<site::Board>, String>;
 
 /// What is there to be shown.
 #[derive(Debug)]
@@ -33,12 +31,13 @@ pub(super) enum Found {
     Missing(PathBuf),
     /// It cannot be read.
     Unreadable(String),
-    Entries(Arc<Index>),
+    Entries(Arc<site::Board>),
 }
 
 /// What changes with a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Stamp {
+    path: PathBuf,
     device: u64,
     inode: u64,
     size: u64,
@@ -46,53 +45,76 @@ struct Stamp {
     modified: (i64, i64),
 }
 
-impl Board {
-    pub(in crate::studio) fn new(path: Option<PathBuf>) -> Self {
-        Self { path, read: Mutex::default() }
-    }
-
-    /// What the file says now. Whoever comes while it is read waits for the one reader.
-    pub(super) async fn look(&self) -> Found {
-        let Some(path) = self.path.clone() else { return Found::NotNamed };
-        let Ok(meta) = tokio::fs::metadata(&path).await else { return Found::Missing(path) };
-        let stamp = Stamp {
+impl Stamp {
+    fn new(path: PathBuf, meta: &Metadata) -> Self {
+        Self {
+            path,
             device: meta.dev(),
             inode: meta.ino(),
             size: meta.size(),
             changed: (meta.ctime(), meta.ctime_nsec()),
             modified: (meta.mtime(), meta.mtime_nsec()),
-        };
+        }
+    }
+}
+
+impl Board {
+    pub(in crate::studio) fn new(path: Option<PathBuf>) -> Self {
+        Self { path, read: Mutex::default() }
+    }
+
+    /// What the files say now. Whoever comes while they are read waits for the one reader.
+    pub(super) async fn look(&self) -> Found {
+        let Some(path) = self.path.clone() else { return Found::NotNamed };
+        let stamps = stamps(&path);
+        if stamps.is_empty() {
+            return Found::Missing(path);
+        }
         let mut known = self.read.lock().await;
-        let is_known = known.as_ref().is_some_and(|(of, _)| *of == stamp);
+        let is_known = known.as_ref().is_some_and(|(of, _)| *of == stamps);
         if !is_known {
-            let read = tokio::task::spawn_blocking(move || read(&path)).await;
-            let index = match read {
-                Ok(Ok(index)) => Ok(Arc::new(index)),
+            let files: Vec<PathBuf> = stamps.iter().map(|stamp| stamp.path.clone()).collect();
+            let read = tokio::task::spawn_blocking(move || read(&files, &path)).await;
+            let board = match read {
+                Ok(Ok(board)) => Ok(Arc::new(board)),
                 Ok(Err(failure)) => Err(failure.to_string()),
                 Err(error) => Err(error.to_string()),
             };
-            *known = Some((stamp, index));
+            *known = Some((stamps, board));
         }
-        match known.as_ref().map(|(_, index)| index) {
-            Some(Ok(index)) => Found::Entries(Arc::clone(index)),
+        match known.as_ref().map(|(_, board)| board) {
+            Some(Ok(board)) => Found::Entries(Arc::clone(board)),
             Some(Err(reason)) => Found::Unreadable(reason.clone()),
             None => Found::NotNamed,
         }
     }
 }
 
-fn read(path: &Path) -> Result<Index, Failure> {
-    let bytes = regular_file::read(path, regular_file::CONTENT)
-        .map_err(|error| Failure::config(format!("cannot read `{}`: {error}", path.display())))?;
-    let board = Leaderboard::parse(&bytes, path)?;
-    let entries = board.entries();
-    let commits: BTreeSet<&str> = entries.iter().map(|entry| entry.prompt_commit.as_str()).collect();
+/// The files that are there: the one that was named and, beside `leaderboard.json`, those of the skills.
+fn stamps(path: &Path) -> Vec<Stamp> {
+    let stamp = |path: PathBuf| {
+        let meta = std::fs::metadata(&path).ok()?;
+        Some(Stamp::new(path, &meta))
+    };
+    let mut stamps: Vec<Stamp> = stamp(path.to_path_buf()).into_iter().collect();
+    if path.file_name().is_some_and(|name| name == Leaderboard::PATH)
+        && let Ok(parts) = std::fs::read_dir(path.with_extension(""))
+    {
+        let mut parts: Vec<PathBuf> = parts.flatten().map(|part| part.path()).collect();
+        parts.retain(|part| part.extension().is_some_and(|end| end == "json"));
+        parts.sort_unstable();
+        stamps.extend(parts.into_iter().filter_map(stamp));
+    }
+    stamps
+}
+
+fn read(files: &[PathBuf], path: &Path) -> Result<site::Board, Failure> {
+    let mut board = Leaderboard::empty();
+    for file in files {
+        let bytes = regular_file::read(file, regular_file::CONTENT)
+            .map_err(|error| Failure::config(format!("cannot read `{}`: {error}", file.display())))?;
+        board.merge(&Leaderboard::parse(&bytes, file)?);
+    }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Without the history of the library, versions tell the order.
-    let seconds = commit_times(dir, &commits).unwrap_or_default();
-    let times: HashMap<String, Timestamp> = seconds
-        .into_iter()
-        .filter_map(|(commit, seconds)| Some((commit, Timestamp::from_second(seconds).ok()?)))
-        .collect();
-    Ok(Index::of(entries, &times))
+    Ok(site::Library::beside(board, dir, "Leaderboard").board)
 }

@@ -1,10 +1,7 @@
-//! The leaderboard: `board` keeps the file as it was last read, `index` is what the screen needs of it, `charts` draws, and
-//! `screen` is the page.
+//! The leaderboard: `board` keeps the files as they were last read, `screen` shows the pages of `site` in the studio's frame.
 
 mod board;
-mod charts;
-mod index;
 mod screen;
 
 pub(super) use board::Board;
-pub(super) use screen::show;
+pub(super) use screen::{part, show};

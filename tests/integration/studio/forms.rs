@@ -108,6 +108,6 @@ fn synced(visitor: &Visitor, id: &str, commit: &str) {
     assert_eq!(answer.header("location").unwrap(), format!("/studio/benchmarks#b-{id}"));
     until("the new commit", || {
         let page = visitor.get("/studio/benchmarks").expect(200).body;
-        page.contains(&format!("data-field=\"commit\">{}<", &commit[..12])) && page.contains(">Up to date<")
+        page.contains(&format!("data-field=\"commit\">{}<", &commit[..12])) && page.contains(">Synced<")
     });
 }

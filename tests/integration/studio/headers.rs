@@ -27,7 +27,7 @@ fn pages_load_nothing_from_other_hosts_and_have_no_inline_code() {
         "/studio/jobs",
         "/studio/jobs/job-20261117t120001z-00000001",
         "/studio/leaderboard",
-        "/studio/leaderboard?skill=letters&model=quill&entries=all",
+        "/studio/leaderboard/skills/letters/index.html",
         "/studio/runs",
     ] {
         pages.push((path, visitor.get(path).expect(200)));
@@ -127,7 +127,9 @@ fn the_studio_can_be_disabled() {
     let visitor = with.visitor();
     let page = visitor.get("/studio/leaderboard").expect(200).body;
     assert!(page.contains("3 entries of 1 skill and 1 model"), "the library's own leaderboard: {page}");
-    assert!(visitor.get("/studio/jobs").expect(200).body.contains("Request an evaluation"));
+    assert!(
+        visitor.get("/studio/jobs").expect(200).body.contains("Name a skill above, or request an evaluation")
+    );
     drop(with);
     let without = super::scene::Studio::spawn(&scene.workspace, &[&args[..], &["--no-studio"]].concat());
     for path in ["/", "/studio", "/studio/login", "/studio/icon.svg"] {

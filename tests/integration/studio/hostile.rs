@@ -59,11 +59,10 @@ fn names_and_reasons_are_escaped() {
     assert!(!page.contains("href=\"javascript:"), "{page}");
     let encoded: String = EVIL.bytes().map(|byte| format!("%{byte:02X}")).collect();
     // The model registry escapes such characters before they get here.
-    let page = visitor.get("/studio/leaderboard?skill=letters").body;
+    let page = visitor.get("/studio/leaderboard/skills/letters/index.html").expect(200).body;
     inert(&page, 1, "leaderboard");
-    let page =
-        visitor.get(&format!("/studio/leaderboard?skill={encoded}&model={encoded}&page={encoded}")).body;
-    inert(&page, 0, "a filter");
+    inert(&visitor.get(&format!("/studio/leaderboard?skill={encoded}")).expect(200).body, 0, "no such skill");
+    inert(&visitor.get(&format!("/studio/leaderboard/{encoded}")).expect(404).body, 0, "no such page");
     let page = visitor.get("/studio/runs").body;
     inert(&page, 1, "runs");
     let path = super::visitor::between(&page, "class=\"name\" href=\"", "\"");

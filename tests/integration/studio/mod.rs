@@ -1,5 +1,6 @@
 //! The studio, through its port and without a browser: sessions, forms, and screens.
 
+mod benchmarks;
 mod forms;
 mod headers;
 mod hostile;
@@ -7,4 +8,4 @@ mod leaderboard;
 pub(crate) mod scene;
 mod screens;
 mod sessions;
-mod visitor;
+pub(crate) mod visitor;

@@ -1,7 +1,5 @@
 //! `url.*.insteadOf` of the user's own git configuration.
 
-use std::os::unix::fs::PermissionsExt as _;
-
 use super::{Bench, git};
 use crate::support::Workspace;
 use crate::support::github::{MockGithub, NewRepo};
@@ -40,9 +38,7 @@ fn ssh_is_used_instead_of_https() {
         bench.workspace.path("asked").display(),
         bench.upstream().display()
     );
-    bench.workspace.write("ssh", script);
-    let ssh = bench.workspace.path("ssh");
-    std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let ssh = bench.workspace.write_program("ssh", script);
     let configuration = format!(
         "[core]\n\tsshCommand = {}\n[ssh]\n\tvariant = ssh\n[url \"git@git.example.invalid:\"]\n\tinsteadOf = https://git.example.invalid/\n",
         ssh.display()

@@ -89,7 +89,6 @@ impl Bench {
 
     /// Syncs, and runs an action after the replica is created and before the exchange: git waits for it.
     pub(super) fn meanwhile(&self, more: &[&str], act: impl FnOnce()) -> Output {
-        use std::os::unix::fs::PermissionsExt as _;
         let (bin, frozen, go) =
             (self.workspace.path("bin"), self.workspace.path("frozen"), self.workspace.path("go"));
         for file in [&frozen, &go] {
@@ -104,8 +103,7 @@ impl Bench {
             go.display(),
             real.display()
         );
-        self.workspace.write("bin/git", script);
-        std::fs::set_permissions(bin.join("git"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        self.workspace.write_program("bin/git", script);
         let paths = std::iter::once(bin).chain(std::env::split_paths(&path));
         let mut command = self.workspace.command(&[&["sync", "one", "--allow-local"], more].concat());
         command.env("PATH", std::env::join_paths(paths).unwrap());

@@ -82,3 +82,12 @@ node_tools() {
     npm install --silent --no-audit --no-fund --prefix "$dir" $packages
     touch "$dir/complete"
 }
+
+# mdbook_tool: mdbook as $mdbook. Compiles for about a minute on two cores, without the features that watch and serve.
+mdbook_tool() {
+    local version=0.5.4
+    local dir=$cache/mdbook-$version
+    mdbook=$dir/bin/mdbook
+    [ -x "$mdbook" ] && return
+    cargo install --quiet --locked --debug --no-default-features --features search --root "$dir" "mdbook@$version"
+}

@@ -97,7 +97,7 @@ fn the_short_help_of_the_program() {
       evaluate     Evaluate a skill and update its leaderboard
       trigger      Ask the service to evaluate a skill, or a push
       sweep        Ask the service for missing evaluations
-      leaderboard  Join, repair and export leaderboards
+      leaderboard  Join, repair, export and publish leaderboards
       skills       Check the skills of a skill library
       sync         Update benchmarks from their git repositories
       rollout      Run and dispatch rollouts of Eval Protocol

@@ -1,0 +1,135 @@
+//! The docs against the program: what they name exists.
+
+mod commands;
+mod generated;
+mod links;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::support::Workspace;
+
+const COMMANDS: [&str; 15] = [
+    "eval", "grade", "clean", "dispatch", "collect", "run", "adapter", "doctor", "report", "bundle",
+    "evaluate", "serve", "trigger", "sweep", "sync",
+];
+
+/// The root of the repository.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// README.md, CONTRIBUTING.md and the pages of the book.
+fn pages() -> Vec<PathBuf> {
+    let docs = std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let docs = docs.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    let mut pages: Vec<PathBuf> =
+        docs.chain(["README.md", "CONTRIBUTING.md"].map(|name| root().join(name))).collect();
+    pages.sort();
+    assert!(pages.len() > 20, "the test no longer sees the pages: {pages:?}");
+    pages
+}
+
+/// The code blocks in one language, each with the line before it.
+fn blocks<'p>(page: &'p str, language: &str) -> Vec<(&'p str, &'p str)> {
+    let mut found = Vec::new();
+    let mut rest = page;
+    while let Some((before, after)) = rest.split_once("```") {
+        let (block, end) = after.split_once("\n```").expect("every block ends");
+        let (header, text) = block.split_once('\n').unwrap_or((block, ""));
+        if header == language {
+            found.push((before.trim_end().lines().last().unwrap_or_default(), text));
+        }
+        rest = end;
+    }
+    found
+}
+
+#[test]
+fn options_in_tables_of_the_docs_exist() {
+    let workspace = Workspace::new();
+    let help = |command: &&str| {
+        let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        workspace.run(&words).expect(0).stdout
+    };
+    let help: String = COMMANDS.iter().map(help).collect();
+    let known: BTreeSet<&str> =
+        help.lines().filter(|line| line.trim_start().starts_with('-')).flat_map(flags).collect();
+    for page in ["reports.md", "reliability.md", "formats.md", "suites.md", "grading.md"] {
+        let text = std::fs::read_to_string(root().join("docs").join(page)).unwrap();
+        let named: BTreeSet<&str> =
+            text.lines().filter(|line| line.starts_with('|')).flat_map(flags).collect();
+        let unknown: Vec<_> = named.difference(&known).collect();
+        assert!(unknown.is_empty(), "docs/{page} names {unknown:?}, which no command has");
+    }
+}
+
+#[test]
+fn every_page_is_in_the_summary() {
+    let summary = include_str!("../../../docs/SUMMARY.md");
+    for page in pages() {
+        let name = page.file_name().unwrap().to_str().unwrap();
+        let is_page = page.parent() == Some(&root().join("docs")) && name != "SUMMARY.md";
+        assert!(!is_page || summary.contains(&format!("]({name})")), "docs/SUMMARY.md does not list {name}");
+    }
+}
+
+#[test]
+fn the_workflow_step_in_the_readme_is_the_one_that_users_copy() {
+    let readme = include_str!("../../../README.md");
+    let (_, step) = *blocks(readme, "yaml").last().unwrap();
+    assert!(
+        include_str!("../../../workflows/simple.yml").contains(step),
+        "README.md shows another step:\n{step}"
+    );
+}
+
+#[test]
+fn every_page_uses_the_same_example_model() {
+    // The model that `init` writes is the one that every page names.
+    let workspace = Workspace::new();
+    workspace.run(&["init"]).expect(0);
+    let targets = workspace.read("targets.yaml");
+    let (_, model) = targets.split_once("model: ").expect("`init` writes an example model");
+    let example = model.lines().next().unwrap().trim();
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for word in text.split(|c: char| !c.is_ascii_alphanumeric() && !"-.".contains(c)) {
+            let word = word.trim_end_matches('.');
+            let is_model =
+                word.strip_prefix("gpt-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+            assert!(
+                !is_model || word == example,
+                "{} names `{word}`; examples use `{example}`",
+                page.display()
+            );
+        }
+    }
+}
+
+/// The long options in a text.
+fn flags(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+        .filter(|word| word.strip_prefix("--").is_some_and(|name| name.starts_with(char::is_alphabetic)))
+}
+
+#[test]
+fn the_documented_caller_of_the_reusable_workflow_is_the_file_that_users_copy() {
+    let page = include_str!("../../../docs/reusable-workflow.md");
+    let (_, block) = page.split_once("```yaml\n").unwrap();
+    let (block, _) = block.split_once("```\n").unwrap();
+    let file = include_str!("../../../workflows/run-evals-caller.yml");
+    assert!(
+        file.ends_with(&format!("\n{block}")),
+        "docs/reusable-workflow.md shows other jobs than the file"
+    );
+    let runner = include_str!("../../../.github/workflows/runner.yml");
+    let (_, declared) = runner.split_once("    secrets:\n").unwrap();
+    let (declared, _) = declared.split_once("\npermissions:").unwrap();
+    let names = declared.lines().filter_map(|line| line.strip_prefix("      ")?.strip_suffix(':'));
+    let names: Vec<&str> = names.filter(|name| !name.starts_with(' ')).collect();
+    assert!(names.len() > 3, "the test no longer sees the names: {names:?}");
+    for name in names {
+        assert!(page.contains(&format!("`{name}`")), "docs/reusable-workflow.md does not name `{name}`");
+    }
+}

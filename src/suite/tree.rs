@@ -56,9 +56,19 @@ impl Tree {
         let dialect = dialect::of(&root, reader.problems())?;
         let Some(tests) = take_tests(&mut root, dialect, reader) else {
             let tests_at = Span::of_line(&root.span.source, root.span.line);
-            let hint =
-                "`tests` is a list of tests, or the path of a `.yaml` or `.jsonl` file or of a directory";
-            reader.problems().error_with_hint(&tests_at, "the suite has no `tests`", hint);
+            let (message, hint) = if is_targets_file(&root) {
+                (
+                    "this is a targets file, not a suite",
+                    "name the suite, and this file with `--targets`: `run-evals eval SUITE --targets FILE`; \
+                     `run-evals doctor` checks a targets file",
+                )
+            } else {
+                (
+                    "the suite has no `tests`",
+                    "`tests` is a list of tests, or the path of a `.yaml` or `.jsonl` file or of a directory",
+                )
+            };
+            reader.problems().error_with_hint(&tests_at, message, hint);
             return Some(Self { dialect, root, tests_at, tests: Vec::new(), is_cut: false });
         };
         let tests_at = tests.span.clone();
@@ -90,6 +100,16 @@ pub(super) fn stop_at_too_many_errors(at: &Span, problems: &mut Problems) -> boo
     }
     problems.error(at, format!("{count} errors: the tests after this one are not read"));
     true
+}
+
+/// Whether a file lists targets: each has a provider, or the name of another target.
+fn is_targets_file(root: &Node) -> bool {
+    let has =
+        |node: &Node, name: &str| node.entries().unwrap_or_default().iter().any(|(key, _)| key.text == name);
+    let targets = root.entries().unwrap_or_default().iter().find(|(key, _)| key.text == "targets");
+    targets
+        .and_then(|(_, list)| list.items())
+        .is_some_and(|list| list.iter().any(|target| has(target, "provider") || has(target, "use_target")))
 }
 
 /// The value of `tests`, under whichever name; the key is then the current one, and has no value.

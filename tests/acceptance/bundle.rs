@@ -51,8 +51,7 @@ impl Desk {
     fn new() -> Self {
         let workspace =
             VARIABLES.into_iter().fold(Workspace::new(), |desk, (name, value)| desk.env(name, value));
-        workspace.write("bin/bun", BUN);
-        std::fs::set_permissions(workspace.path("bin/bun"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        workspace.write_program("bin/bun", BUN);
         Self { workspace }
     }
 

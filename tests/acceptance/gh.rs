@@ -92,8 +92,7 @@ impl Scene {
     fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("runner");
-        std::fs::write(&program, RUNNER).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        crate::support::write_program(&program, RUNNER);
         let github = MockGithub::start_with(&["--tls", "--runner", program.to_str().unwrap()]);
         let machine_env = [("SSL_CERT_FILE".to_owned(), github.urls().ca_file.clone().unwrap())].into();
         github.runner_repo_on(REPO, &[], machine_env);

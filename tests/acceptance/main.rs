@@ -29,6 +29,7 @@ mod pull_requests;
 mod rollout_stage;
 mod rollouts;
 mod serve;
+mod site;
 mod skills;
 mod studio;
 #[path = "../integration/studio/scene.rs"]

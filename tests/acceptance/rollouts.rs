@@ -169,7 +169,7 @@ fn the_official_remote_processor_is_traced_by_the_gateway() {
     let gateway = crate::rollout_stage::Gateway::start(&llm);
     let bin = PathBuf::from(from_ci("RUN_EVALS_EVAL_PROTOCOL"));
     let workspace = Workspace::new();
-    workspace.write("test_remote.py", crate::rollout_stage::template("fixtures/rollout/test_remote.py"));
+    workspace.write("test_remote.py", template("fixtures/rollout/test_remote.py"));
     let mut command = Command::new(bin.join("pytest"));
     workspace.like(&mut command).args(["-q", "-p", "no:cacheprovider", "test_remote.py"]);
     command
@@ -197,7 +197,7 @@ fn official_client(stage: &Stage) -> Taken {
     let workspace = Workspace::new();
     let proxy = Proxy::start(&stage.github.urls().api_url, &workspace.path("ca.pem"));
     for name in ["rows.jsonl", "test_rollouts.py"] {
-        workspace.write(name, crate::rollout_stage::template(&format!("fixtures/rollout/{name}")));
+        workspace.write(name, template(&format!("fixtures/rollout/{name}")));
     }
     let before = stage.github.requests().len();
     let mut command = Command::new(bin.join("pytest"));

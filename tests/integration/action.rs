@@ -24,9 +24,10 @@ const MODES: [&str; 13] = [
     "rollout-dispatch",
 ];
 /// Commands that are not modes, and why.
-const NO_MODES: [(&str, &str); 13] = [
+const NO_MODES: [(&str, &str); 14] = [
     ("leaderboard-merge", "works on files; a `run:` step or git itself runs it"),
     ("leaderboard-export", "works on files; a `run:` step runs it"),
+    ("leaderboard-site", "works on files; `pages.yml` runs it in the image"),
     ("skills-lint", "works on files; a `run:` step runs it"),
     ("runs", "lists what a person ran"),
     ("open", "opens a browser"),

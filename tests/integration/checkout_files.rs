@@ -194,3 +194,38 @@ fn links_to_regular_files_are_accepted() {
     run(&workspace, &CHECK).expect(0);
     run(&workspace, &EVAL).expect(0);
 }
+
+#[test]
+fn files_of_results_must_be_regular_files() {
+    let mut told = std::collections::BTreeSet::new();
+    for odd in [Odd::Zeros, Odd::Pipe] {
+        for name in
+            ["responses.jsonl", "scores.jsonl", "requests.jsonl", "tests.jsonl", "summary.json", "run.json"]
+        {
+            let workspace = scene();
+            workspace.run(&["eval", "s.eval.yaml", "--target", "m", "-o", "out", "-q", "--fail-on", "never"]);
+            assert!(workspace.path("out/run.json").exists());
+            place(&workspace, &format!("out/{name}"), odd);
+            let again = ["grade", "out", "--suite", "s.eval.yaml", "-o", "other", "-q"];
+            for args in
+                [&again[..], &["report", "out"], &["open", "out"], &["report", "out", "--html", "r.html"]]
+            {
+                let output = run(&workspace, args);
+                if output.code == Some(3) || output.code == Some(1) {
+                    told.insert(format!(
+                        "{} {name}: {}",
+                        args[0],
+                        output.stderr.lines().next().unwrap_or_default()
+                    ));
+                }
+            }
+        }
+    }
+    let told: Vec<String> = told.into_iter().collect();
+    assert_snapshot!(told.join("\n"), @r"
+    grade responses.jsonl: error: cannot read `out/responses.jsonl`
+    grade run.json: error: no run: `out` has no readable `run.json`
+    report summary.json: error: cannot read `out/summary.json`: it is a device, expected a regular file
+    report summary.json: error: cannot read `out/summary.json`: it is a named pipe, expected a regular file
+    ");
+}

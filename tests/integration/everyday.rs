@@ -1,11 +1,9 @@
 //! The everyday session: `init`, `eval`, `grade`, `runs`, `open`, `clean` and `cancel`.
 
-use std::os::unix::fs::PermissionsExt as _;
-
 use serde_json::Value;
 
 use crate::support::stage::{REPO, Stage};
-use crate::support::{Workspace, until};
+use crate::support::{Output, Workspace, until};
 
 fn runs(workspace: &Workspace) -> Vec<Value> {
     serde_json::from_str(&workspace.run(&["runs", "--format", "json"]).expect(0).stdout).unwrap()
@@ -68,6 +66,46 @@ fn runs_are_listed_and_found() {
 }
 
 #[test]
+fn a_run_from_the_future_is_not_the_latest() {
+    let workspace = Workspace::new();
+    workspace.write("targets.yaml", "targets: [{ name: default, provider: mock }]\n");
+    workspace
+        .write("s.eval.yaml", "tests: [{ id: a, input: x, assertions: [{ type: contains, value: x }] }]\n");
+    workspace.run(&["eval", "--batch-id", "shipped"]).expect(0);
+    workspace.run(&["eval", "--batch-id", "mine"]).expect(0);
+    let file = ".run-evals/results/shipped/run.json";
+    let mut record: Value = serde_json::from_str(&workspace.read(file)).unwrap();
+    record["at"] = "2999-01-01T00:00:00Z".into();
+    workspace.write(file, record.to_string());
+    let listed = runs(&workspace);
+    let names: Vec<_> = listed.iter().map(|run| run["run"].as_str().unwrap()).collect();
+    assert_eq!(names, ["mine", "shipped"]);
+    let opened = workspace.env("BROWSER", "true").run(&["open", "latest"]).expect(0);
+    assert!(opened.stdout.contains("results/mine/"), "{}", opened.stdout);
+}
+
+#[test]
+fn the_list_of_runs_fits_a_narrow_terminal() {
+    let workspace = Workspace::new();
+    let long = "a-target-with-a-long-name";
+    workspace.write("targets.yaml", format!("targets: [{{ name: {long}, provider: mock }}]\n"));
+    workspace.write(
+        "a-suite-with-a-long-name.eval.yaml",
+        "tests: [{ id: a, input: x, assertions: [{ type: contains, value: x }] }]\n",
+    );
+    workspace.run(&["eval", "--target", long]).expect(0);
+    for columns in [40, 60, 80, 120] {
+        let mut command = workspace.command(&["runs"]);
+        let table = Output::of(command.env("COLUMNS", columns.to_string())).expect(0).stdout;
+        let widest = table.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= columns, "{columns}: {table}");
+        // The whole id, which other commands take.
+        let id = runs(&workspace)[0]["run"].as_str().unwrap().to_owned();
+        assert!(table.contains(&id) && table.contains("passed"), "{columns}: {table}");
+    }
+}
+
+#[test]
 fn open_uses_the_browser_or_prints_the_path() {
     let workspace = Workspace::new();
     workspace.write("targets.yaml", "targets: [{ name: default, provider: mock }]\n");
@@ -78,9 +116,7 @@ fn open_uses_the_browser_or_prints_the_path() {
     assert_eq!(output.stdout, ".run-evals/results/b1/report.html\n");
     assert!(output.stderr.contains("no browser was opened: there is no display"), "{}", output.stderr);
     assert!(workspace.read(".run-evals/results/b1/report.html").contains("</html>"));
-    workspace.write("bin/browser", "#!/bin/sh\necho \"$@\" > opened\n");
-    let program = workspace.path("bin/browser");
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let program = workspace.write_program("bin/browser", "#!/bin/sh\necho \"$@\" > opened\n");
     let browser = format!("{} --new %s", program.display());
     let workspace = workspace.env("BROWSER", &browser);
     assert_eq!(workspace.run(&["open", "b1"]).expect(0).stderr, "");
@@ -141,7 +177,10 @@ fn clean_deletes_branches_of_the_runner_repository() {
     assert_eq!(branches().trim(), "eval-results/b1");
     std::thread::sleep(std::time::Duration::from_millis(1100));
     let listed = stage.workspace.run(&["clean", "--older-than", "1s", "--yes"]).expect(0);
-    assert_eq!(listed.stdout, "batch b1\nbranch eval-results/b1 of acme/runner\n");
+    assert_eq!(
+        listed.stdout,
+        "batch b1\nbranch eval-batch/b1 of acme/runner, if it still exists\nbranch eval-results/b1 of acme/runner\n"
+    );
     assert_eq!(branches().trim(), "");
     assert_eq!(stage.workspace.run(&["clean", "--older-than", "0s"]).expect(0).stderr, "nothing to delete\n");
 }

@@ -158,13 +158,13 @@ fn suites_that_are_not_suites() {
 
     hint: a key belongs in `api_key` of a target alone; a variable that holds none needs another name
 
-    error: the suite has no `tests`
+    error: this is a targets file, not a suite
       --> targets.yaml:1:1
        |
      1 | targets:
        | ^^^^^^^^
 
-    hint: `tests` is a list of tests, or the path of a `.yaml` or `.jsonl` file or of a directory
+    hint: name the suite, and this file with `--targets`: `run-evals eval SUITE --targets FILE`; `run-evals targets check` checks a targets file
     "#);
 }
 

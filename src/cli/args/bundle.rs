@@ -22,13 +22,13 @@ pub struct BundleArgs {
     #[arg(long)]
     pub check: bool,
     /// Also write DIR.tar.gz
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "output", conflicts_with = "check")]
     pub archive: bool,
     /// Replace another bundle in DIR
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "output", conflicts_with = "check")]
     pub force: bool,
     /// Run suite and bundle with a mock, and compare the scores
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "output", conflicts_with = "check")]
     pub verify_run: bool,
     /// Directory that counts as the repository [default: the git work tree, else the suite's directory]
     #[arg(long, value_name = "DIR")]

@@ -50,7 +50,8 @@ Examples:
 pub(super) const LEADERBOARD: &str = "\
 Examples:
   run-evals leaderboard merge leaderboard -o leaderboard.json
-  run-evals leaderboard export leaderboard.json --format csv";
+  run-evals leaderboard export leaderboard.json --format csv
+  run-evals leaderboard site -o _site";
 
 pub(super) const LEADERBOARD_MERGE: &str = "\
 Examples:
@@ -61,6 +62,11 @@ pub(super) const LEADERBOARD_EXPORT: &str = "\
 Examples:
   run-evals leaderboard export leaderboard.json --format csv
   run-evals leaderboard export leaderboard.json --format hf -o model-index.yaml";
+
+pub(super) const LEADERBOARD_SITE: &str = "\
+Examples:
+  run-evals leaderboard site -o _site
+  run-evals leaderboard site ../skill-library -o _site --title 'Our skills'";
 
 pub(super) const SKILLS: &str = "\
 Examples:

@@ -34,7 +34,7 @@ pub(super) use evaluate::{EvaluateArgs, PublishArgs};
 pub(super) use grade::GradeArgs;
 pub(super) use init::{CompletionsArgs, InitArgs, InitCommand, InitRunnerArgs};
 pub(super) use leaderboard::{
-    ExportArgs, ExportFormat, LeaderboardCommand, LintArgs, MergeArgs, SkillsCommand,
+    ExportArgs, ExportFormat, LeaderboardCommand, LintArgs, MergeArgs, SiteArgs, SkillsCommand,
 };
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
 pub(super) use rollout::{RolloutCommand, RolloutDispatchArgs, RolloutRunArgs};
@@ -164,7 +164,7 @@ pub enum Command {
     Trigger(TriggerArgs),
     /// Ask the service for missing evaluations
     Sweep(SweepArgs),
-    /// Join, repair and export leaderboards
+    /// Join, repair, export and publish leaderboards
     #[command(subcommand, after_help = examples::LEADERBOARD)]
     Leaderboard(LeaderboardCommand),
     /// Check the skills of a skill library

@@ -128,6 +128,14 @@ tests:
 }
 
 #[test]
+fn a_targets_file_is_recognized() {
+    let text = "targets:\n  - {name: m, provider: mock}\n";
+    let said = errors(&[("s.yaml", text)]);
+    assert!(said.starts_with("this is a targets file, not a suite\n  --> s.yaml:1:1"), "{said}");
+    assert!(said.contains("`run-evals eval SUITE --targets FILE`"), "{said}");
+}
+
+#[test]
 fn tests_are_required() {
     insta::assert_snapshot!(errors(&[("s.yaml", "name: empty
 description: nothing

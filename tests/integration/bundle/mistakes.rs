@@ -230,8 +230,8 @@ fn files_that_cannot_be_read() {
     std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0o000)).unwrap();
     std::fs::set_permissions(workspace.root(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let is_root = std::fs::File::open(&locked).is_ok();
-    let binary = workspace.path("run-evals");
-    std::fs::copy(env!("CARGO_BIN_EXE_run-evals"), &binary).unwrap();
+    let binary =
+        workspace.write_program("run-evals", std::fs::read(env!("CARGO_BIN_EXE_run-evals")).unwrap());
     // Root can read everything, so another user tries.
     let mut command = if is_root { Command::new("setpriv") } else { Command::new(&binary) };
     if is_root {

@@ -1,7 +1,5 @@
 //! Where a bundle comes from, and that it is still that bundle: versions, times, digests, names of targets, leftovers of runs.
 
-use std::os::unix::fs::PermissionsExt as _;
-
 use insta::assert_snapshot;
 use serde_json::json;
 
@@ -12,8 +10,7 @@ const SUITE: (&str, &str) = ("suite.eval.yaml", "tests:\n  - {id: one, criteria:
 
 /// A `PATH` with this program as `agentv`.
 fn with_agentv(workspace: &Workspace, script: &str) -> String {
-    workspace.write("bin/agentv", script);
-    std::fs::set_permissions(workspace.path("bin/agentv"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    workspace.write_program("bin/agentv", script);
     format!("{}:/usr/bin:/bin", workspace.path("bin").display())
 }
 

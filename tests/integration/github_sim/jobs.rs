@@ -266,8 +266,7 @@ fn another_program_can_run_the_whole_workflow() {
     let dir = crate::support::temporary();
     let program = dir.path().join("executor");
     let script = "#!/bin/bash\ngrep -o '\"batch_id\":\"b1\"' \"$1/event.json\"\ngrep -o '\"workflow\":\"[^\"]*\"' \"$1/env.json\"\nexit 3\n";
-    std::fs::write(&program, script).unwrap();
-    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    crate::support::write_program(&program, script);
     let github = MockGithub::start_with(&["--executor", program.to_str().unwrap()]);
     github.runner_repo(REPO, &[]);
     let client = super::Client::new(&github.urls().api_url, TOKEN);

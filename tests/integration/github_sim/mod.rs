@@ -12,7 +12,6 @@ mod stops;
 use crate::support::github::{MockGithub, RunView, What, When};
 use client::Client;
 use serde_json::{Value, json};
-use std::os::unix::fs::PermissionsExt as _;
 use tempfile::TempDir;
 
 const REPO: &str = "acme/runner";
@@ -33,9 +32,8 @@ impl Sim {
     fn with(script: &str, options: &[&str]) -> Self {
         let dir = crate::support::temporary();
         let program = dir.path().join("runner");
-        std::fs::write(&program, format!("#!/bin/bash\nTEST_DIR={}\n{script}\n", dir.path().display()))
-            .unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let script = format!("#!/bin/bash\nTEST_DIR={}\n{script}\n", dir.path().display());
+        crate::support::write_program(&program, script);
         let options = [&["--runner", program.to_str().unwrap()], options].concat();
         let github = MockGithub::start_with(&options);
         github.runner_repo(REPO, &[("OPENAI_API_KEY", "sk-very-secret")]);

@@ -21,13 +21,11 @@ fn a_command_sees_no_key_unless_it_is_named() {
 
 #[test]
 fn a_command_has_no_relative_folder_in_its_path() {
-    use std::os::unix::fs::PermissionsExt as _;
     let suite =
         "tests:\n  - id: a\n    input: x\n    assertions:\n      - { type: code-grader, command: [env] }\n";
     let path = format!(".::bin:{}:", std::env::var("PATH").unwrap());
     let workspace = workspace(suite).env("PATH", &path);
-    workspace.write("env", "#!/bin/sh\necho a program of the suite\n");
-    std::fs::set_permissions(workspace.path("env"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    workspace.write_program("env", "#!/bin/sh\necho a program of the suite\n");
     workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(0);
     let seen = workspace.read("out/scores.jsonl");
     let (_, path) = seen.split_once("PATH=").unwrap_or_else(|| panic!("{seen}"));
@@ -85,11 +83,9 @@ fn a_prompt_can_be_the_output_of_a_command() {
 
 /// A suite with an assertion of a type that `.agentv` defines, and a `bun` that tells what it sees.
 fn custom_type() -> crate::support::Workspace {
-    use std::os::unix::fs::PermissionsExt as _;
     let workspace = workspace("tests:\n  - id: a\n    input: x\n    assertions:\n      - { type: my-own }\n");
     workspace.write(".agentv/assertions/my-own.ts", "");
-    workspace.write("bin/bun", "#!/bin/sh\ncat > /dev/null; touch was-here; echo \"$@\"; env\n");
-    std::fs::set_permissions(workspace.path("bin/bun"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    workspace.write_program("bin/bun", "#!/bin/sh\ncat > /dev/null; touch was-here; echo \"$@\"; env\n");
     workspace
 }
 

@@ -14,10 +14,7 @@ fn fixtures() -> PathBuf {
 /// A `bun` that runs the shell script beside a custom assertion: the scripts of `.agentv` say the same twice, so that nothing but a
 /// shell is needed here. `tests/acceptance` runs the real ones with the real bun.
 fn with_bun(workspace: Workspace) -> Workspace {
-    use std::os::unix::fs::PermissionsExt as _;
-    workspace.write("bin/bun", "#!/bin/sh\n[ \"$1\" = run ] && exec sh \"${2%.*}.sh\"\n");
-    let bun = workspace.path("bin/bun");
-    std::fs::set_permissions(&bun, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let bun = workspace.write_program("bin/bun", "#!/bin/sh\n[ \"$1\" = run ] && exec sh \"${2%.*}.sh\"\n");
     let path = std::env::var("PATH").unwrap();
     let path = format!("{}:{path}", bun.parent().unwrap().display());
     workspace.env("PATH", &path)

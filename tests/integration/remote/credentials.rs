@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt as _;
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
@@ -37,9 +36,8 @@ fn an_app_gets_new_tokens_while_it_waits() {
 #[test]
 fn gh_provides_the_token_of_the_host() {
     let stage = Stage::new().env("GH_ENTERPRISE_TOKEN", "");
-    stage.workspace.write("bin/gh", format!("#!/bin/sh\necho \"$@\" > \"$HOME/asked\"\necho {TOKEN}\n"));
-    let gh = stage.workspace.path("bin/gh");
-    std::fs::set_permissions(&gh, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let script = format!("#!/bin/sh\necho \"$@\" > \"$HOME/asked\"\necho {TOKEN}\n");
+    let gh = stage.workspace.write_program("bin/gh", script);
     let path = format!("{}:{}", gh.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let stage = stage.env("PATH", &path);
     stage.workspace.write_requests(REQUESTS);

@@ -56,7 +56,7 @@ fn only_the_durable_module_renames_and_syncs_files() {
         for (number, line) in code.lines().enumerate() {
             // The methods of `NamedTempFile` and `File`; those of other types take a closure or have another name.
             let renames = line.contains(".persist(") && !line.contains(".persist(async");
-            let syncs = ["persist_noclobber", "sync_all(", "sync_data(", "fs::rename("]
+            let syncs = ["persist_noclobber", ".sync_all(", ".sync_data(", "fs::rename("]
                 .iter()
                 .any(|name| line.contains(name));
             if renames || syncs {

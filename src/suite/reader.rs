@@ -51,11 +51,15 @@ pub trait Reader {
 
     /// The tree of a YAML file.
     fn parse(&mut self, source: Source) -> Option<Node> {
+        let mut root = self.parse_as_written(source)?;
+        self.interpolate(&mut root);
+        Some(root)
+    }
+
+    /// As `parse`, with environment references left as they are.
+    fn parse_as_written(&mut self, source: Source) -> Option<Node> {
         match Document::parse(source.path, source.text) {
-            Ok(mut document) => {
-                self.interpolate(&mut document.root);
-                Some(document.root)
-            }
+            Ok(document) => Some(document.root),
             Err(invalid) => {
                 self.problems().absorb(invalid);
                 None

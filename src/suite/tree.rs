@@ -52,23 +52,21 @@ impl Tree {
     }
 
     fn of_yaml(source: Source, reader: &mut impl Reader) -> Option<Self> {
-        let mut root = reader.parse(source)?;
+        let mut root = reader.parse_as_written(source)?;
+        if is_targets_file(&root) {
+            let at = Span::of_line(&root.span.source, root.span.line);
+            let hint = "name the suite, and this file with `--targets`: `run-evals eval SUITE --targets FILE`; \
+                        `run-evals doctor` checks a targets file";
+            reader.problems().error_with_hint(&at, "this is a targets file, not a suite", hint);
+            return None;
+        }
+        reader.interpolate(&mut root);
         let dialect = dialect::of(&root, reader.problems())?;
         let Some(tests) = take_tests(&mut root, dialect, reader) else {
             let tests_at = Span::of_line(&root.span.source, root.span.line);
-            let (message, hint) = if is_targets_file(&root) {
-                (
-                    "this is a targets file, not a suite",
-                    "name the suite, and this file with `--targets`: `run-evals eval SUITE --targets FILE`; \
-                     `run-evals doctor` checks a targets file",
-                )
-            } else {
-                (
-                    "the suite has no `tests`",
-                    "`tests` is a list of tests, or the path of a `.yaml` or `.jsonl` file or of a directory",
-                )
-            };
-            reader.problems().error_with_hint(&tests_at, message, hint);
+            let hint =
+                "`tests` is a list of tests, or the path of a `.yaml` or `.jsonl` file or of a directory";
+            reader.problems().error_with_hint(&tests_at, "the suite has no `tests`", hint);
             return Some(Self { dialect, root, tests_at, tests: Vec::new(), is_cut: false });
         };
         let tests_at = tests.span.clone();
@@ -102,10 +100,13 @@ pub(super) fn stop_at_too_many_errors(at: &Span, problems: &mut Problems) -> boo
     true
 }
 
-/// Whether a file lists targets: each has a provider, or the name of another target.
+/// Whether a file lists targets instead of tests: each has a provider, or the name of another target.
 fn is_targets_file(root: &Node) -> bool {
     let has =
         |node: &Node, name: &str| node.entries().unwrap_or_default().iter().any(|(key, _)| key.text == name);
+    if AGENTV_4.suite.names(Part::Tests).any(|name| has(root, name)) {
+        return false;
+    }
     let targets = root.entries().unwrap_or_default().iter().find(|(key, _)| key.text == "targets");
     targets
         .and_then(|(_, list)| list.items())

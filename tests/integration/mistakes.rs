@@ -150,21 +150,13 @@ fn suites_that_are_not_suites() {
     hint: check the path, which is relative to the working directory
 
     $ run-evals eval targets.yaml
-    error: `OPENAI_API_KEY` holds a key: a suite may not refer to it
-      --> targets.yaml:8:14
-       |
-     8 |     api_key: ${{ OPENAI_API_KEY }}
-       |              ^^^^^^^^^^^^^^^^^^^^^
-
-    hint: a key belongs in `api_key` of a target alone; a variable that holds none needs another name
-
     error: this is a targets file, not a suite
       --> targets.yaml:1:1
        |
      1 | targets:
        | ^^^^^^^^
 
-    hint: name the suite, and this file with `--targets`: `run-evals eval SUITE --targets FILE`; `run-evals targets check` checks a targets file
+    hint: name the suite, and this file with `--targets`: `run-evals eval SUITE --targets FILE`; `run-evals doctor` checks a targets file
     "#);
 }
 

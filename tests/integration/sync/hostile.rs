@@ -60,6 +60,7 @@ fn commands_configured_in_a_clone_are_not_run() {
     git(&clone, &["config", "core.worktree", "/"]);
     git(&clone, &["config", &format!("url.ext::sh -c {}.insteadOf", evil.replace(' ', "%20")), "/"]);
     git(&clone, &["config", "core.hooksPath", clone.join(".git/hooks").to_str().unwrap()]);
+    std::fs::create_dir_all(clone.join(".git/hooks")).unwrap();
     for hook in
         ["post-checkout", "post-index-change", "reference-transaction", "pre-auto-gc", "fsmonitor-watchman"]
     {

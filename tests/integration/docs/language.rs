@@ -34,7 +34,10 @@ const PHRASES: [(&str, &str); 25] = [
     (r"\bwhat came of\b", "the result of"),
     (r"\bin plain sight\b", "visible"),
     (r"\bof no use\b", "unusable"),
-    (r"\b\w*(favour|honour|colour|neighbour|labour|behaviour|organis|recognis|serialis|normalis|initialis|summaris|catalogue)\w*", "American spelling"),
+    (
+        r"\b\w*(favour|honour|colour|neighbour|labour|behaviour|organis|recognis|serialis|normalis|initialis|summaris|catalogue)\w*",
+        "American spelling",
+    ),
 ];
 
 /// Their text is generated from sources that are checked here.
@@ -141,7 +144,8 @@ fn phrases_are_found_across_lines_and_in_literals() {
     let mut found = Vec::new();
     find("page.md", 1, "one\ntwo goes\non, three\nStands", &mut found);
     assert_eq!(found, ["page.md:2: `goes on` → continues", "page.md:4: `Stands` → is"]);
-    let code = "let a = '\"'; // \"no\"\nf(\"x \\\n   y\", r#\"z \"q\" \"#, '\\'', b'\\\\');\n&'a str; \"w\\n\"";
+    let code =
+        "let a = '\"'; // \"no\"\nf(\"x \\\n   y\", r#\"z \"q\" \"#, '\\'', b'\\\\');\n&'a str; \"w\\n\"";
     let expected = [(2, "x y"), (3, "z \"q\" "), (4, "w ")].map(|(line, text)| (line, text.to_owned()));
     assert_eq!(literals(code), expected);
 }

@@ -1,6 +1,7 @@
 //! Phrases that make a reader stop, in the docs, the help, the action, the workflows, the pages and the messages.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use clap::CommandFactory as _;
 use regress::Regex;
@@ -43,24 +44,23 @@ const PHRASES: [(&str, &str); 25] = [
 /// Their text is generated from sources that are checked here.
 const GENERATED: [&str; 3] = ["cli.md", "action.md", "targets.md"];
 
-/// `name:line: phrase → what to write` for each phrase in a text whose first line has this number.
+static REGEXES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    let regex = |phrase: &str| Regex::with_flags(&phrase.replace(' ', r"\s+"), "i").unwrap();
+    PHRASES.iter().map(|(phrase, _)| regex(phrase)).collect()
+});
+
+/// Adds `name:line: phrase → what to write` for each phrase in a text whose first line has this number.
 fn find(name: &str, first_line: usize, text: &str, found: &mut Vec<String>) {
-    thread_local! {
-        static REGEXES: Vec<Regex> =
-            PHRASES.iter().map(|(phrase, _)| Regex::with_flags(&phrase.replace(' ', r"\s+"), "i").unwrap()).collect();
-    }
-    REGEXES.with(|regexes| {
-        for (regex, (_, instead)) in regexes.iter().zip(PHRASES) {
-            for hit in regex.find_iter(text) {
-                let line = first_line + text[..hit.start()].matches('\n').count();
-                let words = text[hit.range()].split_whitespace().collect::<Vec<_>>().join(" ");
-                found.push(format!("{name}:{line}: `{words}` → {instead}"));
-            }
+    for (regex, (_, instead)) in REGEXES.iter().zip(PHRASES) {
+        for hit in regex.find_iter(text) {
+            let line = first_line + text[..hit.start()].matches('\n').count();
+            let words = text[hit.range()].split_whitespace().collect::<Vec<_>>().join(" ");
+            found.push(format!("{name}:{line}: `{words}` → {instead}"));
         }
-    });
+    }
 }
 
-fn find_in_files(files: impl Iterator<Item = std::path::PathBuf>) -> Vec<String> {
+fn find_in_files(files: impl Iterator<Item = PathBuf>) -> Vec<String> {
     let mut found = Vec::new();
     let mut seen = 0;
     for path in files {
@@ -73,7 +73,7 @@ fn find_in_files(files: impl Iterator<Item = std::path::PathBuf>) -> Vec<String>
 }
 
 /// The files below a folder of the repository with this extension.
-fn files(folder: &str, extension: &'static str) -> impl Iterator<Item = std::path::PathBuf> {
+fn files(folder: &str, extension: &'static str) -> impl Iterator<Item = PathBuf> {
     let entries = walkdir::WalkDir::new(root().join(folder)).sort_by_file_name();
     let paths = entries.into_iter().map(|entry| entry.unwrap().into_path());
     paths.filter(move |path| path.extension().is_some_and(|found| found == extension))

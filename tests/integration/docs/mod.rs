@@ -2,6 +2,7 @@
 
 mod commands;
 mod generated;
+mod language;
 mod links;
 
 use std::collections::BTreeSet;
@@ -132,4 +133,28 @@ fn the_documented_caller_of_the_reusable_workflow_is_the_file_that_users_copy() 
     for name in names {
         assert!(page.contains(&format!("`{name}`")), "docs/reusable-workflow.md does not name `{name}`");
     }
+}
+
+#[test]
+fn the_messages_of_the_troubleshooting_page_exist() {
+    let page = std::fs::read_to_string(root().join("docs/troubleshooting.md")).unwrap();
+    let files = ["src", "tests"].map(|folder| walkdir::WalkDir::new(root().join(folder)));
+    let paths = files.into_iter().flatten().map(|entry| entry.unwrap().into_path());
+    let sources = paths.filter(|path| path.extension().is_some_and(|end| end == "rs"));
+    let sources: String = sources.map(|path| joined(&std::fs::read_to_string(path).unwrap())).collect();
+    let mut seen = 0;
+    for message in page.lines().filter_map(|line| line.strip_prefix("### ")) {
+        seen += 1;
+        for part in joined(message).split(['…', '(', ',', ')']).map(|part| part.trim_matches([' ', ':'])) {
+            assert!(sources.contains(part), "docs/troubleshooting.md: no message has `{part}`: {message}");
+        }
+    }
+    assert!(seen >= 30, "the test no longer sees the messages: {seen}");
+}
+
+/// A text with its continued lines joined, and without backticks.
+fn joined(text: &str) -> String {
+    let mut lines = text.split("\\\n");
+    let first = lines.next().unwrap_or_default().to_owned();
+    lines.fold(first, |all, line| all + line.trim_start()).replace('`', "")
 }

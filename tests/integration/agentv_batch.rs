@@ -151,7 +151,7 @@ fn the_test_id_can_be_passed_as_an_option() {
     let (output, _) = scene.call("elsewhere.json", &[]);
     assert_snapshot!(scene.normalized(&output.expect(2).stderr), @"cannot tell for which test AgentV wants `elsewhere.json` (hint: add `--id {EVAL_ID}` to the command)");
     let (output, _) = scene.call("elsewhere.txt", &[]);
-    assert_snapshot!(scene.normalized(&output.expect(2).stderr), @"`--output-file elsewhere.txt` is neither AgentV's `.jsonl` of a batch nor its `.json` of a test (hint: write `--output-file {OUTPUT_FILE}`, and nothing around it)");
+    assert_snapshot!(scene.normalized(&output.expect(2).stderr), @"`--output-file elsewhere.txt` is neither AgentV's `.jsonl` of a batch nor its `.json` of a test (hint: write `--output-file {OUTPUT_FILE}` without anything around it)");
 }
 
 #[test]

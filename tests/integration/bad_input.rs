@@ -610,7 +610,7 @@ fn a_byte_order_mark_is_accepted() {
 fn a_budget_without_a_price() {
     let in_target = "targets:\n  - name: llm\n    provider: mock\n    budget_usd: 1\n";
     assert_snapshot!(targets(in_target, &EVAL), @r"
-    error: `budget_usd` without `price`: what was spent cannot be known
+    error: `budget_usd` without `price`: the cost cannot be computed
       --> targets.yaml:4:17
        |
      4 |     budget_usd: 1

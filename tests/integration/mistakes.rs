@@ -790,7 +790,7 @@ fn evaluate_and_rollouts() {
     For more information, try '--help'.
 
     $ run-evals rollout run --dataset rows.jsonl
-    error: there is no event: `GITHUB_EVENT_PATH` is not set
+    error: no event: `GITHUB_EVENT_PATH` is not set
 
     hint: `rollout run` is a step of a workflow with `on: workflow_dispatch`
 
@@ -843,7 +843,7 @@ fn serve() {
     $ run-evals serve --studio --listen 0.0.0.0:8080
     error: without TLS, `0.0.0.0:8080` would send tokens in the clear
 
-    hint: give `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`
+    hint: pass `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`
 
     $ run-evals serve --studio --tls-cert cert.pem
     error: the following required arguments were not provided:
@@ -866,9 +866,9 @@ fn serve() {
     let no_token = Mistakes::new().fails(3, "serve --studio");
     assert_snapshot!(no_token.transcript, @r"
     $ run-evals serve --studio
-    error: no token for callers
+    error: no token for clients
 
-    hint: name a file with `--auth-token-file`, or set `RUN_EVALS_SERVE_TOKEN`; make one with `openssl rand -hex 32`
+    hint: pass a file with `--auth-token-file`, or set `RUN_EVALS_SERVE_TOKEN`; generate one with `openssl rand -hex 32`
     ");
 }
 
@@ -952,17 +952,17 @@ fn sync() {
         .fails(2, "sync --offline");
     assert_snapshot!(mistakes.transcript, @r"
     $ run-evals sync --registry benchmarks.yaml
-    error: name the benchmarks to sync, or all of them with `--all`
+    error: name the benchmarks to sync, or use `--all`
 
     hint: there are `refunds`
 
     $ run-evals sync --registry benchmarks.yaml refund
-    error: there is no benchmark `refund` in `[dir]/benchmarks.yaml`
+    error: no benchmark `refund` in `[dir]/benchmarks.yaml`
 
     hint: did you mean `refunds`?
 
     $ run-evals sync --registry benchmarks.yaml invoices
-    error: there is no benchmark `invoices` in `[dir]/benchmarks.yaml`
+    error: no benchmark `invoices` in `[dir]/benchmarks.yaml`
 
     hint: there are `refunds`
 

@@ -138,7 +138,7 @@ fn a_discovered_targets_file_cannot_choose_the_host_for_a_key() {
         thief.base_url()
     );
     calls.stage.workspace.write("targets.yaml", target);
-    assert_snapshot!(one_call(&calls), @"exit 3: target `cloud` is not a runner repository, and its targets file was not named (hint: add `--targets /path/to/targets.yaml` to the `command`: AgentV starts commands in workspaces, whose files are not yours)");
+    assert_snapshot!(one_call(&calls), @"exit 3: target `cloud` is not a runner repository, and its targets file was not given explicitly (hint: add `--targets /path/to/targets.yaml` to the `command`: AgentV starts commands in workspaces, whose files are untrusted)");
     assert_eq!(thief.counter("requests"), 0);
 }
 
@@ -169,12 +169,12 @@ fn a_stopped_call_says_how_to_collect() {
 #[test]
 fn an_empty_prompt() {
     let calls = Calls::new();
-    assert_snapshot!(error_line(&calls, calls.call("batch", "", 0, &[])), @"exit 3: the prompt is empty (hint: a target with `provider_batching: true` gets no prompts: remove that key, or let the command be `run-evals dispatch --agentv-batch SUITE …`)");
+    assert_snapshot!(error_line(&calls, calls.call("batch", "", 0, &[])), @"exit 3: the prompt is empty (hint: a target with `provider_batching: true` gets no prompts: remove that key, or make the command `run-evals dispatch --agentv-batch SUITE …`)");
 }
 
 #[test]
 fn a_missing_file() {
     let calls = Calls::new();
     let more = ["--files", "/nowhere/notes.md"];
-    assert_snapshot!(error_line(&calls, calls.call("c0", "message 0", 0, &more)), @"exit 3: cannot read the attachment `/nowhere/notes.md`: No such file or directory (os error 2) (hint: AgentV names it; `--files {FILES}` passes its list on)");
+    assert_snapshot!(error_line(&calls, calls.call("c0", "message 0", 0, &more)), @"exit 3: cannot read the attachment `/nowhere/notes.md`: No such file or directory (os error 2) (hint: AgentV lists it; `--files {FILES}` passes its list)");
 }

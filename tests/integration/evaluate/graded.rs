@@ -174,8 +174,8 @@ fn hostile_rules_are_refused_with_their_line() {
     for part in [
         "`model`: expected 1 to 200 characters without white space",
         "`fields` is missing or empty",
-        "`base_url` may not stand here",
-        "`api_key` may not stand here",
+        "`base_url` is not allowed here",
+        "`api_key` is not allowed here",
         "scoring.yaml:3:3",
     ] {
         assert!(output.stderr.contains(part), "{part}: {}", output.stderr);

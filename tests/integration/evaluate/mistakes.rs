@@ -55,13 +55,13 @@ fn a_list_of_models_that_names_a_server_is_refused() {
     stage.push(|dir| std::fs::write(dir.join(".evaluator/models.yaml"), models).unwrap());
     let output = stage.evaluate(&["-q"]).expect(3);
     insta::assert_snapshot!(output.stderr, @r"
-    error: `base_url` may not stand here
+    error: `base_url` is not allowed here
       --> .evaluator/models.yaml:3:5
        |
      3 |     base_url: https://evil.example/v1
        |     ^^^^^^^^
 
-    hint: where a model is and which key opens it is said by the operator's `targets.yaml` alone: whoever may write to this file could otherwise send the key anywhere
+    hint: only the operator's `targets.yaml` sets addresses and keys: otherwise anyone who can write to this file could send the key anywhere
     ");
     stage.push(|dir| std::fs::remove_file(dir.join(".evaluator/models.yaml")).unwrap());
     let output = stage.evaluate(&["-q"]).expect(3);

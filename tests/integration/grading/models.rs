@@ -57,7 +57,7 @@ fn missing_grades_are_errors_and_a_resume_requests_only_those() {
     let args = ["eval", "s.eval.yaml", "--output", "out", "-q", "--batch-id", "b1"];
     let first = workspace.run(&args).expect(5);
     assert!(
-        first.stdout.contains("! b  not graded: llm-grader: the model that grades gave no answer"),
+        first.stdout.contains("! b  not graded: llm-grader: the grading model gave no answer"),
         "{}",
         first.stdout
     );

@@ -254,7 +254,7 @@ fn the_same_rollout_is_not_called_twice() {
         ["success", "cancelled", "cancelled", "success"],
         "one runs, the last of those that wait follows"
     );
-    assert!(runs[3].jobs[0].log.contains("finished before; nothing was called"), "{}", runs[3].jobs[0].log);
+    assert!(runs[3].jobs[0].log.contains("finished before; no call was made"), "{}", runs[3].jobs[0].log);
     assert_eq!((stage.calls(), stage.gateway.traces("r1").len()), (2, 2), "two turns, once");
 }
 
@@ -336,7 +336,7 @@ print(json.load(urllib.request.urlopen(request))["choices"][0]["message"]["conte
     assert_eq!(stage.gateway.message("r2"), "the command ended with exit code 1: no primes today");
     assert_eq!(
         stage.gateway.message("r3"),
-        "the command ended well, but the tracing endpoint has recorded no call of it"
+        "the command succeeded, but the tracing endpoint recorded no call"
     );
     assert!(
         of("r2").jobs[0].annotations.iter().all(|(_, text)| text != "an order"),

@@ -115,14 +115,14 @@ fn the_last_good_list_stays_whatever_github_answers() {
         assert_eq!(health(&service), 200);
     }
     insta::assert_snapshot!(problems(&workspace).join("\n"), @r"
-    the networks of GitHub Actions are not known, and none is allowed: GitHub answered 500
-    the last good networks of GitHub Actions stay: GitHub answered 503
-    the last good networks of GitHub Actions stay: the answer is not JSON
-    the last good networks of GitHub Actions stay: the answer has no list `actions`
-    the last good networks of GitHub Actions stay: the list `actions` is empty
-    the last good networks of GitHub Actions stay: `0.0.0.0/0` is too wide for a network of GitHub
-    the last good networks of GitHub Actions stay: `` is not a network: no address
-    the last good networks of GitHub Actions stay: the answer is larger than 4 MiB
+    the networks of GitHub Actions are unknown; none is allowed: GitHub answered 500
+    keeping the last good networks of GitHub Actions: GitHub answered 503
+    keeping the last good networks of GitHub Actions: the response is not JSON
+    keeping the last good networks of GitHub Actions: the response has no list `actions`
+    keeping the last good networks of GitHub Actions: the list `actions` is empty
+    keeping the last good networks of GitHub Actions: `0.0.0.0/0` is too wide to be a GitHub network
+    keeping the last good networks of GitHub Actions: `` is not a network: no address
+    keeping the last good networks of GitHub Actions: the response is larger than 4 MiB
     ");
     // A restart keeps it as well.
     assert_eq!(service.stop(Signal::SIGTERM), Some(0));

@@ -168,7 +168,7 @@ fn a_token_without_permission_to_report_is_logged_and_harmless() {
     let line = told().unwrap();
     assert_eq!(line["job"], json!(id));
     insta::assert_snapshot!(format!("{}\n{}", line["message"].as_str().unwrap(), line["hint"].as_str().unwrap()), @r#"
-    could not be told on GitHub: cannot report a failure in `meadow/skills`: GitHub answered 403: Resource not accessible by personal access token
+    could not report the job on GitHub: cannot report a failure in `meadow/skills`: GitHub answered 403: Resource not accessible by personal access token
     a fine-grained token needs access to `meadow/skills` with the repository permission `issues=read`
     "#);
     assert!(!service.is_busy());

@@ -98,7 +98,7 @@ fn without_a_valid_token_access_is_denied() {
         let told = output.stderr.replace(&private.github.urls().server_url, "[server]");
         insta::allow_duplicates! {
             insta::assert_snapshot!(told.trim_end(), @r"
-            error: one: `[server]/o/bench.git` does not let us in
+            error: one: `[server]/o/bench.git` refused access
 
             hint: give git a credential helper for this host (`gh auth setup-git`, `git config --global credential.helper …`); for GitHub, set `GITHUB_TOKEN` to a token that may read it (`Contents: read`)
             ");

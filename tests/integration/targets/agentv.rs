@@ -102,8 +102,8 @@ fn unknown_placeholders() {
                  hint: did you mean `{PROMPT_FILE}`? it replaces `{PROMPT}`, `{PROMPT_FILE}`, `{EVAL_ID}`, `{ATTEMPT}`, `{FILES}`, `{OUTPUT_FILE}`
       error      AgentV has no placeholder `{EVAL_FILE}`
                  hint: did you mean `{EVAL_ID}`? it replaces `{PROMPT}`, `{PROMPT_FILE}`, `{EVAL_ID}`, `{ATTEMPT}`, `{FILES}`, `{OUTPUT_FILE}`
-      error      `command` has no `{OUTPUT_FILE}`: AgentV would get no answer
-                 hint: AgentV reads the answer from that file, and from nowhere else: `--output-file {OUTPUT_FILE}`
+      error      `command` has no `{OUTPUT_FILE}`: AgentV would get no response
+                 hint: AgentV reads the response only from that file: `--output-file {OUTPUT_FILE}`
       error      `adapter` needs `{PROMPT_FILE}`
                  hint: add `--prompt-file {PROMPT_FILE}`
       error      `adapter` needs `{EVAL_ID}`
@@ -120,7 +120,7 @@ fn a_missing_or_non_executable_program() {
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
       error      there is no program `@/gone`
-                 hint: `command -v run-evals` tells where yours is
+                 hint: `command -v run-evals` prints the path of yours
 
     1 target of `targets.yaml`: 0 fine, 1 cannot be used
     ");
@@ -159,7 +159,7 @@ fn a_command_for_another_target() {
     exit 0
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
-      warning    `command` asks another target, `echo`
+      warning    `command` names another target, `echo`
                  hint: write `--target cloud`
 
     1 target of `targets.yaml`: 1 fine
@@ -168,7 +168,7 @@ fn a_command_for_another_target() {
     exit 3
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
-      error      `command` asks a target that does not exist: `cluod`
+      error      `command` names a target that does not exist: `cluod`
                  hint: write `--target cloud`
 
     1 target of `targets.yaml`: 0 fine, 1 cannot be used
@@ -203,7 +203,7 @@ fn calls_that_do_not_match_the_command() {
     exit 0
     cloud (github-actions)
       note       GitHub was not asked (`--offline`)
-      warning    `--agentv-batch` without `provider_batching: true`: AgentV would call it once a test case
+      warning    `--agentv-batch` without `provider_batching: true`: AgentV would call it once per test case
                  hint: add `provider_batching: true`
 
     1 target of `targets.yaml`: 1 fine
@@ -276,7 +276,7 @@ fn each_mistake_is_shown_at_its_line() {
                   2 | …vider: github-actions, repo: o/n, workflow: w.yml, command: 'run-evals adapter --target=clod --prompt-file {PROMPT_FILE}…
                     |                                                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
                  hint: add `--id {EVAL_ID}`
-      error      `command` asks a target that does not exist: `clod`
+      error      `command` names a target that does not exist: `clod`
                    --> targets.yaml:2:111
                     |
                   2 | … o/n, workflow: w.yml, command: 'run-evals adapter --target=clod --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE}…

@@ -144,7 +144,7 @@ fn responses_cannot_inject_workflow_commands_or_show_the_token() {
     stage.service.answer(422, &"z".repeat(100_000));
     let output = stage.run(&["trigger", "alpha"]).expect(1);
     insta::assert_snapshot!(output.stderr, @r"
-    error: `alpha` is not evaluated: the answer is larger than 64 KiB
+    error: `alpha` is not evaluated: the response is larger than 64 KiB
 
     hint: the service may have begun all the same: its list of jobs says so
     ");

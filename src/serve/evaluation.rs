@@ -79,7 +79,7 @@ impl Evaluator {
         let workspace = (self.workspace)().map_err(|error| {
             tracing::error!("{error:#}");
             Refused::Answer(Refusal::Unavailable(format!(
-                "the service is not set up as it was: {}",
+                "the service's configuration has changed: {}",
                 reason(&error)
             )))
         })?;
@@ -142,14 +142,12 @@ impl Evaluator {
                 }
                 warnings.extend(published.warnings);
                 if published.branch.is_none() {
-                    warnings.push(
-                        "the leaderboard has the same entries already: there was nothing to publish"
-                            .to_owned(),
-                    );
+                    warnings
+                        .push("the leaderboard already has the same entries: nothing to publish".to_owned());
                 }
                 (pull_request, branch) = (published.pull_request_url, published.branch);
             }
-            _ => warnings.push("nothing was published: the service was told not to".to_owned()),
+            _ => warnings.push("nothing was published: publishing is turned off".to_owned()),
         }
         Ok(JobState::Completed { summary: summary(&evaluated, branch.as_deref()), pull_request, warnings })
     }

@@ -105,7 +105,7 @@ impl Compiler<'_> {
             if names.is_empty() { "targets".to_owned() } else { format!("the targets {}", names.join(", ")) };
         let why = "no `targets.yaml` from the suite's directory up: add one where the bundle is run";
         self.files.leave(what, why);
-        let hint = "`run-evals init` writes one, and `--targets FILE` names another";
+        let hint = "`run-evals init` writes one, and `--targets FILE` sets another";
         self.warn(at, "there is no `targets.yaml`: the bundle has no targets", hint);
     }
 

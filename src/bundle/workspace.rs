@@ -215,7 +215,7 @@ impl Compiler<'_> {
             _ if Path::new(&text).is_absolute() => {
                 let why = "`workspace.path` is a directory of the machine: it must be there, or is made";
                 self.files.leave(text.clone(), why);
-                let message = format!("`{text}` is a directory of this machine, and stays behind");
+                let message = format!("`{text}` is a directory on this machine, and stays behind");
                 self.warn(&path.span, message, "write `template` with a directory of the repository");
             }
             _ => {}
@@ -340,7 +340,7 @@ impl Compiler<'_> {
         let address = if short { format!("https://github.com/{url}.git") } else { url.to_owned() };
         let local = Path::new(&address);
         if !address.contains(':') && (local.is_absolute() || local.exists()) {
-            let message = format!("the repository `{url}` is a directory of this machine, and stays behind");
+            let message = format!("the repository `{url}` is a directory on this machine, and stays behind");
             self.warn(at, message, "name a repository that every machine can reach");
         }
         match resolve_ref(&address, wanted, &self.lookup.dir) {

@@ -155,7 +155,7 @@ impl Remote {
                 .hint("it may have expired or been revoked; run `gh auth status`, or make a new one")
         } else if error.http_status() == Some(403) && error.is_passing() {
             Failure::new(Exit::Failure, format!("`{url}` answers git with 403 and gives no reason")).hint(
-                "GitHub limits how often git may ask: wait some minutes and try again; if it stays, check that a proxy lets \
+                "GitHub limits how often git may ask: wait some minutes and try again; if it persists, check that a proxy lets \
                  git through and that the token may read and write the repository's contents",
             )
         } else if error.http_status() == Some(403) {
@@ -243,7 +243,7 @@ mod tests {
         let bare = "fatal: unable to access 'u': The requested URL returned error: 403";
         insta::assert_snapshot!(told(bare), @"
         `https://h/o/r.git` answers git with 403 and gives no reason
-        hint: GitHub limits how often git may ask: wait some minutes and try again; if it stays, check that a proxy lets git through and that the token may read and write the repository's contents
+        hint: GitHub limits how often git may ask: wait some minutes and try again; if it persists, check that a proxy lets git through and that the token may read and write the repository's contents
         ");
         insta::assert_snapshot!(told(&format!("remote: Permission to o/r.git denied to me.\n{bare}")), @"
         the token may not do this with git at `https://h/o/r.git`

@@ -263,7 +263,7 @@ async fn once(octocrab: &Octocrab, call: &Call<'_>) -> Result<ApiResponse, Trans
     while let Some(frame) = body.frame().await {
         if let Ok(data) = frame.map_err(transport_error)?.into_data() {
             if whole.len() + data.len() > LARGEST_ANSWER {
-                let cause = format!("the answer is larger than {} MiB", LARGEST_ANSWER >> 20);
+                let cause = format!("the response is larger than {} MiB", LARGEST_ANSWER >> 20);
                 return Err(TransportError { cause, sent: true, repeatable: false });
             }
             whole.extend_from_slice(&data);

@@ -208,7 +208,7 @@ impl Client {
         };
         if parts.len() != 2 || !parts.iter().all(legal) {
             let failure = Failure::config(format!("`{}` is not a repository", printable(repo)))
-                .hint("repositories are named `<owner>/<name>`");
+                .hint("write the repository as `<owner>/<name>`");
             return Err(ApiError::Invalid(failure));
         }
         Ok(self.url(&[&["repos"], &parts[..], route].concat()))

@@ -165,7 +165,7 @@ fn an_exchange_that_came_with_a_checkout_is_continued_only_by_name() {
     let before = llm.counter("requests");
     let elsewhere = workspace.env("XDG_STATE_HOME", "/nonexistent/state");
     let output = starts_over(&elsewhere, &llm);
-    let hint = "was interrupted, but this user did not create that exchange there: `--batch-id ";
+    let hint = "was interrupted, but this user did not create that exchange: `--batch-id ";
     assert!(output.stderr.contains(hint), "{}", output.stderr);
     let id = output.stderr.split("--batch-id ").nth(1).unwrap().split('`').next().unwrap();
     elsewhere.run(&[&EVAL[..], &["--batch-id", id]].concat()).expect(0);

@@ -136,13 +136,13 @@ fn suites_that_are_not_suites() {
     hint: write one test per line: {"id":"greeting","input":"Hello","criteria":"is polite"}
 
     $ run-evals eval promptfooconfig.yaml
-    error: this is a promptfoo config (`prompts`), and run-evals reads suites of AgentV 4
+    error: this is a promptfoo config (`prompts`), and run-evals supports suites of AgentV 4
       --> promptfooconfig.yaml:1:1
        |
      1 | prompts: ['Translate {{ text }}']
        | ^^^^^^^
 
-    hint: write `input` and `assertions` in each test, and name the model in targets.yaml: `run-evals init` writes an example
+    hint: write `input` and `assertions` in each test, and set the model in targets.yaml: `run-evals init` writes an example
 
     $ run-evals eval missing.eval.yaml
     error: cannot read the suite `missing.eval.yaml`: No such file or directory (os error 2)
@@ -156,7 +156,7 @@ fn suites_that_are_not_suites() {
      8 |     api_key: ${{ OPENAI_API_KEY }}
        |              ^^^^^^^^^^^^^^^^^^^^^
 
-    hint: a key belongs in `api_key` of a target alone; a variable that holds none needs another name
+    hint: keys belong only in a target's `api_key`; rename the variable if it holds no key
 
     error: this is a targets file, not a suite
       --> targets.yaml:1:1
@@ -164,7 +164,7 @@ fn suites_that_are_not_suites() {
      1 | targets:
        | ^^^^^^^^
 
-    hint: name the suite, and this file with `--targets`: `run-evals eval SUITE --targets FILE`; `run-evals targets check` checks a targets file
+    hint: pass the suite, and this file with `--targets`: `run-evals eval SUITE --targets FILE`; `run-evals targets check` checks a targets file
     "#);
 }
 
@@ -252,13 +252,13 @@ fn mistakes_in_a_suite() {
         .fails(3, "eval silent.eval.yaml");
     assert_snapshot!(mistakes.transcript, @r"
     $ run-evals eval grader.eval.yaml
-    error: there is no grader `contain`
+    error: unknown grader `contain`
       --> grader.eval.yaml:5:15
        |
      5 |       - type: contain
        |               ^^^^^^^
 
-    hint: did you mean `contains`? `--ignore-unknown-graders` leaves it out
+    hint: did you mean `contains`? `--ignore-unknown-graders` skips it
 
     $ run-evals eval twice.eval.yaml
     error: duplicate id `greeting`, first in twice.eval.yaml:2
@@ -453,17 +453,17 @@ fn targets() {
     $ run-evals eval
     error: no suite: this directory has no `*.eval.yaml` and no `EVAL.yaml`
 
-    hint: name one, as in `run-evals eval SUITE`; `run-evals init` writes a first one
+    hint: pass one, as in `run-evals eval SUITE`; `run-evals init` writes a first one
 
     $ run-evals doctor
     error: no targets file: neither `targets.yaml` nor `.agentv/targets.yaml` in `.`
 
-    hint: `run-evals init` writes one, and `--targets FILE` names another
+    hint: `run-evals init` writes one, and `--targets FILE` sets another
 
     $ run-evals eval suite.eval.yaml
     error: no targets file: neither `targets.yaml` nor `.agentv/targets.yaml` in `.`
 
-    hint: `run-evals init` writes one, and `--targets FILE` names another
+    hint: `run-evals init` writes one, and `--targets FILE` sets another
 
     $ run-evals targets chekc
     error: unrecognized subcommand 'chekc'
@@ -571,9 +571,9 @@ fn dispatch_and_collect() {
     hint: remove `--no-wait`, or choose a target with `provider: github-actions`
 
     $ run-evals dispatch --resume 20260102-030405-1a2b3c4d
-    error: there is no exchange at `.run-evals/exchange.git`
+    error: no exchange at `.run-evals/exchange.git`
 
-    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path
+    hint: `run-evals eval` and `run-evals dispatch` create one; `--exchange` sets another path
 
     $ run-evals collect
     error: the following required arguments were not provided:
@@ -589,9 +589,9 @@ fn dispatch_and_collect() {
     For more information, try '--help'.
 
     $ run-evals collect 20260102-030405-1a2b3c4d
-    error: there is no exchange at `.run-evals/exchange.git`
+    error: no exchange at `.run-evals/exchange.git`
 
-    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path; `--target NAME` finds a batch that another machine dispatched
+    hint: `run-evals eval` and `run-evals dispatch` create one; `--exchange` sets another path; `--target NAME` finds a batch that another machine dispatched
     "#);
 }
 
@@ -607,12 +607,12 @@ fn run_and_adapter() {
     $ run-evals run
     error: expected `--batch-id ID`
 
-    hint: only as a step of a dispatched workflow does `run` know its batch without it
+    hint: without it, `run` works only as a step of a dispatched workflow
 
     $ run-evals run --batch-id b1
-    error: there is no exchange at `.run-evals/exchange.git`
+    error: no exchange at `.run-evals/exchange.git`
 
-    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path
+    hint: `run-evals eval` and `run-evals dispatch` create one; `--exchange` sets another path
 
     $ run-evals run --shard first
     error: invalid value 'first' for '--shard <K>': expected the number of a shard, 0 or more
@@ -676,7 +676,7 @@ fn report() {
     For more information, try '--help'.
 
     $ run-evals report out --pr-comment
-    error: `--pr-comment` does not know the pull request
+    error: the pull request for `--pr-comment` is unknown
 
     hint: name it: `--repo <owner>/<name> --pr <number>`
 
@@ -769,7 +769,7 @@ fn evaluate_and_rollouts() {
     $ run-evals evaluate summarize
     error: `targets.yaml` is in the evaluated repository, so a commit could redirect the API keys
 
-    hint: keep the targets file elsewhere and name it with `--targets FILE`; naming this one trusts everyone who can write to the checked-out branch
+    hint: keep the targets file elsewhere and pass it with `--targets FILE`; passing this one trusts everyone who can write to the checked-out branch
 
     $ run-evals evaluate summarize --replicates 1000
     error: invalid value '1000' for '--replicates <N>': replicates: a whole number from 1 to 100
@@ -831,9 +831,9 @@ fn serve() {
     let transcript = mistakes.transcript.replace(&port.to_string(), "[port]");
     assert_snapshot!(transcript.replace(&(port + 1).to_string(), "[port + 1]"), @r"
     $ run-evals serve
-    error: nothing to serve: no library of skills
+    error: nothing to serve: no skill library
 
-    hint: name a clone of it: `--library DIR`; `--studio` serves the page alone, `--traces DIR` a trace gateway
+    hint: pass a clone: `--library DIR`; `--studio` serves the page alone, `--traces DIR` a trace gateway
 
     $ run-evals serve --studio --listen 8080
     error: invalid value '8080' for '--listen <ADDRESS>': expected an IP address and a port, for example `127.0.0.1:8080`
@@ -841,7 +841,7 @@ fn serve() {
     For more information, try '--help'.
 
     $ run-evals serve --studio --listen 0.0.0.0:8080
-    error: without TLS, `0.0.0.0:8080` would send tokens in the clear
+    error: without TLS, clients of `0.0.0.0:8080` would send tokens in cleartext
 
     hint: pass `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`
 
@@ -889,7 +889,7 @@ fn trigger_and_sweep() {
     $ run-evals trigger summarize --url https://evals.example.com
     error: no token for the service
 
-    hint: put it into the variable `RUN_EVALS_SERVE_TOKEN`, or name a file with `--auth-token-file`
+    hint: set `RUN_EVALS_SERVE_TOKEN`, or pass a file with `--auth-token-file`
     ");
     let with_token = Mistakes::new()
         .env("RUN_EVALS_SERVE_TOKEN", "secret")
@@ -907,29 +907,29 @@ fn trigger_and_sweep() {
     hint: such as `https://evaluator.example.org`
 
     $ run-evals trigger summarize --url http://evals.example.com
-    error: the address of the service must be `https`: over `http` everybody on the way could read the token
+    error: the address of the service must be `https`: over `http`, others on the network could read the token
 
     hint: such as `https://evaluator.example.org`
 
     $ run-evals trigger --url https://evals.example.com
     error: no skill and no push to evaluate
 
-    hint: name a skill, or a push with `--before` and `--after`
+    hint: pass a skill, or a push with `--before` and `--after`
 
     $ run-evals trigger --url https://evals.example.com --after main
     error: `--after` is not a commit: `main`: a commit has 40 lower-case hexadecimal digits
 
-    hint: name a skill, or a push with `--before` and `--after`
+    hint: pass a skill, or a push with `--before` and `--after`
 
     $ run-evals sweep --url https://evals.example.com
-    error: no skill library is named
+    error: no skill library
 
     hint: name it with `--repo <owner>/<name>`
 
     $ run-evals sweep --url https://evals.example.com --repo skills
     error: `skills` is not a repository
 
-    hint: repositories are named `<owner>/<name>`
+    hint: write the repository as `<owner>/<name>`
 
     $ run-evals sweep --url https://evals.example.com --since yesterday
     error: invalid value 'yesterday' for '--since <DURATION>': expected a duration such as `90s`, `10m`, `1h` or `500ms`
@@ -989,7 +989,7 @@ fn init_and_completions() {
     $ run-evals init suite.eval.yaml
     error: `suite.eval.yaml` is a file, not a directory
 
-    hint: name the directory of the project, for example `run-evals init evals`
+    hint: pass the project directory, for example `run-evals init evals`
 
     $ run-evals completions
     error: the following required arguments were not provided:

@@ -100,10 +100,10 @@ fn a_filter_without_a_match_names_the_tests() {
     insta::assert_snapshot!(workspace.run(&["eval", "empty"]).expect(3).stderr, @r"
     error: no suite in `empty`: it has no `*.eval.yaml` and no `EVAL.yaml`
 
-    hint: name a suite, or a directory that has one
+    hint: pass a suite, or a directory that has one
     ");
     insta::assert_snapshot!(message(&["eval", ".", "--batch-id", "b1"]), @r"
-    error: `--batch-id` is for one suite, and there are several
+    error: `--batch-id` supports only one suite
 
     hint: name one suite
     ");

@@ -44,7 +44,7 @@ pub struct EvalArgs {
 }
 
 impl EvalArgs {
-    /// Which tests run, and how often.
+    /// Which tests run, and how many trials.
     pub(in crate::cli) fn choice(&self) -> TestChoice {
         TestChoice { filter: self.filter.clone(), trials: self.trials, may_be_empty: false }
     }

@@ -1,4 +1,4 @@
-//! The options of `report`, which `eval` takes too.
+//! The options of `report`, which `eval` also has.
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;

@@ -136,7 +136,7 @@ async fn a_silent_server_times_out() {
     let (client, _) = client_with(&server.url, Auth::Token(Secret::new(TOKEN)), patience);
     let error = client.repository(REPO).await.unwrap_err();
     assert_eq!(server.seen().len(), 2);
-    assert!(error.to_string().ends_with(": no answer in time"), "{error}");
+    assert!(error.to_string().ends_with(": no response in time"), "{error}");
 }
 
 #[tokio::test]

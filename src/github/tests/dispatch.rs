@@ -104,7 +104,7 @@ async fn an_unclear_response_is_unknown_and_the_dispatch_is_sent_once() {
             Reply::Hangup,
             "no answer from `HOST`: the connection broke: connection closed before message completed",
         ),
-        (Reply::Silence, "no answer from `HOST`: no answer in time"),
+        (Reply::Silence, "no answer from `HOST`: no response in time"),
     ];
     for (reply, expected) in cases {
         let silence = Duration::from_secs(if matches!(reply, Reply::Silence) { 1 } else { 30 });

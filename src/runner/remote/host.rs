@@ -63,7 +63,8 @@ impl Host {
         };
         let event_name = get("GITHUB_EVENT_NAME").unwrap_or_else(|| "workflow_dispatch".to_owned());
         if event_name != "workflow_dispatch" {
-            let message = format!("the run was started by `{}`, not by a dispatch", printable(&event_name));
+            let message =
+                format!("the run was started by `{}`, not by `workflow_dispatch`", printable(&event_name));
             return Err(Failure::config(message).hint("`mode: run` serves `on: workflow_dispatch` only"));
         }
         let event = read_event(&needed("GITHUB_EVENT_PATH")?)?;
@@ -244,7 +245,7 @@ mod tests {
     #[test]
     fn other_events_are_rejected() {
         let problem = |change: (&str, &str)| host(&[change]).unwrap_err().to_string();
-        insta::assert_snapshot!(problem(("GITHUB_EVENT_NAME", "pull_request")), @"the run was started by `pull_request`, not by a dispatch");
+        insta::assert_snapshot!(problem(("GITHUB_EVENT_NAME", "pull_request")), @"the run was started by `pull_request`, not by `workflow_dispatch`");
         insta::assert_snapshot!(problem(("GITHUB_REPOSITORY", "../x")), @"`GITHUB_REPOSITORY` is not a repository: `../x`");
         insta::assert_snapshot!(problem(("GITHUB_RUN_ID", "")), @"the environment variable `GITHUB_RUN_ID` is not set");
         insta::assert_snapshot!(problem(("GITHUB_RUN_ATTEMPT", "x")), @"`GITHUB_RUN_ATTEMPT` is not a number: `x`");

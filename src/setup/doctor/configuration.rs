@@ -33,7 +33,7 @@ pub(super) async fn findings(
         }
         Err(error) => findings.push(refused(error)),
         Ok(None) => {
-            let text = format!("there is no `targets.yaml` on `{}` of `{repo}`", branch(patient));
+            let text = format!("`targets.yaml` not found on `{}` of `{repo}`", branch(patient));
             findings.push(Finding::new(Level::Error, text).hint(patient.init()));
         }
         Ok(Some(targets)) => findings.extend(target(patient, &targets, job).await),

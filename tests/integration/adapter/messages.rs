@@ -69,7 +69,7 @@ fn a_failed_run_is_reported_with_its_log_and_resumed_by_the_next_attempt() {
 fn a_run_that_never_starts() {
     let calls = Calls::new();
     calls.stage.github.fault(What::StartupFailure);
-    assert_snapshot!(one_call(&calls), @"exit 5: no answer: the run ended with `startup_failure`: http://[github]/acme/runner/actions/runs/[run]: no job was started: the workflow file is not accepted, or the runner is not available");
+    assert_snapshot!(one_call(&calls), @"exit 5: no answer: the run ended with `startup_failure`: http://[github]/acme/runner/actions/runs/[run]: no job was started: the workflow file is invalid, or no runner is available");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_run_that_times_out_continues_and_the_next_attempt_waits_for_it() {
     calls.stage.target("timeout: 1s");
     let line = one_call(&calls);
     let batch = line.split("collect ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
-    assert_snapshot!(line.replace(&batch, "[batch]"), @"exit 5: no answer: the workflow run continues after 1 s; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects what it answers");
+    assert_snapshot!(line.replace(&batch, "[batch]"), @"exit 5: no answer: the workflow run continues after 1 s; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects its responses");
     calls.stage.target("");
     assert_eq!(calls.call("c0", "message 0", 1, &["--workers", "1"]).answer(), "message 0");
     assert_eq!(calls.stage.starts(), 1);
@@ -159,7 +159,7 @@ fn a_stopped_call_says_how_to_collect() {
     nix::sys::signal::kill(pid, nix::sys::signal::SIGINT).unwrap();
     let line = error_line(&calls, call.wait());
     let batch = line.split("collect ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
-    assert_snapshot!(line.replace(&batch, "[batch]"), @"exit 5: stopped by a signal (hint: what was started continues; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects what it answers)");
+    assert_snapshot!(line.replace(&batch, "[batch]"), @"exit 5: stopped by a signal (hint: what was started continues; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects its responses)");
     let exchange = calls.stage.workspace.path(".run-evals/exchange.git");
     let collect = ["collect", &batch, "--exchange", exchange.to_str().unwrap(), "--output", "out"];
     calls.stage.workspace.run(&collect).expect(0);

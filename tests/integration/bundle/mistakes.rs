@@ -267,13 +267,13 @@ fn suites_of_version_5() {
     }
     let workspace = repository(&[ECHO, ("suite.eval.yaml", "prompts: [x]\ntests: []\n")]);
     assert_snapshot!(refused(&workspace), @r"
-    error: this is a promptfoo config or a suite of AgentV 5 (`prompts`), and run-evals reads suites of AgentV 4
+    error: this is a promptfoo config or a suite of AgentV 5 (`prompts`), and run-evals supports suites of AgentV 4
       --> suite.eval.yaml:1:1
        |
      1 | prompts: [x]
        | ^^^^^^^
 
-    hint: write `input` and `assertions` in each test, and name the model in targets.yaml: `run-evals init` writes an example
+    hint: write `input` and `assertions` in each test, and set the model in targets.yaml: `run-evals init` writes an example
     ");
     let workspace = repository(&[
         ECHO,
@@ -453,7 +453,7 @@ fn check_lists_what_would_be_left_out() {
 
     hint: name a program that `PATH` finds, or put it into the repository
 
-    error: 5 things would not travel as it stands
+    error: 5 things cannot be bundled as is
 
     hint: the warnings above say how to fix it
     ");

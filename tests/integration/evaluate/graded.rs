@@ -137,7 +137,7 @@ fn without_a_grader_nothing_is_called() {
     for part in [
         "`meadow/judge` grades prose of `grant-letter-extraction` (`grader` in `evals/scoring.yaml`), but target `mindrouter` \
          lists it, but its `allow_models` does not",
-        "hint: add a target that serves it, or name another model in the skill's `scoring.yaml`",
+        "hint: add a target that serves it, or set another model in the skill's `scoring.yaml`",
     ] {
         assert!(output.stderr.contains(part), "{part}: {}", output.stderr);
     }

@@ -103,7 +103,7 @@ fn the_results_become_a_pull_request_that_merges_cleanly() {
 
     </details>
 
-    Models that are not served here:
+    Models that no target serves:
 
     - <code>meadow&#47;quill&#45;retired</code>: <code>no target has it &#40;asked&#58; &#96;mindrouter&#96;&#41;</code>
 

@@ -138,7 +138,7 @@ fn a_custom_assertion_comes_from_the_repository_of_the_suite() {
     };
     // The file is above the git root.
     let message = refused();
-    assert!(message.contains("there is no grader `my-own`"), "{message}");
+    assert!(message.contains("unknown grader `my-own`"), "{message}");
     // Nor does a link lead out.
     let outside = workspace.path(".agentv/assertions/my-own.ts");
     std::fs::create_dir_all(workspace.path("repo/.agentv/assertions")).unwrap();
@@ -158,6 +158,6 @@ fn a_custom_assertion_needs_bun() {
      5 |       - { type: my-own }
        |                 ^^^^^^
 
-    hint: install bun (https://bun.sh), or use a `code-grader` with a command of your own
+    hint: install bun (https://bun.sh), or use a `code-grader` with your own command
     ");
 }

@@ -82,7 +82,7 @@ fn a_finished_inline_batch_is_collected_on_other_machines() {
     assert_snapshot!(told.stderr, @r"
     error: `acme/runner` has neither the batch `b1` nor its finished results
 
-    hint: a batch that travels inline or as an artifact can be collected before it is finished only where it was dispatched; wait for its run to end, and check the batch id and the target
+    hint: a batch that is handed over inline or as an artifact can be collected before it is finished only where it was dispatched; wait for its run to end, and check the batch id and the target
     ");
     stage.github.finished_run();
     collect_there(&other, &[]);

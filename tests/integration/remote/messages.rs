@@ -117,7 +117,7 @@ fn a_workflow_missing_on_the_ref() {
     scene.target("ref: old");
     assert_snapshot!(scene.refused(&[]), @r"
     exit 3
-    error: there is no `.github/workflows/run-evals.yml` on `old` of `acme/not-on-ref`
+    error: `.github/workflows/run-evals.yml` not found on `old` of `acme/not-on-ref`
 
     hint: `old` must be a branch or a tag with the workflow on it; the default branch, `main`, needs it as well
     ");
@@ -129,7 +129,7 @@ fn a_missing_ref() {
     scene.target("ref: nowhere");
     assert_snapshot!(scene.refused(&[]), @r"
     exit 3
-    error: there is no `.github/workflows/run-evals.yml` on `nowhere` of `acme/no-ref`
+    error: `.github/workflows/run-evals.yml` not found on `nowhere` of `acme/no-ref`
 
     hint: `nowhere` must be a branch or a tag with the workflow on it; the default branch, `main`, needs it as well
     ");
@@ -201,7 +201,7 @@ fn a_workflow_with_further_required_inputs() {
     exit 3
     error: `.github/workflows/run-evals.yml` of `acme/more` requires inputs that run-evals does not send: `ticket`
 
-    hint: give them a `default`, or leave them out
+    hint: give them a `default`, or remove them
     ");
 }
 
@@ -226,7 +226,7 @@ fn an_archived_repository() {
     exit 3
     error: `acme/archived` is archived: no workflow runs there
 
-    hint: unarchive it in its settings, or name another `repo`
+    hint: unarchive it in its settings, or set another `repo`
     ");
 }
 
@@ -236,22 +236,22 @@ fn a_public_repository() {
     scene.put(WORKFLOW, workflow());
     assert_snapshot!(scene.refused(&[]), @r"
     exit 3
-    error: `acme/public` is public: everybody could read the answers on its branches
+    error: `acme/public` is public: everyone could read the answers on its branches
 
-    hint: make it private, keep the results off the branches with `results_artifact: true`, or say `--allow-public`
+    hint: make it private, keep the results off the branches with `results_artifact: true`, or pass `--allow-public`
     ");
     assert_snapshot!(scene.refused(&["--handover", "branch"]), @r"
     exit 3
-    error: `acme/public` is public: everybody could read the prompts and answers on its branches
+    error: `acme/public` is public: everyone could read the prompts and answers on its branches
 
-    hint: make it private, hand the batch over in another way with `--handover` and keep the results off the branches with `results_artifact: true`, or say `--allow-public`
+    hint: make it private, choose another hand-over with `--handover` and keep the results off the branches with `results_artifact: true`, or pass `--allow-public`
     ");
     scene.target("results_artifact: true");
     assert_snapshot!(scene.refused(&["--handover", "branch"]), @r"
     exit 3
-    error: `acme/public` is public: everybody could read the prompts on its branches
+    error: `acme/public` is public: everyone could read the prompts on its branches
 
-    hint: make it private, hand the batch over in another way with `--handover`, or say `--allow-public`
+    hint: make it private, choose another hand-over with `--handover`, or pass `--allow-public`
     ");
 }
 
@@ -315,7 +315,7 @@ fn a_batch_that_does_not_fit_inline() {
     exit 2
     error: the batch has [many] characters, more than the 60000 that fit inline
 
-    hint: use `--handover branch`, or leave the choice to `auto`
+    hint: use `--handover branch` or `--handover auto`
     ");
 }
 
@@ -323,9 +323,9 @@ fn a_batch_that_does_not_fit_inline() {
 fn an_artifact_from_a_laptop() {
     assert_snapshot!(Scene::new("laptop").refused(&["--handover", "artifact"]), @r"
     exit 2
-    error: artifacts can be made only by a step of a workflow on github.com that uses the action
+    error: artifacts can be uploaded only by a step of a workflow on github.com that uses the action
 
-    hint: use `--handover branch`, or leave the choice to `auto`
+    hint: use `--handover branch` or `--handover auto`
     ");
 }
 
@@ -334,21 +334,21 @@ fn an_unknown_batch() {
     let scene = Scene::new("unknown");
     assert_snapshot!(scene.fails(&["dispatch", "--resume", "b7"]), @r"
     exit 3
-    error: there is no exchange at `.run-evals/exchange.git`
+    error: no exchange at `.run-evals/exchange.git`
 
-    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path
+    hint: `run-evals eval` and `run-evals dispatch` create one; `--exchange` sets another path
     ");
     assert_snapshot!(scene.fails(&["collect", "b7"]), @r"
     exit 3
-    error: there is no exchange at `.run-evals/exchange.git`
+    error: no exchange at `.run-evals/exchange.git`
 
-    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path; `--target NAME` finds a batch that another machine dispatched
+    hint: `run-evals eval` and `run-evals dispatch` create one; `--exchange` sets another path; `--target NAME` finds a batch that another machine dispatched
     ");
     assert_snapshot!(scene.fails(&["collect", "b7", "--target", "cloud"]), @r"
     exit 3
     error: `acme/unknown` has neither the batch `b7` nor its finished results
 
-    hint: a batch that travels inline or as an artifact can be collected before it is finished only where it was dispatched; wait for its run to end, and check the batch id and the target
+    hint: a batch that is handed over inline or as an artifact can be collected before it is finished only where it was dispatched; wait for its run to end, and check the batch id and the target
     ");
     assert_snapshot!(scene.fails(&["dispatch", "--resume", "b7"]), @r"
     exit 3
@@ -358,9 +358,9 @@ fn an_unknown_batch() {
     ");
     assert_snapshot!(scene.fails(&["collect", "b7"]), @r"
     exit 3
-    error: there is no batch `b7` in the exchange `.run-evals/exchange.git`
+    error: no batch `b7` in the exchange `.run-evals/exchange.git`
 
-    hint: it has no batch at all: `--exchange` names another path; `--target NAME` finds a batch that another machine dispatched
+    hint: it has no batches: `--exchange` sets another path; `--target NAME` finds a batch that another machine dispatched
     ");
     assert_snapshot!(scene.fails(&["collect", "b7", "--target", "clowd"]), @r"
     exit 3
@@ -379,9 +379,9 @@ fn an_id_of_another_batch() {
     // Locally, where its results are.
     assert_snapshot!(scene.refused(&[]), @r"
     exit 3
-    error: another batch has the id `b1` already: its digest is [sha256], the new one's is [sha256]
+    error: another batch already has the id `b1`: its digest is [sha256], the new one's is [sha256]
 
-    hint: choose another `--batch-id`, or leave it out to get a new one
+    hint: choose another `--batch-id`, or omit it to get a new one
     ");
     // On GitHub, from a machine without a record of it.
     let elsewhere = ["--exchange", "other.git"];
@@ -401,15 +401,15 @@ fn an_id_of_another_batch_without_results() {
     scene.workspace.write_requests(3);
     assert_snapshot!(scene.refused(&["--handover", "branch"]), @r"
     exit 3
-    error: another batch has the id `b1` already: its digest is [sha256], the new one's is [sha256]
+    error: another batch already has the id `b1`: its digest is [sha256], the new one's is [sha256]
 
-    hint: choose another `--batch-id`, or leave it out to get a new one
+    hint: choose another `--batch-id`, or omit it to get a new one
     ");
     assert_snapshot!(scene.refused(&["--handover", "branch", "--exchange", "other.git"]), @r"
     exit 3
-    error: another batch has the id `b1` already: its digest is [sha256], the new one's is [sha256]
+    error: another batch already has the id `b1`: its digest is [sha256], the new one's is [sha256]
 
-    hint: choose another `--batch-id`, or leave it out to get a new one
+    hint: choose another `--batch-id`, or omit it to get a new one
     ");
 }
 

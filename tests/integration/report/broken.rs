@@ -64,7 +64,7 @@ fn options_out_of_range_are_reported() {
     For more information, try '--help'.
     ");
     insta::assert_snapshot!(told(&["--pr-comment"]), @r"
-    error: `--pr-comment` does not know the pull request
+    error: the pull request for `--pr-comment` is unknown
 
     hint: name it: `--repo <owner>/<name> --pr <number>`
     ");

@@ -173,7 +173,7 @@ fn a_missing_row_is_reported() {
     assert_eq!(stage.gateway.code("r1"), Some(5));
     assert_eq!(
         stage.gateway.message("r1"),
-        "there is no row `3` in `rollouts/rows.jsonl`: it has 3 rows, and none with this id"
+        "row `3` not found in `rollouts/rows.jsonl`: none of its 3 rows has this id"
     );
     assert_eq!(stage.calls(), 0);
 }

@@ -43,7 +43,10 @@ fn a_worker_of_the_published_shape_serves_our_client() {
         );
     }
     // There is no row 3: the worker ends with an error, and reports nothing.
-    assert_eq!((code(&rows[2]), said(&rows[2])), (13, "the workflow run ended as `failure` before it started"));
+    assert_eq!(
+        (code(&rows[2]), said(&rows[2])),
+        (13, "the workflow run ended as `failure` before it started")
+    );
     let runs = stage.github.runs();
     let run = runs.iter().find(|run| run.inputs["metadata"].contains(r#""row_id":"0""#)).unwrap();
     let ids: Value = serde_json::from_str(&run.inputs["metadata"]).unwrap();

@@ -120,7 +120,7 @@ fn the_owner_decides_on_targets_models_senders_and_money() {
 fn a_policy_that_is_a_link_or_misspelled_is_not_ignored() {
     let stage = Stage::new();
     let run = stage.run(&inline(&batch(1, 1), 1));
-    let told = "no `.run-evals.yml`: nothing but the targets limits this run";
+    let told = "no `.run-evals.yml`: only the targets limits this run";
     let job = only_job(&run);
     assert!(job.log.contains(told) && job.summary.contains(told), "{}\n{}", job.log, job.summary);
 
@@ -301,7 +301,7 @@ fn models_and_providers_cannot_inject_workflow_commands() {
     let run = stage.run(&inputs);
     let job = only_job(&run);
     assert_eq!(job.exit_code, Some(0), "{}", job.log);
-    assert_eq!(warnings(job), ["1 calls of shard 0 failed; the step summary says why"]);
+    assert_eq!(warnings(job), ["1 calls of shard 0 failed; see the step summary"]);
     assert!(errors(job).is_empty(), "{:?}", job.annotations);
     assert!(!job.log.contains("pwned"), "{}", job.log);
     assert!(job.summary.contains("bad_request (HTTP 400)"), "{}", job.summary);

@@ -50,13 +50,13 @@ fn each_skill_has_one_issue_that_is_updated_closed_and_reopened() {
     The evaluation of `grant-letter-extraction` at [sha] failed:
 
     ```text
-    `meadow/quill-large` on target `mindrouter` answered none of 12 calls: server 503: the server is overloaded, by chance
-    hint: nothing was published: order it again (or name the same `--batch-id`) when the model works
+    `meadow/quill-large` on target `mindrouter` gave no response to 12 calls: server 503: the server is overloaded, by chance
+    hint: nothing was published: request it again (or use the same `--batch-id`) when the model works
     ```
 
-    Job `[job]`, replicates: 1, asked for at [time].
+    Job `[job]`, replicates: 1, requested at [time].
 
-    Each failure of `grant-letter-extraction` replaces this text, and the next evaluation of it that succeeds resolves it.
+    The next failure of `grant-letter-extraction` replaces this text; the next success resolves it.
     "#);
     let second = fail(1);
     let issues = stage.github.issues();
@@ -106,9 +106,9 @@ fn interrupted_jobs_are_reported_like_failed_ones() {
 
             All responses are kept. Request the same evaluation again, or start the service with `--resume-jobs`: only the missing calls are made.
 
-            Job `[job]`, replicates: 1, asked for at [time].
+            Job `[job]`, replicates: 1, requested at [time].
 
-            Each failure of `grant-letter-extraction` replaces this text, and the next evaluation of it that succeeds resolves it.
+            The next failure of `grant-letter-extraction` replaces this text; the next success resolves it.
             ");
         }
         let id = service.accepted(1);

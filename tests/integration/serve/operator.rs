@@ -43,7 +43,7 @@ fn tokens_must_exist_and_be_private_and_long() {
     hint: generate one with `openssl rand -hex 32`
     ---
     exit 3
-    error: 9 tokens, at most 8 are taken
+    error: 9 tokens; at most 8 are allowed
 
     hint: two are enough for a rotation
     ---
@@ -66,17 +66,17 @@ fn a_public_port_without_tls_is_refused() {
         ["0.0.0.0:0", "[::]:0", "192.0.2.1:8443"].map(|address| refused(&workspace, &["--listen", address]));
     insta::assert_snapshot!(all.join("---\n"), @r#"
     exit 2
-    error: without TLS, `0.0.0.0:0` would send tokens in the clear
+    error: without TLS, clients of `0.0.0.0:0` would send tokens in cleartext
 
     hint: pass `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`
     ---
     exit 2
-    error: without TLS, `[::]:0` would send tokens in the clear
+    error: without TLS, clients of `[::]:0` would send tokens in cleartext
 
     hint: pass `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`
     ---
     exit 2
-    error: without TLS, `192.0.2.1:8443` would send tokens in the clear
+    error: without TLS, clients of `192.0.2.1:8443` would send tokens in cleartext
 
     hint: pass `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`
     "#);
@@ -97,7 +97,7 @@ fn the_evaluated_library_cannot_choose_where_keys_are_sent() {
     insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @r"
     error: `targets.yaml` is in the evaluated repository, so a commit could redirect the API keys
 
-    hint: keep the targets file elsewhere and name it with `--targets FILE`; naming this one trusts everyone who can write to the checked-out branch
+    hint: keep the targets file elsewhere and pass it with `--targets FILE`; passing this one trusts everyone who can write to the checked-out branch
     ");
 }
 
@@ -146,16 +146,16 @@ fn requirements_are_checked_before_the_port_opens() {
     exit 2
     error: `nonsense` is not a repository
 
-    hint: `--repo` is named `<owner>/<name>`
+    hint: `--repo` takes `<owner>/<name>`
     ---
     exit 3
     error: cannot write the log in `state-file/log`: Not a directory (os error 20)
 
     hint: `--log-dir` sets another directory, `--log-stderr` needs none
     ---
-    error: nothing to serve: no library of skills
+    error: nothing to serve: no skill library
 
-    hint: name a clone of it: `--library DIR`; `--studio` serves the page alone, `--traces DIR` a trace gateway
+    hint: pass a clone: `--library DIR`; `--studio` serves the page alone, `--traces DIR` a trace gateway
     ");
 }
 

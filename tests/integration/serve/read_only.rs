@@ -8,8 +8,7 @@ use crate::studio::visitor::Visitor;
 use crate::support::until;
 
 const READER: &str = "5eefeed05eefeed05eefeed05eefeed0";
-const REFUSED: &str =
-    "this token is read-only";
+const REFUSED: &str = "this token is read-only";
 const WITH_READER: [&str; 2] = ["--read-only-token-file", "readers"];
 
 fn signed_in(service: &Service, token: &str) -> Visitor {

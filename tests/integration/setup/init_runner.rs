@@ -250,10 +250,10 @@ fn mistakes_create_nothing() {
     exit 3
     error: `eval-runner` is not a repository
 
-    hint: repositories are named `<owner>/<name>`
+    hint: write the repository as `<owner>/<name>`
 
     exit 2
-    error: there is no provider `gpt`
+    error: unknown provider `gpt`
 
     hint: `--provider` takes one of openai, anthropic, gemini, azure, openai-compatible, openrouter, mock
 

@@ -123,7 +123,7 @@ fn a_missing_repository_and_an_unreachable_server() {
         .stderr
         .replace(&private.github.urls().server_url, "[server]");
     assert!(
-        told.contains("there is no repository at `[server]/o/nothing` that can be seen from here"),
+        told.contains("no repository found at `[server]/o/nothing`, or not accessible with this token"),
         "{told}"
     );
     // A port without a server.

@@ -97,7 +97,7 @@ fn submodules_with_forbidden_transports_are_not_fetched() {
     assert!(told.starts_with("one: fetching"), "{told}");
     assert!(!pwned.exists() && !bench.clone().exists(), "{told}");
     let notes = bench.synced(&[])["notes"][0].as_str().unwrap().to_owned();
-    assert_eq!(notes, "it has submodules, which are not fetched; `run-evals sync one --submodules` does");
+    assert_eq!(notes, "its submodules were not fetched; `run-evals sync one --submodules` fetches them");
 }
 
 #[test]

@@ -89,13 +89,13 @@ fn a_branch_or_commit_checked_out_by_hand() {
     bench.synced(&[]);
     git(&bench.clone(), &["checkout", "-q", "--detach"]);
     insta::assert_snapshot!(bench.refused(&[]), @r"
-    error: one: `[dir]/clones/one` has the commit [commit] by itself checked out, and the last sync left `main` there
+    error: one: `[dir]/clones/one` has the commit [commit] by itself checked out, but the last sync left `main` there
 
     hint: git -C [dir]/clones/one switch main
     ");
     git(&bench.clone(), &["checkout", "-q", "-b", "mine"]);
     insta::assert_snapshot!(bench.refused(&[]), @r"
-    error: one: `[dir]/clones/one` has the branch `mine` checked out, and the last sync left `main` there
+    error: one: `[dir]/clones/one` has the branch `mine` checked out, but the last sync left `main` there
 
     hint: git -C [dir]/clones/one switch main
     ");
@@ -125,7 +125,7 @@ fn a_missing_commit() {
     bench.synced(&[]);
     bench.register(&format!("url: {}, ref: '{}'", bench.upstream().display(), "1".repeat(40)));
     insta::assert_snapshot!(bench.refused(&["-q"]), @r"
-    error: one: `[dir]/upstream` has no `1111111111111111111111111111111111111111`, or does not give it away
+    error: one: ref `1111111111111111111111111111111111111111` of `[dir]/upstream` not found, or not accessible with this token
 
     hint: change `source.ref` of `one` in `[dir]/.agentv/benchmarks.yaml`
     ");
@@ -252,7 +252,7 @@ fn a_running_git_in_the_clone() {
     bench.synced(&[]);
     bench.commit("README.md", "two\n");
     insta::assert_snapshot!(bench.refused(&["--reset"]), @r"
-    error: one: another git is at work in `[dir]/clones/one`, or was killed there
+    error: one: another git process runs in `[dir]/clones/one`, or was killed there
 
     hint: wait for it to finish; if there is none, rm [dir]/clones/one/.git/index.lock
     ");

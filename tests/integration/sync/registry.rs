@@ -204,6 +204,6 @@ fn a_missing_registry_and_a_typo_in_a_key_are_reported() {
     ");
     workspace.write("r.yaml", "benchmarks:\n  - { id: a, path: a, sorce: { url: https://h/r } }\n");
     let output = workspace.run(&["sync", "--status", "--registry", "r.yaml"]).expect(0);
-    assert!(output.stderr.starts_with("warning: the key `sorce` is not known here\n"), "{}", output.stderr);
+    assert!(output.stderr.starts_with("warning: unknown key `sorce`\n"), "{}", output.stderr);
     assert!(output.stderr.contains("hint: did you mean `source`?"), "{}", output.stderr);
 }

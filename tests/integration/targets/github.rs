@@ -58,7 +58,7 @@ fn offline_makes_no_requests() {
     assert_snapshot!(scene.checked(&["--offline"]), @r"
     exit 0
     cloud (github-actions)
-      note       GitHub was not asked (`--offline`)
+      note       GitHub was not checked (`--offline`)
       note       `agentv eval` cannot use this target: it has no `command`
                  hint: for `agentv eval` add `command: /usr/local/bin/run-evals adapter --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID} --attempt {ATTEMPT} --files {FILES}`, with the path of your run-evals
 

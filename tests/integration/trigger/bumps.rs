@@ -135,7 +135,7 @@ fn exactly_the_versions_bumped_in_thirty_commits_are_requested() {
     insta::assert_snapshot!(output.stderr, @r"
     warning: `components/Sigma` was left out: the name of a skill has 1 to 100 characters of `a-z`, `0-9`, `.`, `_` and `-`, begins with a letter or digit, and has no `..`
 
-    warning: `components/iota/prompt.md` has no `version: MAJOR.MINOR.PATCH` in its front matter: it is not evaluated
+    warning: `components/iota/prompt.md` has no `version: MAJOR.MINOR.PATCH` in its front matter, so it is not evaluated
     ");
 }
 

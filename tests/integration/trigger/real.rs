@@ -133,7 +133,7 @@ fn an_untrusted_certificate_gets_no_token() {
     stage.workspace.write("cert.pem", other.cert.pem());
     let output = run(&stage, &serve, &["trigger", SKILL]).expect(1);
     insta::assert_snapshot!(output.stderr, @r"
-    error: `grant-letter-extraction` is not evaluated: invalid peer certificate: BadSignature
+    error: `grant-letter-extraction` was not evaluated: invalid peer certificate: BadSignature
 
     hint: check the address, the network and the proxy variables; a certificate of your own CA is trusted with `--ca-file` or the variable `RUN_EVALS_SERVE_CA`
     ");

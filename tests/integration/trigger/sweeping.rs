@@ -125,7 +125,7 @@ fn the_sweep_requests_what_a_busy_service_missed_and_nothing_twice() {
     assert_eq!(outcomes(&output.stdout), pairs(&expected));
     let fired = stage.fired()[5..].to_vec();
     assert_eq!(fired, pairs(&[("delta", names.of("delta 2.1.0")), ("zeta", names.of("zeta 1.1.0"))]));
-    assert!(output.stderr.contains("the service evaluates `alpha`; `delta` waits"), "{}", output.stderr);
+    assert!(output.stderr.contains("the service is evaluating `alpha`; `delta` waits"), "{}", output.stderr);
 
     // Once everything is evaluated, there is nothing left to do.
     let all = ["alpha 1.1.0", "beta 2.0.0", "delta 2.1.0", "gamma 1.0.0", "zeta 1.1.0"];
@@ -158,7 +158,7 @@ fn the_wait_is_limited_and_the_sweep_reports_what_it_could_not_request() {
     let left: Vec<&str> = output.stdout.lines().filter(|line| line.starts_with("busy")).collect();
     assert_eq!(left.len(), 4, "{}", output.stdout);
     assert!(
-        output.stderr.contains("error: `zeta` is not evaluated: the service evaluates `alpha`"),
+        output.stderr.contains("error: `zeta` was not evaluated: the service is evaluating `alpha`"),
         "{}",
         output.stderr
     );
@@ -197,7 +197,7 @@ fn only_recent_bumps_are_checked() {
     let stage = Stage::new(&history());
     stage.service.state().looks_per_job = Some(1);
     let output = stage.sweep(&["--since", "1m"]).expect(0);
-    assert_eq!(output.stdout, "no component's version rose by MAJOR or MINOR\n");
+    assert_eq!(output.stdout, "no component has a MAJOR or MINOR version bump\n");
     assert_eq!(stage.github.counted("reader"), 2, "the repository and its commits");
     stage.sweep(&["--since", "72h"]).expect(0);
     let skills: Vec<String> = stage.fired().into_iter().map(|(skill, _)| skill).collect();

@@ -43,7 +43,7 @@ pub(super) struct TransportError {
 impl TransportError {
     /// The response exceeds the limit.
     pub(super) fn endless() -> Self {
-        Self { cause: "the answer does not end".to_owned(), sent: true, repeatable: true }
+        Self { cause: "the response does not end".to_owned(), sent: true, repeatable: true }
     }
 }
 

@@ -58,7 +58,7 @@ impl Host {
         let needed = |name: &str| {
             get(name).ok_or_else(|| {
                 Failure::config(format!("the environment variable `{name}` is not set"))
-                    .hint("GitHub sets it in every step; to run a batch elsewhere, name it with `--batch-id`")
+                    .hint("GitHub sets it in every step; to run a batch elsewhere, pass it with `--batch-id`")
             })
         };
         let event_name = get("GITHUB_EVENT_NAME").unwrap_or_else(|| "workflow_dispatch".to_owned());
@@ -134,7 +134,7 @@ impl Host {
     pub(super) fn temporary(&self) -> anyhow::Result<WorkDir> {
         let made = WorkDir::within(&self.temp);
         made.map_err(|error| {
-            let message = format!("cannot make a directory in `{}`: {error}", self.temp.display());
+            let message = format!("cannot create a directory in `{}`: {error}", self.temp.display());
             Failure::new(Exit::Failure, message).into()
         })
     }
@@ -156,8 +156,8 @@ impl Host {
 
     pub(super) fn client(&self, notify: &super::Notify) -> anyhow::Result<Client> {
         let token = self.token.clone().ok_or_else(|| {
-            Failure::new(Exit::Failure, "there is no token to read artifacts with")
-                .hint("the action's input `token` is `${{ github.token }}` unless the step says otherwise")
+            Failure::new(Exit::Failure, "no token to read artifacts")
+                .hint("the action's input `token` defaults to `${{ github.token }}`")
         })?;
         let notify = Arc::clone(notify);
         Client::new(ClientOptions {

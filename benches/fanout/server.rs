@@ -83,10 +83,10 @@ impl Drop for Server {
 /// Builds the example in the profile of this executable (nothing happens where it is fresh) and returns its path.
 pub(crate) fn build(example: &str) -> Result<PathBuf> {
     let executable = env::current_exe()?;
-    let directory = executable.ancestors().nth(2).context("the benchmark does not stand in `target`")?;
+    let directory = executable.ancestors().nth(2).context("the benchmark is not in `target`")?;
     let profile = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let profile = if profile == "debug" { "dev" } else { profile };
-    let target = directory.parent().context("the benchmark does not stand in `target`")?;
+    let target = directory.parent().context("the benchmark is not in `target`")?;
     let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--quiet", "--example", example, "--profile", profile, "--target-dir"])
         .arg(target)

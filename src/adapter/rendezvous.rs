@@ -85,7 +85,7 @@ impl Rendezvous {
         let dir = place.join(format!("calls-{}", &Digest::of(purpose.as_bytes()).to_string()[..16]));
         for folder in [WAITING, CALLED, DONE, "files", "batches"] {
             durable::create_dir_all(&dir.join(folder))
-                .with_context(|| format!("cannot make a directory in `{}`", dir.display()))?;
+                .with_context(|| format!("cannot create a directory in `{}`", dir.display()))?;
         }
         Ok(Self { dir })
     }

@@ -254,7 +254,7 @@ impl Execution {
         let mut stored = self.store_named(&planned, target.clone())?;
         // The command that resumes it is that of the responses.
         stored.run_id = run_id.clone();
-        let mut rows = tempfile::tempfile().context("cannot make a temporary file")?;
+        let mut rows = tempfile::tempfile().context("cannot create a temporary file")?;
         let collected = Box::pin(self.run(stored, &mut rows)).await?;
         known.add(rows)?;
         Ok((collected.collection.summary, collected.stopped))
@@ -313,7 +313,7 @@ fn known_of(exchange: &LocalExchange, id: &BatchId) -> anyhow::Result<Option<Bat
 
 impl KnownGrades {
     fn new() -> anyhow::Result<Self> {
-        let file = tempfile::tempfile().context("cannot make a temporary file")?;
+        let file = tempfile::tempfile().context("cannot create a temporary file")?;
         Ok(Self { file, places: HashMap::new(), length: 0 })
     }
 

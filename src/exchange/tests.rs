@@ -799,7 +799,7 @@ fn a_branch_that_is_not_ours_is_left_alone() {
     let exchange = world.exchange();
     let (one, rows) = (id("one"), world.file("r", "1\n"));
     exchange.claim_journal(&one, Digest::of(b"mine")).unwrap();
-    world.branch("eval-results/one", "readme", b"somebody's work");
+    world.branch("eval-results/one", "readme", b"other work");
     let before = world.git(&["rev-parse", "eval-results/one"]);
     let claim = Publication { claim: true, ..Publication::default() };
     assert_snapshot!(world.told(exchange.publish_whole(&one, &claim).unwrap_err(), Exit::Config), @r"

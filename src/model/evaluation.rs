@@ -330,7 +330,7 @@ impl Verdict {
     }
 }
 
-/// What the scores of a suite come to.
+/// The results of a suite.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Evaluation {
     /// The suite's name, or the requests file's.

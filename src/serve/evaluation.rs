@@ -137,7 +137,7 @@ impl Evaluator {
                     .await
                     .map_err(|failure| ended(&failure))?;
                 if published.branch.is_some() && published.pull_request_url.is_none() {
-                    // An unpublished result is a failure, because nobody could merge it.
+                    // An unpublished result is a failure, because it could not be merged.
                     return Err(Ended::Failed(truncate(&published.warnings.join("\n"), LONGEST_REASON)));
                 }
                 warnings.extend(published.warnings);

@@ -164,7 +164,7 @@ async fn refused(
         return;
     }
     let state = match refusal {
-        // A network that is still down after a power cut is no reason to drop paid responses.
+        // A network that is still down after a power cut must not drop paid responses.
         Refusal::Unavailable(reason) => {
             tracing::warn!("not resumed: {reason}");
             app.jobs.get(&job.job_id).as_ref().unwrap_or(&job).without_result()

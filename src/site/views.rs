@@ -44,7 +44,7 @@ impl Share {
         self.interval.map(|ends| ends.map(Ratio::as_f64))
     }
 
-    /// The same; where there is no interval, the value.
+    /// The same; the value if there is no interval.
     pub(super) fn low_high(self) -> [f64; 2] {
         self.ends().unwrap_or([self.value.as_f64(); 2])
     }
@@ -269,7 +269,7 @@ pub(super) struct CaseAnswers<'p> {
 }
 
 impl CaseAnswers<'_> {
-    /// Calls that failed and calls whose answer cannot be read, where they are told apart.
+    /// Failed calls and unreadable answers, if they are distinguished.
     fn lost(&self) -> Option<[usize; 2]> {
         use crate::model::CallOutcome::{Failed, Unreadable};
         let calls = &self.details?.calls;

@@ -45,7 +45,7 @@ pub fn write(board: &Board, dir: &Path) -> anyhow::Result<Written> {
     let earlier = earlier(dir)?;
     let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let mut add = |path: String, bytes: Vec<u8>| -> anyhow::Result<()> {
-        anyhow::ensure!(!files.contains_key(&path), "two names come to the same file `{path}`");
+        anyhow::ensure!(!files.contains_key(&path), "two names give the same file `{path}`");
         files.insert(path, bytes);
         Ok(())
     };

@@ -48,7 +48,7 @@ pub(super) async fn check<T: DeserializeOwned>(
     Err(refused("this form belongs to another session: go back, reload the page and try again"))
 }
 
-/// The layer around every action: a session of a read-only token passes none.
+/// The layer around every action: refuses read-only sessions.
 pub(super) async fn may_act(session: Result<Session, Response>, request: Request, next: Next) -> Response {
     match session {
         Ok(session) if !session.can_act() && !auth::may(Role::ReadOnly, request.method()) => {

@@ -68,7 +68,7 @@ fn expand_file(
     }
     if chain.contains(&path) {
         let last = reader.lookup().shown(&path).display().to_string();
-        let message = format!("`include` goes in a circle: {}", shown(chain, last, reader));
+        let message = format!("`include` is circular: {}", shown(chain, last, reader));
         reader.problems().error_with_hint(at, message, "one of these files must not include the next");
         return;
     }

@@ -138,7 +138,7 @@ impl CheckoutOptions<'_> {
         if missing.is_empty() {
             return Ok(());
         }
-        let mut input = tempfile::tempfile().context("cannot make a temporary file")?;
+        let mut input = tempfile::tempfile().context("cannot create a temporary file")?;
         input.write_all(&missing)?;
         input.rewind()?;
         let place = place.clone().with([("fetch.negotiationAlgorithm".to_owned(), "noop".to_owned())]);

@@ -44,7 +44,7 @@ impl StagingDir {
     pub(super) fn open(clone: &Path, head: Option<&str>, reset: bool) -> anyhow::Result<Self> {
         let (parent, name) = place(clone)?;
         let dir = parent.join(format!("{}{:08x}", prefix(&name), fastrand::u32(..)));
-        let cannot = || format!("cannot make a directory in `{}`", parent.display());
+        let cannot = || format!("cannot create a directory in `{}`", parent.display());
         fs::create_dir(&dir).with_context(cannot)?;
         let workshop = Self { dir };
         let tree = workshop.tree();
@@ -199,7 +199,7 @@ fn link(from: &Path, to: &Path) -> anyhow::Result<()> {
 
 /// The parent directory of a clone, and its name.
 pub(super) fn place(clone: &Path) -> anyhow::Result<(PathBuf, String)> {
-    let parent = clone.parent().context("a benchmark lies in a directory")?;
+    let parent = clone.parent().context("a benchmark is in a directory")?;
     let name = clone.file_name().context("a benchmark's directory has a name")?;
     Ok((parent.to_path_buf(), name.to_string_lossy().into_owned()))
 }

@@ -159,7 +159,7 @@ fn a_failed_batch_is_reported_for_every_test() {
     let scene = Scene::on(Stage::new().env("GH_ENTERPRISE_TOKEN", "github_pat_wrong"), FINE);
     let (told, rows) = scene.batch(1);
     assert!(rows.is_empty());
-    assert_snapshot!(told, @"cannot read the repository `acme/runner`: GitHub answered 401: Bad credentials (hint: the token is wrong, has expired or was revoked: make a new one; on GitHub Enterprise Server it must be a token of that server)");
+    assert_snapshot!(told, @"cannot read the repository `acme/runner`: GitHub returned 401: Bad credentials (hint: the token is wrong, expired or revoked: create a new one; on GitHub Enterprise Server it must be a token of that server)");
     let before = scene.stage.github.requests().len();
     for test in ["a", "b-1", "c d"] {
         assert_eq!(format!("{}\n", scene.failure(test, 1)), told);

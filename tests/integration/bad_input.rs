@@ -105,7 +105,7 @@ fn a_use_target_cycle() {
     let message =
         targets("targets:\n  - name: llm\n    use_target: b\n  - name: b\n    use_target: llm\n", &EVAL);
     assert_snapshot!(message, @r"
-    error: `use_target` goes in a circle: llm → b → llm
+    error: `use_target` is circular: llm → b → llm
       --> targets.yaml:5:17
        |
      5 |     use_target: llm
@@ -120,7 +120,7 @@ fn a_use_target_without_its_target() {
     let message =
         targets("targets:\n  - name: llm\n    use_target: gpt\n  - name: gpt-5\n    provider: mock\n", &EVAL);
     assert_snapshot!(message, @r"
-    error: `use_target` leads nowhere: llm → gpt (no such target)
+    error: `use_target` does not resolve: llm → gpt (no such target)
       --> targets.yaml:3:17
        |
      3 |     use_target: gpt
@@ -621,13 +621,13 @@ fn a_budget_without_a_price() {
     assert_snapshot!(suite(&format!("execution:\n  budget_usd: 1\n{GOOD_SUITE}"), &[]), @r"
     error: a budget needs a `price` in target `llm`
 
-    hint: add `price: { input_per_mtok: …, output_per_mtok: … }` to the target, or leave the budget out
+    hint: add `price: { input_per_mtok: …, output_per_mtok: … }` to the target, or remove the budget
     ");
     let scene = Scene::new();
     assert_snapshot!(scene.refused(&[&DISPATCH[..], &["--budget-usd", "1"]].concat()), @r"
     error: a budget needs a `price` in target `llm`
 
-    hint: add `price: { input_per_mtok: …, output_per_mtok: … }` to the target, or leave the budget out
+    hint: add `price: { input_per_mtok: …, output_per_mtok: … }` to the target, or remove the budget
     ");
 }
 
@@ -777,7 +777,7 @@ fn an_output_that_is_not_a_directory() {
     scene.workspace.write("file", "text");
     let args = ["dispatch", "--requests", "requests.jsonl", "--target", "llm", "--output", "file"];
     assert_snapshot!(scene.refused(&args), @r"
-    error: `file` is no directory
+    error: `file` is not a directory
 
     hint: `--output` takes the directory for `responses.jsonl` and `summary.json`
     ");

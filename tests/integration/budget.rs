@@ -147,7 +147,7 @@ fn a_budget_without_a_price_is_rejected() {
     insta::assert_snapshot!(output.stderr, @r"
     error: a budget needs a `price` in target `llm`
 
-    hint: add `price: { input_per_mtok: …, output_per_mtok: … }` to the target, or leave the budget out
+    hint: add `price: { input_per_mtok: …, output_per_mtok: … }` to the target, or remove the budget
     ");
 }
 

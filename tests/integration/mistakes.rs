@@ -650,12 +650,12 @@ fn report() {
     $ run-evals report suite.eval.yaml
     error: no results: `suite.eval.yaml` has no `responses.jsonl`
 
-    hint: name the directory that `eval` printed, or the one given to `--output`
+    hint: pass the directory that `eval` printed, or the one given to `--output`
 
     $ run-evals report .
     error: no results: `.` has no `responses.jsonl`
 
-    hint: name the directory that `eval` printed, or the one given to `--output`
+    hint: pass the directory that `eval` printed, or the one given to `--output`
 
     $ run-evals report out --alpha 5
     error: invalid value '5' for '--alpha <LEVEL>': expected a level from 0.0001 to 0.5, for example `0.05`
@@ -719,17 +719,17 @@ fn bundle() {
     $ run-evals bundle suite.eval.yaml -o taken
     error: `[dir]/taken` exists and is not a bundle
 
-    hint: name a new directory with `-o`
+    hint: choose a new directory with `-o`
 
     $ run-evals bundle verify missing
     error: `missing` is not a bundle: cannot read `manifest.json`: No such file or directory (os error 2)
 
-    hint: `run-evals bundle SUITE -o DIR` makes one
+    hint: `run-evals bundle SUITE -o DIR` creates one
 
     $ run-evals bundle verify taken
     error: `taken` is not a bundle: cannot read `manifest.json`: No such file or directory (os error 2)
 
-    hint: `run-evals bundle SUITE -o DIR` makes one
+    hint: `run-evals bundle SUITE -o DIR` creates one
 
     $ run-evals bundle verify taken --sha256 1a2b3c
     error: invalid value '1a2b3c' for '--sha256 <DIGEST>': a SHA-256 has 64 lower-case hexadecimal digits
@@ -1027,12 +1027,12 @@ fn inputs_of_the_action() {
     error: unknown `mode: serve`, expected one of `eval`, `dispatch`, `collect`, `run`, `report`, `grade`, `bundle`, `evaluate`, `trigger`, `sweep`, `sync`, `rollout-run`, `rollout-dispatch`
 
     $ with: { mode: eval, suit: suite.eval.yaml }
-    error: `mode: eval` takes no input `suit`
+    error: `mode: eval` has no input `suit`
 
     hint: did you mean `suite`?
 
     $ with: { mode: collect, suite: suite.eval.yaml }
-    error: `mode: collect` takes no input `suite`
+    error: `mode: collect` has no input `suite`
 
     hint: it is an input of `mode: eval`, `mode: dispatch`, `mode: grade`, `mode: bundle`
 

@@ -107,7 +107,7 @@ fn an_unwritable_replay_file_is_reported_before_any_call() {
     hint: `--replay-out` takes the file for the fixtures, for example `replay.jsonl`
     ");
     assert_snapshot!(run("nowhere/replay.jsonl", 3), @r"
-    error: `nowhere` is no directory
+    error: `nowhere` is not a directory
 
     hint: create it first: `--replay-out` writes a file into it
     ");

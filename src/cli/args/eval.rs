@@ -38,7 +38,7 @@ pub struct EvalArgs {
     /// Also write the responses for AgentV's `provider: replay`
     #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
     pub replay_out: Option<PathBuf>,
-    /// What is told of the scores.
+    /// How to report the scores.
     #[command(flatten)]
     pub report: ReportArgs,
 }

@@ -29,7 +29,7 @@ pub struct ReportCommandArgs {
     pub format: Format,
 }
 
-/// What is told of results, where, and when that is a failure.
+/// What to report, where, and what counts as a failure.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Report")]
 pub struct ReportArgs {

@@ -101,7 +101,7 @@ impl TargetsFile {
             let shown = format!("{} → {text}", path.shown);
             path.shown.clone_from(&shown);
             if let Some(variable) = unset {
-                let message = format!("`use_target` leads nowhere: {shown} (unset)");
+                let message = format!("`use_target` does not resolve: {shown} (unset)");
                 let hint = format!("set `{variable}` to the name of a target; {}", self.listed());
                 return Err(invalid(link, message, hint));
             }
@@ -114,17 +114,18 @@ impl TargetsFile {
                 };
                 return Err(invalid(
                     link,
-                    format!("`use_target` leads nowhere: {shown} (no such target)"),
+                    format!("`use_target` does not resolve: {shown} (no such target)"),
                     hint,
                 ));
             };
             path.shown = if text.contains("${{") { format!("{shown} = {}", next.name) } else { shown };
             if path.entries.iter().any(|seen| seen.name == next.name) {
-                let message = format!("`use_target` goes in a circle: {}", path.shown);
+                let message = format!("`use_target` is circular: {}", path.shown);
                 return Err(invalid(link, message, "give one of these targets a `provider` instead"));
             }
             if path.entries.len() > MOST_LINKS {
-                let message = format!("`use_target` is followed {MOST_LINKS} times at most: {}", path.shown);
+                let message =
+                    format!("`use_target` is nested more than {MOST_LINKS} levels deep: {}", path.shown);
                 return Err(invalid(link, message, "let the first name its target directly"));
             }
             path.entries.push(next);

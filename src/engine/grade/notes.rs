@@ -49,7 +49,7 @@ pub(super) struct Notes(BufWriter<File>);
 
 impl Notes {
     pub(super) fn create() -> anyhow::Result<Self> {
-        let file = tempfile::tempfile().context("cannot make a temporary file")?;
+        let file = tempfile::tempfile().context("cannot create a temporary file")?;
         Ok(Self(BufWriter::with_capacity(1 << 16, file)))
     }
 

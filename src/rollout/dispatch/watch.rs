@@ -54,7 +54,7 @@ pub(super) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    #[expect(clippy::too_many_arguments, reason = "everything that a dispatch knows meets here")]
+    #[expect(clippy::too_many_arguments, reason = "everything about a dispatch meets here")]
     pub(super) fn new(
         client: &'a Client,
         options: &'a DispatchOptions,

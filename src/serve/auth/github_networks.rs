@@ -148,7 +148,7 @@ impl GithubNetworks {
         match response.status() {
             StatusCode::NOT_MODIFIED if known.is_some() => return Ok(None),
             StatusCode::OK => {}
-            status => return Err(format!("GitHub answered {}", status.as_u16())),
+            status => return Err(format!("GitHub returned {}", status.as_u16())),
         }
         let etag = response.headers().get(ETAG).and_then(|etag| etag.to_str().ok()).map(str::to_owned);
         let mut body = Vec::new();

@@ -235,7 +235,7 @@ fn read_file(path: &Path, place: &str, option: &str) -> Result<String, Failure> 
             .hint(format!("`{option}` takes a file with one token per line; {HOW}"))
     };
     let mode = std::fs::metadata(path).map_err(cannot)?.mode();
-    // systemd credentials are readable for the group, but a world-readable file is no secret.
+    // systemd credentials are readable for the group, but a world-readable file is not secret.
     if mode & 0o007 != 0 || mode & 0o020 != 0 {
         let text =
             format!("{place} is open to others (mode {:04o}): its tokens are not secret", mode & 0o7777);

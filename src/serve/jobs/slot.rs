@@ -18,7 +18,7 @@ struct JobPlace {
     closed: bool,
 }
 
-/// The job that holds the slot; a second client is told its name.
+/// The job that holds the slot; a second client gets its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Current {
     /// The skill being evaluated.

@@ -368,7 +368,7 @@ fn missing_and_cyclic_includes_are_reported() {
 
     hint: a bare name means `.agentv/templates/NAME.yaml`, a path with `./` or `/` a file; looked in `.`
 
-    error: `include` goes in a circle: circle.yaml → other.yaml → circle.yaml
+    error: `include` is circular: circle.yaml → other.yaml → circle.yaml
       --> other.yaml:2:14
        |
      2 |   - include: ./circle.yaml

@@ -28,7 +28,7 @@ fn one_call(calls: &Calls) -> String {
 #[test]
 fn an_invalid_token() {
     let calls = Calls::on(Stage::new().env("GH_ENTERPRISE_TOKEN", "github_pat_wrong"));
-    assert_snapshot!(one_call(&calls), @"exit 1: cannot read the repository `acme/runner`: GitHub answered 401: Bad credentials (hint: the token is wrong, has expired or was revoked: make a new one; on GitHub Enterprise Server it must be a token of that server)");
+    assert_snapshot!(one_call(&calls), @"exit 1: cannot read the repository `acme/runner`: GitHub returned 401: Bad credentials (hint: the token is wrong, expired or revoked: create a new one; on GitHub Enterprise Server it must be a token of that server)");
 }
 
 #[test]
@@ -50,14 +50,14 @@ fn in_a_github_step_no_mask_command_is_printed_into_the_result() {
 fn a_missing_workflow() {
     let calls = Calls::new();
     calls.stage.target("workflow: evals.yml");
-    assert_snapshot!(one_call(&calls), @"exit 3: cannot read the workflow `evals.yml` of `acme/runner`: GitHub answered 404: Not Found (hint: the file `.github/workflows/evals.yml` must exist on the default branch of `acme/runner` (copy `workflows/run-evals.yml` there), and the token must see the repository: a fine-grained token needs access to `acme/runner` with the repository permission `Actions: read`)");
+    assert_snapshot!(one_call(&calls), @"exit 3: cannot read the workflow `evals.yml` of `acme/runner`: GitHub returned 404: Not Found (hint: the file `.github/workflows/evals.yml` must exist on the default branch of `acme/runner` (copy `workflows/run-evals.yml` there), and the token must see the repository: a fine-grained token needs access to `acme/runner` with the repository permission `Actions: read`)");
 }
 
 #[test]
 fn a_failed_run_is_reported_with_its_log_and_resumed_by_the_next_attempt() {
     let calls = Calls::new();
     calls.stage.github.put_file(REPO, "targets.yaml", "targets: []\n");
-    assert_snapshot!(one_call(&calls), @"exit 5: no answer: the run ended with `failure`: http://[github]/acme/runner/actions/runs/[run]: `acme/runner` has no target `llm` in its `targets.yaml` (hint: let `target` of the dispatcher's target name one of these: )");
+    assert_snapshot!(one_call(&calls), @"exit 5: no answer: the run ended with `failure`: http://[github]/acme/runner/actions/runs/[run]: `acme/runner` has no target `llm` in its `targets.yaml` (hint: set `target` of the dispatcher's target to one of these: )");
     // The cause is fixed; the next attempt continues the same batch.
     calls.stage.github.put_file(REPO, "targets.yaml", runner_targets(&calls.stage.llm.base_url(), ""));
     assert_eq!(calls.call("c0", "message 0", 1, &["--workers", "1"]).answer(), "message 0");

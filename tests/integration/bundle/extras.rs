@@ -177,11 +177,11 @@ fn a_listed_link_keeps_its_target_and_data_after_the_end_is_rejected() {
         told.push_str(&refusal(&workspace));
     }
     assert_snapshot!(told, @r"
-    error: `forged.tar.gz` is not what its manifest says:   `data/link` leads out of the bundle
-    error: `forged.tar.gz` is not what its manifest says:   `data/link` leads out of the bundle
+    error: `forged.tar.gz` is not what its manifest says:   `data/link` points outside the bundle
+    error: `forged.tar.gz` is not what its manifest says:   `data/link` points outside the bundle
     error: `forged.tar.gz` is not a bundle: `data/link` is another link
-    error: `forged.tar.gz` is not a bundle: `data/link` is not what the manifest says
-    error: `forged.tar.gz` is not a bundle: `data/link` is not what the manifest says
+    error: `forged.tar.gz` is not a bundle: `data/link` does not match the manifest
+    error: `forged.tar.gz` is not a bundle: `data/link` does not match the manifest
     ");
 
     // Some tools continue to read after the end of an archive.

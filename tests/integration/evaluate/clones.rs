@@ -219,7 +219,7 @@ fn an_unreachable_remote_is_retried_and_then_reported() {
     stage.github.token(TOKEN, "eval-bot", "meadow/other", &[("contents", "read")]);
     let said = refused(&stage, None, CheckoutProblem::Pull);
     insta::assert_snapshot!(said, @r"
-    there is no repository at `<server>/meadow/skills.git` that the token can see
+    no repository at `<server>/meadow/skills.git`, or not accessible with this token
     hint: check its name, and that the token may read it (`Contents: read`)
     ");
     stage.token(TOKEN, crate::support::github::TokenKind::Personal, &[("contents", "read")]);

@@ -81,7 +81,7 @@ fn a_prompt_can_be_the_output_of_a_command() {
     assert_eq!(scores(&workspace), [("a".into(), "passed".into(), 0.9)]);
 }
 
-/// A suite with an assertion of a type that `.agentv` defines, and a `bun` that tells what it sees.
+/// A suite with an assertion of a type that `.agentv` defines, and a `bun` that prints what it sees.
 fn custom_type() -> crate::support::Workspace {
     let workspace = workspace("tests:\n  - id: a\n    input: x\n    assertions:\n      - { type: my-own }\n");
     workspace.write(".agentv/assertions/my-own.ts", "");

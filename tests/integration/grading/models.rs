@@ -63,8 +63,8 @@ fn missing_grades_are_errors_and_a_resume_requests_only_those() {
     );
     assert_eq!(scores(&workspace)[1], ("b".into(), "error".into(), 0.0));
     // Now the other grade would fail: it must not be requested again.
-    let mended = "{\"id\":\"a/0\",\"status\":500,\"error\":\"down\"}\n{\"id\":\"b/0\",\"response\":\"{\\\"score\\\": 0.5}\"}\n";
-    workspace.write("g.jsonl", mended);
+    let fixed = "{\"id\":\"a/0\",\"status\":500,\"error\":\"down\"}\n{\"id\":\"b/0\",\"response\":\"{\\\"score\\\": 0.5}\"}\n";
+    workspace.write("g.jsonl", fixed);
     workspace.run(&args).expect(4);
     assert_eq!(
         scores(&workspace)[..2],

@@ -1,4 +1,4 @@
-//! What users read where a vendor refuses the job, and where there is no job.
+//! Messages if a vendor refuses the job, and outside of a job.
 
 use super::{dispatched, error_of, write_target};
 use crate::support::{MockVendors, Workspace};

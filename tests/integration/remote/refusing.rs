@@ -22,7 +22,7 @@ fn a_runner_repository_without_targets() {
     batch `b1` runs in one job: http://[github]/acme/no-targets/actions/runs/[run]
     the run ended with `failure`: http://[github]/acme/no-targets/actions/runs/[run]
     job `shard 0`, step `Run agentv/run-evals@v1`: failure
-      | error: there is no `targets.yaml` on the default branch of `acme/no-targets`
+      | error: `targets.yaml` not found on the default branch of `acme/no-targets`
       | hint: add one with the models that batches may use; keys in it are references such as `${{ OPENAI_API_KEY }}`
       | ##[error]Docker run failed with exit code 3
     to call the missing requests: `run-evals dispatch --resume b1`
@@ -40,7 +40,7 @@ fn a_target_missing_in_the_runner() {
     job `shard 0`, step `Run agentv/run-evals@v1`: failure
       | no `.run-evals.yml`: only the targets limits this run
       | error: `acme/no-target` has no target `gpt` in its `targets.yaml`
-      | hint: let `target` of the dispatcher's target name one of these: `llm`
+      | hint: set `target` of the dispatcher's target to one of these: `llm`
       | ##[error]Docker run failed with exit code 3
     to call the missing requests: `run-evals dispatch --resume b1`
     ");

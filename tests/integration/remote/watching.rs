@@ -162,7 +162,7 @@ fn waiting_for_a_run_survives_an_outage() {
     let outage = stage.github.add_fault(&Fault { what, times: Some(3), skip: 1 });
     let output = stage.dispatch(&[]).expect(0);
     assert_eq!(stage.github.struck(outage), 3);
-    assert!(output.stderr.contains("GitHub answered 502; trying again in "), "{}", output.stderr);
+    assert!(output.stderr.contains("GitHub returned 502; trying again in "), "{}", output.stderr);
     stage.all_answered(REQUESTS);
     assert_eq!(stage.starts(), 1);
 }

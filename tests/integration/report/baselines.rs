@@ -148,7 +148,7 @@ fn only_bless_updates_a_baseline() {
     let blessed = workspace.run(&["report", "now", "--baseline", "before", "--bless"]).expect(0);
     assert!(
         blessed.stdout.contains("worse than the baseline"),
-        "what is accepted is told: {}",
+        "what is accepted is reported: {}",
         blessed.stdout
     );
     assert_eq!(blessed.stderr, "the baseline is now these results: before\n");
@@ -184,7 +184,7 @@ fn bless_refuses_to_lose_results() {
     insta::assert_snapshot!(told("planets", "mixed", 3), @r"
     error: no results: `mixed` has no `responses.jsonl`
 
-    hint: name the directory that `eval` printed, or the one given to `--output`
+    hint: pass the directory that `eval` printed, or the one given to `--output`
     ");
     many(2, 0).write(&workspace, "mixed");
     let tree = workspace.tree();

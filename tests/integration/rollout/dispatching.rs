@@ -77,7 +77,7 @@ fn a_batch_with_bad_rows_keeps_them_with_their_reasons() {
     stage.client.write("rows.jsonl", format!("{rows}{odd}"));
     let output = stage.dispatch(&["--batch"]).expect(5);
     assert!(
-        output.stderr.contains("row `missing` failed with status 5: there is no row `missing`"),
+        output.stderr.contains("row `missing` failed with status 5: row `missing` not found"),
         "{}",
         output.stderr
     );

@@ -125,7 +125,7 @@ fn tools_of_a_row_are_offered_and_recorded() {
     assert_eq!(sent.len(), 3);
     assert!(sent.iter().all(|body| body["tools"] == json!([add_tool()])), "{sent:#?}");
     let asked = json!({"role": "user", "content": "What is 1 + 2?", "name": "ann"});
-    assert_eq!(sent[0]["messages"], json!([asked]), "a weight is no part of a message");
+    assert_eq!(sent[0]["messages"], json!([asked]), "a weight is not part of a message");
     let goes_on = sent.iter().find(|body| body["messages"].as_array().unwrap().len() == 3).unwrap();
     assert_eq!(goes_on["messages"][2], result);
 

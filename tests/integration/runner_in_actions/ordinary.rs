@@ -119,7 +119,7 @@ fn missing_or_damaged_earlier_artifacts_are_skipped() {
     let job = only_job(&again);
     assert_eq!((job.exit_code, stage.llm.counter("requests")), (Some(0), 6), "{}", job.log);
     let [gone, damaged] = &warnings(job)[..] else { panic!("{:?}", job.annotations) };
-    assert!(gone.starts_with("what run 999999 has left cannot be read"), "{gone}");
+    assert!(gone.starts_with("the artifacts of run 999999 cannot be read"), "{gone}");
     assert!(damaged.starts_with("the artifact `eval-results-b1-000-1-0001` of run"), "{damaged}");
 }
 

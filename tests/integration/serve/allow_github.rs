@@ -88,7 +88,7 @@ fn problems(workspace: &Workspace) -> Vec<String> {
 #[test]
 fn the_last_good_list_stays_whatever_github_answers() {
     let (workspace, meta) = (bare_workspace(), Meta::start());
-    // There is no list yet: nobody may connect, instead of everybody.
+    // Without a list no address may connect, instead of all.
     let service = start(&workspace, &meta, &[]);
     assert_eq!(health(&service), 403);
     meta.lists(&["127.0.0.0/8", "2001:db8::/32"]);
@@ -134,7 +134,7 @@ fn the_last_good_list_stays_whatever_github_answers() {
     meta.refresh(&service);
     until("no access", || health(&service) == 403);
     assert_eq!(service.stop(Signal::SIGTERM), Some(0));
-    // A list that was damaged, or is another server's, is no list.
+    // A damaged list, or another server's, is ignored.
     meta.says(500, "");
     let kept = workspace.read("state/github-networks.json");
     workspace.write("state/github-networks.json", kept.replace("198.51.100.0/24", "127.0.0.0/8"));

@@ -128,7 +128,7 @@ fn an_interrupted_job_can_be_cancelled() {
     assert_eq!(llm.counter("ok"), paid);
 }
 
-/// A cancellation is nobody's failure: no issue is opened, and an open one stays as it is.
+/// A cancellation is not a failure: no issue is opened, and an open one stays unchanged.
 #[test]
 fn a_cancellation_is_not_reported_on_github() {
     let stage = Stage::new();

@@ -146,11 +146,11 @@ fn a_token_without_permissions() {
     works(&service);
     assert_eq!(stage.github.pulls().len(), 1);
     insta::assert_snapshot!(format!("{reader}\n---\n{stranger}"), @r#"
-    the token may not do this with git at `[github]/meadow/skills.git`
+    the token lacks permission for git at `[github]/meadow/skills.git`
     nothing is lost: the entries are in `state/evaluations/[job]-[sha].entries.json`
     hint: it needs `Contents: read and write` there (fine-grained token or App), the scope `repo` (classic token), or `permissions: contents: write` (GITHUB_TOKEN, its own repository only)
     ---
-    the token may not do this with git at `[github]/meadow/skills.git`
+    the token lacks permission for git at `[github]/meadow/skills.git`
     hint: it needs `Contents: read and write` there (fine-grained token or App), the scope `repo` (classic token), or `permissions: contents: write` (GITHUB_TOKEN, its own repository only)
     "#);
 }

@@ -117,7 +117,7 @@ fn interrupted_jobs_are_reported_like_failed_ones() {
     }
 }
 
-/// A job that goes on at once is no failure.
+/// A job that resumes at once is not a failure.
 #[test]
 fn a_job_that_is_resumed_after_a_crash_is_not_reported() {
     let stage = stage();
@@ -168,7 +168,7 @@ fn a_token_without_permission_to_report_is_logged_and_harmless() {
     let line = told().unwrap();
     assert_eq!(line["job"], json!(id));
     insta::assert_snapshot!(format!("{}\n{}", line["message"].as_str().unwrap(), line["hint"].as_str().unwrap()), @r#"
-    could not report the job on GitHub: cannot report a failure in `meadow/skills`: GitHub answered 403: Resource not accessible by personal access token
+    could not report the job on GitHub: cannot report a failure in `meadow/skills`: GitHub returned 403: Resource not accessible by personal access token
     a fine-grained token needs access to `meadow/skills` with the repository permission `issues=read`
     "#);
     assert!(!service.is_busy());

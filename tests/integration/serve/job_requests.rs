@@ -157,7 +157,7 @@ fn a_skill_without_a_case_that_can_run_is_refused_with_the_reason() {
     assert_eq!(llm.counter("requests"), 0);
 }
 
-/// A step that builds its JSON from inputs sends strings only, and empty ones for what nobody filled in.
+/// A step that builds its JSON from inputs sends strings only, and empty ones for unset inputs.
 #[test]
 fn strings_of_a_shell_step_are_an_order() {
     let stage = Stage::new();

@@ -162,7 +162,7 @@ fn a_token_is_of_one_kind() {
 
     hint: give readers a separate token: generate one with `openssl rand -hex 32`
     ");
-    // A reader's token alone is no token for clients.
+    // A read-only token is not enough to start the service.
     insta::assert_snapshot!(with(&[]).expect(3).stderr, @"
     error: no token for clients
 

@@ -258,7 +258,7 @@ fn mistakes_create_nothing() {
     hint: `--provider` takes one of openai, anthropic, gemini, azure, openai-compatible, openrouter, mock
 
     exit 2
-    error: the price of `gpt-6-sol` is not known, and the budget of the runner needs it
+    error: the price of `gpt-6-sol` is unknown, and the runner's budget needs it
 
     hint: add `--price INPUT:OUTPUT` in US dollars per million tokens, such as `--price 0.10:0.50`
 
@@ -270,6 +270,6 @@ fn mistakes_create_nothing() {
     exit 2
     error: the value for `OPENAI_API_KEY` has several lines
 
-    hint: give the key and nothing else
+    hint: enter only the key
     ");
 }

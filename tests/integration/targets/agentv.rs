@@ -119,7 +119,7 @@ fn a_missing_or_non_executable_program() {
     exit 3
     cloud (github-actions)
       note       GitHub was not checked (`--offline`)
-      error      there is no program `@/gone`
+      error      program `@/gone` not found
                  hint: `command -v run-evals` prints the path of yours
 
     1 target of `targets.yaml`: 0 fine, 1 cannot be used

@@ -98,7 +98,7 @@ pub(super) fn thirty(history: History) -> History {
         )
         .commit_on("main", "merge the branch", "merge refs/heads/side\n", &[(&path("pi"), prompt("1.1.0"))])
         .commit("rho 1.9.0", &[(&path("rho"), prompt("1.9.0"))])
-        .commit("a name that is no skill", &[(&path("Sigma"), prompt("1.0.0"))])
+        .commit("a name that is not a skill", &[(&path("Sigma"), prompt("1.0.0"))])
         .commit(
             "tau is new, with odd line ends",
             &[(&path("tau"), prompt("\"1.2.0\"").map(|text| text.replace('\n', "\r\n")))],

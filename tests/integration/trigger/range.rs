@@ -152,7 +152,7 @@ fn errors_of_github_are_reported() {
     let output = stage.push(names.of("before"), unknown);
     assert_eq!((output.code, stage.fired().len()), (Some(1), 0));
     stage.github.forget_violations();
-    insta::assert_snapshot!(output.stderr, @"error: cannot read the commits `1234567890123456789012345678901234567890` of `meadow/prompt-library`: GitHub answered 422: No commit found for SHA: 1234567890123456789012345678901234567890");
+    insta::assert_snapshot!(output.stderr, @"error: cannot read the commits `1234567890123456789012345678901234567890` of `meadow/prompt-library`: GitHub returned 422: No commit found for SHA: 1234567890123456789012345678901234567890");
     let output = stage.push("HEAD~1", names.of("before")).expect(2);
     insta::assert_snapshot!(output.stderr, @r"
     error: `--before` is not a commit: `HEAD~1`: a commit has 40 lower-case hexadecimal digits

@@ -279,9 +279,9 @@ fn an_edited_leaderboard_is_reported() {
     stage.github.put_file(REPO, "leaderboard.json", &edited);
     let output = stage.sweep(&[]).expect(3);
     insta::assert_snapshot!(output.stderr, @r"
-    error: `leaderboard.json:12` was changed by hand: here it is not what `run-evals` writes
+    error: `leaderboard.json:12` was changed by hand: this line differs from what `run-evals` writes
 
-    hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
+    hint: only `run-evals` writes this file; restore its last version: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     // In a pull request, it is merely ignored.
     stage.github.put_file(REPO, "leaderboard.json", board(&[]));
@@ -289,5 +289,5 @@ fn an_edited_leaderboard_is_reported() {
     stage.github.put_file_on(REPO, "eval-results/beta-1234567-20261117T010203Z", "leaderboard.json", &edited);
     let output = stage.sweep(&["--dry-run", "--format", "json"]).expect(0);
     assert_eq!(outcomes(&output.stdout)[1], ("beta".to_owned(), "wanted".to_owned()));
-    insta::assert_snapshot!(output.stderr, @"warning: the leaderboard of pull request 1001 does not count: `leaderboard.json:12` was changed by hand: here it is not what `run-evals` writes");
+    insta::assert_snapshot!(output.stderr, @"warning: the leaderboard of pull request 1001 does not count: `leaderboard.json:12` was changed by hand: this line differs from what `run-evals` writes");
 }

@@ -906,7 +906,7 @@ fn an_empty_default_of_a_required_key() {
 #[test]
 fn a_dangling_link() {
     insta::assert_snapshot!(unresolved("targets:\n  - name: a\n    use_target: gtp\n  - name: gpt\n    provider: mock\n", "a", &env()), @r"
-    `use_target` leads nowhere: a → gtp (no such target)
+    `use_target` does not resolve: a → gtp (no such target)
       --> targets.yaml:3:17
        |
      3 |     use_target: gtp
@@ -915,7 +915,7 @@ fn a_dangling_link() {
     hint: did you mean `gpt`?
     ");
     insta::assert_snapshot!(unresolved("targets:\n  - name: a\n    use_target: b\n  - name: b\n    use_target: ${{ X }}\n  - name: gpt\n    provider: mock\n", "a", &env()), @r"
-    `use_target` leads nowhere: a → b → ${{ X }} (unset)
+    `use_target` does not resolve: a → b → ${{ X }} (unset)
       --> targets.yaml:5:17
        |
      5 |     use_target: ${{ X }}
@@ -924,7 +924,7 @@ fn a_dangling_link() {
     hint: set `X` to the name of a target; its targets: `a`, `b`, `gpt`
     ");
     insta::assert_snapshot!(unresolved("targets:\n  - name: a\n    use_target: b\n  - name: b\n    use_target: ${{ X }}\n  - name: gpt\n    provider: mock\n", "a", &Env::from([("X", KEY)])), @r"
-    `use_target` leads nowhere: a → b → ${{ X }} (no such target)
+    `use_target` does not resolve: a → b → ${{ X }} (no such target)
       --> targets.yaml:5:17
        |
      5 |     use_target: ${{ X }}
@@ -947,7 +947,7 @@ fn a_dangling_link() {
 #[test]
 fn a_link_cycle() {
     insta::assert_snapshot!(unresolved("targets:\n  - name: a\n    use_target: b\n  - name: b\n    use_target: ${{ X }}\n  - name: gpt\n    provider: mock\n", "a", &Env::from([("X", "a")])), @r"
-    `use_target` goes in a circle: a → b → ${{ X }} = a
+    `use_target` is circular: a → b → ${{ X }} = a
       --> targets.yaml:5:17
        |
      5 |     use_target: ${{ X }}
@@ -956,7 +956,7 @@ fn a_link_cycle() {
     hint: give one of these targets a `provider` instead
     ");
     insta::assert_snapshot!(unresolved("targets:\n  - name: a\n    use_target: a\n", "a", &env()), @r"
-    `use_target` goes in a circle: a → a
+    `use_target` is circular: a → a
       --> targets.yaml:3:17
        |
      3 |     use_target: a

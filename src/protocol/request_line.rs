@@ -135,7 +135,7 @@ fn not_a_request(line: &[u8], error: &serde_json::Error) -> InvalidRequest {
         message = message.replace(word, plain);
     }
     let message = truncate(&message, LONGEST);
-    // The fields of a tool are told apart by what serde would have accepted.
+    // What serde would have accepted shows which fields of a tool are meant.
     let in_tool = [
         "expected `type` or `function`",
         "expected `function`",

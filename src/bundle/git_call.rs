@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_told_from_paths() {
+    fn addresses_are_distinguished_from_paths() {
         for url in ["https://h/x", "ssh://git@h/x", "git@h:o/x.git", "https://h/$REPO", "host:x"] {
             assert!(is_url(url), "{url}");
         }

@@ -29,7 +29,7 @@ fn ids(workspace: &Workspace, dir: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_directory_stands_for_its_suites() {
+fn a_directory_means_all_its_suites() {
     let workspace = workspace();
     let output = workspace.run(&["eval", "a.eval.yaml", "more", "-o", "out"]).expect(0);
     let suites: Vec<&str> = output.stderr.lines().filter(|line| line.starts_with("suite ")).collect();

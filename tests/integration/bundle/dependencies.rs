@@ -214,7 +214,7 @@ fn scripts_that_use_the_repository_are_reported() {
 
 /// Every command of git needs a repository; what the script has made itself is one.
 #[test]
-fn repositories_of_the_script_are_told_from_the_suites() {
+fn repositories_of_the_script_are_distinguished_from_the_suites() {
     let hook = "#!/bin/sh\ncd \"$1\"\ngit init -q .\ngit add -A\n(cd \"$2\" && git fetch)\ngit -C \"$3\" \\\n  reset --hard\n/usr/bin/git -C ../.. tag\n";
     let program = "import subprocess\nsubprocess.run(\n    [\n        'git',\n        'pull',\n    ],\n    cwd=there,\n)\nsubprocess.run(['git', 'init'], cwd=here)\nsubprocess.run(['git', 'commit', '-m', 'x'], cwd=here)\nsubprocess.run(['git', 'merge', 'x'])\n";
     let library =

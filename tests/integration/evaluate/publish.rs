@@ -113,7 +113,7 @@ fn the_results_become_a_pull_request_that_merges_cleanly() {
 
 /// GitHub attributes commits by address: no account can own this one.
 #[test]
-fn without_an_author_the_commit_belongs_to_nobody() {
+fn without_an_author_the_commit_belongs_to_no_account() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     stage.evaluate(&QUICK).expect(0);

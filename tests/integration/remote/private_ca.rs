@@ -85,7 +85,7 @@ fn the_ca_of_the_step_serves_the_models_too() {
 }
 
 #[test]
-fn certificates_that_cannot_be_used_are_told_before_a_call() {
+fn unusable_certificates_are_reported_before_a_call() {
     let stage = stage(|_| "hello".to_owned());
     stage.dispatch(&["--handover", "inline"]).expect(5);
     let log = log(&stage);

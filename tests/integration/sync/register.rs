@@ -106,7 +106,7 @@ fn a_list_in_a_file_of_its_own_and_a_link_are_followed() {
 }
 
 #[test]
-fn what_cannot_be_added_is_told_and_nothing_is_written() {
+fn an_entry_that_cannot_be_added_is_reported_and_nothing_is_written() {
     let told = |before: &str| {
         let bench = Bench::new();
         bench.synced(&[]);

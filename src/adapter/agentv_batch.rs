@@ -218,7 +218,7 @@ fn test(memory: &BatchMemory, id: &str, suite: &Path, to: &Path) -> anyhow::Resu
         Recalled::Killed => (Exit::Incomplete, "the batch was killed before it was started".to_owned()),
         Recalled::Without(BatchState::Started(collect)) => (
             Exit::Incomplete,
-            format!("the batch was killed before its results arrived; `{collect}` collects them"),
+            format!("the batch was killed before its results arrived; `{collect}` collects its responses"),
         ),
         Recalled::Without(BatchState::Failed(line, exit)) => (Exit::from_code(exit), line),
         Recalled::Without(BatchState::Finished(_)) => (

@@ -193,7 +193,7 @@ fn a_large_batch_is_handed_over_in_parts() {
     let error = exchange.put_batch(&id("two"), &changed, digest).unwrap_err();
     assert!(format!("{error:#}").contains("its digest is not"), "{error:#}");
     let error = exchange.put_batch(&id("one"), &changed, Digest::of(b"archive 11c")).unwrap_err();
-    assert!(world.told(error, Exit::Config).starts_with("another batch has the id `one` already"));
+    assert!(world.told(error, Exit::Config).starts_with("another batch already has the id `one`"));
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn another_batch_with_the_same_id_is_rejected() {
     exchange.publish(&id("one"), 0, None, Some(&manifest(&id("one"), Digest::of(b"old"), 2))).unwrap();
     exchange.delete_batch(&id("one")).unwrap();
     let error = exchange.put_batch(&id("one"), &new, Digest::of(b"new")).unwrap_err();
-    assert!(world.told(error, Exit::Config).starts_with("another batch has the id `one` already"));
+    assert!(world.told(error, Exit::Config).starts_with("another batch already has the id `one`"));
     assert_eq!(exchange.put_batch(&id("one"), &old, Digest::of(b"old")).unwrap(), Put::Again);
 }
 
@@ -475,7 +475,7 @@ fn only_one_of_several_dispatchers_hands_over() {
     assert_eq!(won.len(), 1, "{won:?}");
     for error in lost {
         let told = world.told(error.unwrap_err(), Exit::Config);
-        assert!(told.starts_with("another batch has the id"), "{told}");
+        assert!(told.starts_with("another batch already has the id"), "{told}");
     }
     assert_eq!(world.git(&["rev-list", "--count", "eval-batch/one"]).trim(), "1");
 }
@@ -771,10 +771,10 @@ fn a_branch_names_its_batch_from_its_first_commit_on() {
     copy_branches(exchange.path(), &other);
     let other = LocalExchange::open(&other).unwrap();
     let error = other.claim_journal(&one, Digest::of(b"another")).unwrap_err();
-    assert!(world.told(error, Exit::Config).starts_with("another batch has the id `one` already"));
+    assert!(world.told(error, Exit::Config).starts_with("another batch already has the id `one`"));
     let archive = world.file("batch", "another");
     let error = other.put_batch(&one, &archive, Digest::of(b"another")).unwrap_err();
-    assert!(world.told(error, Exit::Config).starts_with("another batch has the id `one` already"));
+    assert!(world.told(error, Exit::Config).starts_with("another batch already has the id `one`"));
 }
 
 /// A copy without the journals.
@@ -828,5 +828,5 @@ fn rows_of_artifacts_belong_to_one_batch() {
     artifacts.publish_artifact(&id("one"), Digest::of(b"a"), 3, &rows).unwrap();
     assert_eq!(artifacts.results_batch(&id("one")).unwrap(), Some(Digest::of(b"a")));
     let error = artifacts.publish_artifact(&id("one"), Digest::of(b"b"), 3, &rows).unwrap_err();
-    assert!(world.told(error, Exit::Config).starts_with("another batch has the id `one` already"));
+    assert!(world.told(error, Exit::Config).starts_with("another batch already has the id `one`"));
 }

@@ -78,7 +78,7 @@ fn a_push_becomes_a_pull_request_that_merges() {
     // An unknown skill fails the workflow.
     let run = dispatch(&stage, "evaluate.yml", &json!({ "skill_name": "no-such-skill" }));
     assert_eq!(run.conclusion.as_deref(), Some("failure"), "{}", shown(&run));
-    assert!(shown(&run).contains("the service answered 404"), "{}", shown(&run));
+    assert!(shown(&run).contains("the service returned 404"), "{}", shown(&run));
     assert!(!stage.github.everything_shown().contains(SERVE_TOKEN), "the token is in a log");
 }
 

@@ -254,7 +254,7 @@ fn a_killed_batch_says_how_to_collect() {
     batch.wait().unwrap();
     let line = scene.failure("a", 5);
     let id = line.split("collect ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
-    assert_snapshot!(line.replace(&id, "[batch]"), @"the batch was killed before its results were here; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects its responses");
+    assert_snapshot!(line.replace(&id, "[batch]"), @"the batch was killed before its results arrived; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects its responses");
     let exchange = scene.workspace().path(".run-evals/exchange.git");
     let args = ["collect", &id, "--exchange", exchange.to_str().unwrap(), "--output", "out", "-q"];
     scene.workspace().run(&args).expect(0);

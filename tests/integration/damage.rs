@@ -317,7 +317,7 @@ fn a_lost_or_damaged_ref_loses_no_row() {
         lose_results(&workspace, lost);
         let output = workspace.run(&["collect", "b1", "--output", "out"]);
         assert_eq!(output.code, Some(0), "{lost:?}: {}", output.stderr);
-        assert!(output.stderr.contains("is missing: it is made again"), "{lost:?}: {}", output.stderr);
+        assert!(output.stderr.contains("is missing: restoring it"), "{lost:?}: {}", output.stderr);
         assert_eq!(workspace.read("out/responses.jsonl"), before, "{lost:?}");
 
         let workspace = copy(&finished);

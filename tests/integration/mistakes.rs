@@ -924,7 +924,7 @@ fn trigger_and_sweep() {
     $ run-evals sweep --url https://evals.example.com
     error: no skill library
 
-    hint: name it with `--repo <owner>/<name>`
+    hint: pass it with `--repo <owner>/<name>`
 
     $ run-evals sweep --url https://evals.example.com --repo skills
     error: `skills` is not a repository

@@ -115,7 +115,7 @@ fn a_request_can_choose_only_models_that_the_target_allows() {
     workspace.write("requests.jsonl", format!("{request}\n"));
     workspace.write_target(&llm.base_url(), "");
     let output = workspace.dispatch(&[]).expect(3);
-    assert!(output.stderr.contains("chooses the model `dearest`"), "{}", output.stderr);
+    assert!(output.stderr.contains("selects the model `dearest`"), "{}", output.stderr);
     assert_eq!(llm.counter("requests"), 0);
     workspace.write_target(
         &llm.base_url(),

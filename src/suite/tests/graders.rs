@@ -333,7 +333,7 @@ fn prompts_are_checked() {
      7 |       - { type: llm-grader, temperature: 3 }
        |                             ^^^^^^^^^^^
 
-    hint: leave it out for the target's own
+    hint: omit it to use the target's
 
     error: prompt outside the roots: `/etc/hostname`
       --> s.yaml:8:37

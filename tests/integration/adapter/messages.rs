@@ -159,7 +159,7 @@ fn a_stopped_call_says_how_to_collect() {
     nix::sys::signal::kill(pid, nix::sys::signal::SIGINT).unwrap();
     let line = error_line(&calls, call.wait());
     let batch = line.split("collect ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
-    assert_snapshot!(line.replace(&batch, "[batch]"), @"exit 5: stopped by a signal (hint: what was started continues; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects its responses)");
+    assert_snapshot!(line.replace(&batch, "[batch]"), @"exit 5: stopped by a signal (hint: the batch continues; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects its responses)");
     let exchange = calls.stage.workspace.path(".run-evals/exchange.git");
     let collect = ["collect", &batch, "--exchange", exchange.to_str().unwrap(), "--output", "out"];
     calls.stage.workspace.run(&collect).expect(0);

@@ -172,14 +172,14 @@ fn chained_links_cannot_leave_a_bundle() {
         );
     }
     assert_snapshot!(told, @r"
-    error: `forged.tar.gz` is not what its manifest says:  `data/p` points outside the bundle
-    error: `forged.tar.gz` is not what its manifest says:  `data/p` points outside the bundle
-    error: `forged.tar.gz` is not what its manifest says:  `workspace/p` points outside the bundle
-    error: `forged.tar.gz` is not what its manifest says:  `data/p` points outside the bundle
-    error: `forged.tar.gz` is not what its manifest says:  `data/p` points outside the bundle, to a file that is not part of it
-    error: `forged.tar.gz` is not what its manifest says:  `data/p` points outside the bundle, to a file that is not part of it
-    error: `forged.tar.gz` is not what its manifest says:  `data/a` is circular, or resolves through more than 40 links  `data/b` is circular, or resolves through more than 40 links
-    error: `forged.tar.gz` is not what its manifest says:  `data/p` points outside the bundle
+    error: `forged.tar.gz` does not match its manifest:  `data/p` points outside the bundle
+    error: `forged.tar.gz` does not match its manifest:  `data/p` points outside the bundle
+    error: `forged.tar.gz` does not match its manifest:  `workspace/p` points outside the bundle
+    error: `forged.tar.gz` does not match its manifest:  `data/p` points outside the bundle
+    error: `forged.tar.gz` does not match its manifest:  `data/p` points outside the bundle, to a file that is not part of it
+    error: `forged.tar.gz` does not match its manifest:  `data/p` points outside the bundle, to a file that is not part of it
+    error: `forged.tar.gz` does not match its manifest:  `data/a` is circular, or resolves through more than 40 links  `data/b` is circular, or resolves through more than 40 links
+    error: `forged.tar.gz` does not match its manifest:  `data/p` points outside the bundle
     ");
 }
 
@@ -199,10 +199,10 @@ fn items_below_a_link_and_a_suite_that_is_not_a_file_are_rejected() {
         told.push_str(&refused(&workspace, "forged.tar.gz"));
     }
     assert_snapshot!(told, @r"
-    error: `forged.tar.gz` is not what its manifest says:  `data/x/a` is below the link `data/x`
-    error: `forged.tar.gz` is not what its manifest says:  `data/X/b` is below the link `data/X`
-    error: `forged.tar.gz` is not what its manifest says:  `eval.yaml` is a link, expected a file
-    error: `forged.tar.gz` is not what its manifest says:  `targets.yaml` is a link, expected a file
+    error: `forged.tar.gz` does not match its manifest:  `data/x/a` is below the link `data/x`
+    error: `forged.tar.gz` does not match its manifest:  `data/X/b` is below the link `data/X`
+    error: `forged.tar.gz` does not match its manifest:  `eval.yaml` is a link, expected a file
+    error: `forged.tar.gz` does not match its manifest:  `targets.yaml` is a link, expected a file
     ");
     // The manifest of a directory must be a file, too.
     directory(&workspace, &listed(EVAL, &[]));
@@ -567,10 +567,10 @@ fn a_link_cannot_lead_through_directories_that_runs_make() {
         refused(&workspace, "forged");
     }
     assert_snapshot!(told, @r"
-    error: `forged.tar.gz` is not what its manifest says:  `scripts/z.sh` points outside the bundle, to a file that is not part of it
-    error: `forged.tar.gz` is not what its manifest says:  `data/e/z.txt` points outside the bundle, to a file that is not part of it
-    error: `forged.tar.gz` is not what its manifest says:  `data/e/z.txt` points outside the bundle, to a file that is not part of it
-    error: `forged.tar.gz` is not what its manifest says:  `data/z` points outside the bundle, to a file that is not part of it
+    error: `forged.tar.gz` does not match its manifest:  `scripts/z.sh` points outside the bundle, to a file that is not part of it
+    error: `forged.tar.gz` does not match its manifest:  `data/e/z.txt` points outside the bundle, to a file that is not part of it
+    error: `forged.tar.gz` does not match its manifest:  `data/e/z.txt` points outside the bundle, to a file that is not part of it
+    error: `forged.tar.gz` does not match its manifest:  `data/z` points outside the bundle, to a file that is not part of it
     ");
     // A directory that the manifest lists is verified like any other.
     let items = listed(EVAL, &[("data/node_modules/a", File(b"a")), ("data/z", Link("node_modules/a"))]);

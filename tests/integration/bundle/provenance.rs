@@ -139,7 +139,7 @@ fn running_a_bundle_in_place_does_not_invalidate_it() {
     let (_, leftovers) = shown.split_once('\n').unwrap();
     assert_snapshot!(leftovers, @r"
 
-    not part of the bundle, and not checked:
+    not part of the bundle and not checked:
       .agentv/cache.json: left by runs; remove it if you have not run the bundle here
       scripts/node_modules: left by runs; remove it if you have not run the bundle here
       scripts/tools/__pycache__: left by runs; remove it if you have not run the bundle here

@@ -163,7 +163,7 @@ fn a_modified_bundle_is_rejected() {
         .unwrap();
     std::fs::remove_file(workspace.path("out/scripts/.keep")).unwrap();
     assert_snapshot!(workspace.run(&["bundle", "verify", "out"]).expect(3).stderr, @r"
-    error: `out` is not what its manifest says:
+    error: `out` does not match its manifest:
       `eval.yaml` has 10 bytes, not 88
       `scripts/.keep` is missing
       `targets.yaml` does not have its mode 0644
@@ -197,7 +197,7 @@ fn a_bundle_runs_with_a_mock() {
     );
     let told =
         workspace.run(&["bundle", "repo/suite.eval.yaml", "-o", "out2", "--verify-run"]).expect(3).stderr;
-    assert!(told.contains("cannot be run without AgentV"), "{told}");
+    assert!(told.contains("cannot run without AgentV"), "{told}");
 }
 
 fn quoted(text: &str) -> String {

@@ -135,7 +135,7 @@ fn the_next_evaluation_reports_what_changed_and_a_repeat_changes_nothing() {
     let before = stage.github.pulls().len();
     let output =
         stage.evaluate(&["--replicates", "1", "--open-pr", "--git-sha", &stage.commit("main~1")]).expect(0);
-    assert!(output.stderr.contains("the leaderboard has the same entries already"), "{}", output.stderr);
+    assert!(output.stderr.contains("the leaderboard already has the same entries"), "{}", output.stderr);
     assert_eq!(stage.github.pulls().len(), before);
 
     let prompt = "components/grant-letter-extraction/prompt.md";

@@ -46,10 +46,7 @@ fn a_command_is_refused_in_our_container() {
     let refused = run(&[]);
     assert_eq!(refused.status.code(), Some(3));
     let message = String::from_utf8(refused.stderr).unwrap();
-    assert!(
-        message.contains("the suite wants to run a command") && message.contains("s.eval.yaml:5:"),
-        "{message}"
-    );
+    assert!(message.contains("the suite runs a command") && message.contains("s.eval.yaml:5:"), "{message}");
     assert!(!workspace.path("was-here").exists() && !workspace.path(".run-evals").exists());
     assert_eq!(run(&["--allow-commands"]).status.code(), Some(0));
     assert!(workspace.path("was-here").exists());
@@ -105,10 +102,7 @@ fn a_custom_assertion_is_a_command_of_the_suite() {
     let refused = run(&[], true);
     assert_eq!(refused.status.code(), Some(3));
     let message = String::from_utf8(refused.stderr).unwrap();
-    assert!(
-        message.contains("the suite wants to run a command") && message.contains("s.eval.yaml:5:"),
-        "{message}"
-    );
+    assert!(message.contains("the suite runs a command") && message.contains("s.eval.yaml:5:"), "{message}");
     assert!(!workspace.path("was-here").exists() && !workspace.path(".run-evals").exists());
 
     assert_eq!(run(&["--allow-commands"], true).status.code(), Some(0));

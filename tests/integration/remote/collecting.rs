@@ -154,7 +154,7 @@ fn a_local_batch_is_not_replaced_by_another_batch() {
     here.run(&[&args[..], &["--output", "out"]].concat()).expect(0);
     let mine = here.read("out/responses.jsonl");
     let told = here.run(&["collect", "b1", "--target", "cloud", "--output", "out"]).expect(3);
-    assert!(told.stderr.contains("another batch has the id `b1` already"), "{}", told.stderr);
+    assert!(told.stderr.contains("another batch already has the id `b1`"), "{}", told.stderr);
     here.run(&["collect", "b1", "--output", "again"]).expect(0);
     assert_eq!(here.read("again/responses.jsonl"), mine);
 }

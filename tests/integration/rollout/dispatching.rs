@@ -144,7 +144,7 @@ fn a_row_that_did_not_run_is_dispatched_again() {
     stage.github.fault(What::StartupFailure);
     let output = stage.dispatch(&[]).expect(0);
     assert!(
-        output.stderr.contains("its run ended as `startup_failure` before it began; it is dispatched again"),
+        output.stderr.contains("its run ended as `startup_failure` before it started; dispatching it again"),
         "{}",
         output.stderr
     );

@@ -149,7 +149,7 @@ fn without_a_destination_for_the_rows_no_call_is_made() {
     let mut inputs = inline(&batch(2, 1), 1);
     inputs.results = RemoteResults::Artifact;
     let output = step(&stage, &workspace, &inputs, &[]).expect(3);
-    assert!(output.stderr.contains("the results have nowhere to go"), "{}", output.stderr);
+    assert!(output.stderr.contains("the results cannot be stored"), "{}", output.stderr);
     assert_eq!(stage.llm.counter("requests"), 0);
 }
 

@@ -115,8 +115,8 @@ fn the_last_good_list_stays_whatever_github_answers() {
         assert_eq!(health(&service), 200);
     }
     insta::assert_snapshot!(problems(&workspace).join("\n"), @r"
-    the networks of GitHub Actions are unknown; none is allowed: GitHub answered 500
-    keeping the last good networks of GitHub Actions: GitHub answered 503
+    the networks of GitHub Actions are unknown; none is allowed: GitHub returned 500
+    keeping the last good networks of GitHub Actions: GitHub returned 503
     keeping the last good networks of GitHub Actions: the response is not JSON
     keeping the last good networks of GitHub Actions: the response has no list `actions`
     keeping the last good networks of GitHub Actions: the list `actions` is empty

@@ -70,7 +70,7 @@ fn a_cancelled_job_keeps_its_answers_and_the_same_order_calls_only_the_rest() {
     let job = service.ended(&again, "completed");
     assert!(job["pull_request"].is_string(), "{job:#}");
     println!("{paid} of {CALLS} calls before the cancellation, {} after it", llm.counter("ok") - paid);
-    assert_eq!(llm.counter("ok"), CALLS, "nothing is paid twice");
+    assert_eq!(llm.counter("ok"), CALLS, "nothing is paid for twice");
     assert_eq!(job["summary"]["models"][0]["calls"]["attempted"], CASES * u64::from(REPLICATES), "{job:#}");
     // What has ended cannot be cancelled; what is cancelled stays so.
     let refused = cancel(&service, &again).expect(409);

@@ -88,7 +88,7 @@ fn sigterm_keeps_the_answers_and_rejects_new_requests() {
     service.ended(&id, "completed");
     let all = llm.counter("ok");
     println!("{paid} of {CALLS} calls before SIGTERM, {} after it", all - paid);
-    assert_eq!(all, CALLS, "nothing is paid twice");
+    assert_eq!(all, CALLS, "nothing is paid for twice");
     assert_eq!(leaderboard(&stage), undisturbed(&stage));
 }
 

@@ -209,7 +209,7 @@ fn a_refusal_without_a_reason_may_be_a_rate_limit() {
     let printed = private.bench.sync(&[]).expect(1);
     private.github.forget_violations();
     let printed = format!("{}{}", printed.stdout, printed.stderr);
-    assert!(printed.contains("refuses without a reason"), "{printed}");
+    assert!(printed.contains("refused without a reason"), "{printed}");
     assert!(printed.contains("it may be a rate limit"), "{printed}");
     assert!(!printed.contains("does not let us in"), "{printed}");
 }

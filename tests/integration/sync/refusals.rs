@@ -165,7 +165,7 @@ fn a_file_a_dangling_link_and_a_work_tree_of_another_repository() {
     assert!(bench.refused(&[]).contains("is a dangling link"));
     std::fs::remove_file(bench.clone()).unwrap();
     git(&bench.upstream(), &["worktree", "add", "-q", "-b", "linked", bench.clone().to_str().unwrap()]);
-    assert!(bench.refused(&["--reset"]).contains("is a work tree whose repository lies elsewhere"));
+    assert!(bench.refused(&["--reset"]).contains("is a work tree whose repository is elsewhere"));
 }
 
 #[test]
@@ -289,5 +289,5 @@ fn a_clone_that_is_part_of_another_repository() {
     let bench = Bench::new();
     bench.synced(&[]);
     bench.write(".git/commondir", "../../../upstream/.git\n");
-    assert!(bench.refused(&["--reset"]).contains("is a work tree whose repository lies elsewhere"));
+    assert!(bench.refused(&["--reset"]).contains("is a work tree whose repository is elsewhere"));
 }

@@ -119,9 +119,9 @@ fn a_bumped_skill_is_evaluated_once() {
     assert_eq!(outcome(&run(&stage, &serve, &sweep).expect(0))["outcome"], "merged");
 
     let output = run(&stage, &serve, &["trigger", "no-such-skill"]).expect(1);
-    assert!(output.stderr.contains("the service answered 404"), "{}", output.stderr);
+    assert!(output.stderr.contains("the service returned 404"), "{}", output.stderr);
     let output = run(&stage, &serve, &["trigger", SKILL, "--git-sha", "0123456"]).expect(1);
-    assert!(output.stderr.contains("the service answered 422"), "{}", output.stderr);
+    assert!(output.stderr.contains("the service returned 422"), "{}", output.stderr);
 }
 
 #[test]

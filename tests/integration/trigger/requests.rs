@@ -278,16 +278,16 @@ fn a_step_writes_a_summary() {
     | component | version | commit | outcome | |
     | --- | --- | --- | --- | --- |
     | <code>alpha</code> | 1.0.0 → 1.1.1 | [<alpha>](https://github.com/meadow/prompt-library/commit/<alpha>) | fired | <code>job&#45;1</code> |
-    | <code>eta</code> | 1.9.0 → 1.10.0 | [<eta>](https://github.com/meadow/prompt-library/commit/<eta>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
-    | <code>gamma</code> | 0.9.0 → 2.0.0 | [<gamma>](https://github.com/meadow/prompt-library/commit/<gamma>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
-    | <code>lambda</code> | 0.1.0 (new) | [<lambda>](https://github.com/meadow/prompt-library/commit/<lambda>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
-    | <code>omicron&#45;two</code> | 1.0.0 (new) | [<omicron-two>](https://github.com/meadow/prompt-library/commit/<omicron-two>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
-    | <code>pi</code> | 1.0.0 → 1.1.0 | [<pi>](https://github.com/meadow/prompt-library/commit/<pi>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
-    | <code>tau</code> | 1.2.0 (new) | [<tau>](https://github.com/meadow/prompt-library/commit/<tau>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
-    | <code>theta</code> | 1.0.0 → 1.1.0 | [<theta>](https://github.com/meadow/prompt-library/commit/<theta>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
-    | <code>zeta</code> | 1.0.0 → 1.1.0 | [<zeta>](https://github.com/meadow/prompt-library/commit/<zeta>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>eta</code> | 1.9.0 → 1.10.0 | [<eta>](https://github.com/meadow/prompt-library/commit/<eta>) | **busy** | <code>the service has been evaluating &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>gamma</code> | 0.9.0 → 2.0.0 | [<gamma>](https://github.com/meadow/prompt-library/commit/<gamma>) | **busy** | <code>the service has been evaluating &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>lambda</code> | 0.1.0 (new) | [<lambda>](https://github.com/meadow/prompt-library/commit/<lambda>) | **busy** | <code>the service has been evaluating &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>omicron&#45;two</code> | 1.0.0 (new) | [<omicron-two>](https://github.com/meadow/prompt-library/commit/<omicron-two>) | **busy** | <code>the service has been evaluating &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>pi</code> | 1.0.0 → 1.1.0 | [<pi>](https://github.com/meadow/prompt-library/commit/<pi>) | **busy** | <code>the service has been evaluating &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>tau</code> | 1.2.0 (new) | [<tau>](https://github.com/meadow/prompt-library/commit/<tau>) | **busy** | <code>the service has been evaluating &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>theta</code> | 1.0.0 → 1.1.0 | [<theta>](https://github.com/meadow/prompt-library/commit/<theta>) | **busy** | <code>the service has been evaluating &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>zeta</code> | 1.0.0 → 1.1.0 | [<zeta>](https://github.com/meadow/prompt-library/commit/<zeta>) | **busy** | <code>the service has been evaluating &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
 
-    It takes one at a time: `run-evals sweep` asks again for what was left out.
+    It runs one evaluation at a time: `run-evals sweep` requests missing ones.
 
     <sub><before>..<after>, 3 other prompts changed; 36 requests to GitHub</sub>
     "#);

@@ -1,4 +1,4 @@
-//! The mock servers of `examples`, each as a process of its own.
+//! The mock servers of `examples`, each in its own process.
 
 use std::env;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -80,7 +80,7 @@ impl Drop for Server {
     }
 }
 
-/// Builds the example in the profile of this executable (nothing happens where it is fresh) and returns its path.
+/// Builds the example in the profile of this executable (a no-op if it is up to date) and returns its path.
 pub(crate) fn build(example: &str) -> Result<PathBuf> {
     let executable = env::current_exe()?;
     let directory = executable.ancestors().nth(2).context("the benchmark is not in `target`")?;

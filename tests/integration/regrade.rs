@@ -205,7 +205,7 @@ fn results_from_elsewhere_do_not_choose_the_suite() {
     let workspace = workspace(&llm);
     let mark = workspace.path("was-run");
     workspace.run(&["eval", "suite.eval.yaml", "--output", "out"]).expect(4);
-    // Results that came as an artifact, with a suite of their own.
+    // Results from an artifact, with their own suite.
     std::fs::rename(workspace.path("out"), workspace.path("art")).unwrap();
     let mut record: serde_json::Value = serde_json::from_str(&workspace.read("art/run.json")).unwrap();
     record["suite"] = "art/evil.eval.yaml".into();

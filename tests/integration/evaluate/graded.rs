@@ -77,7 +77,7 @@ fn gateway(stage: &Stage, judge: impl Fn(&str, &str) -> Value) -> MockLlm {
     llm
 }
 
-/// Grades by the text, and repeats whatever a hostile answer asks for.
+/// Grades by the text, and repeats whatever a hostile answer requests.
 pub(crate) fn fair(expected: &str, answer: &str) -> Value {
     let (_, code) = codes(expected, answer);
     let content = match answer {
@@ -99,7 +99,7 @@ fn a_model_grades_prose_once_and_hostile_answers_do_not_steer_it() {
     let texts = rationales().len() as u64;
     let order = ["--replicates", "2", "--batch-id", "graded", "--output", "out"];
     let output = stage.evaluate(&order).expect(0);
-    // Each pair of texts once; those of the hostile model are asked for once more.
+    // Each pair of texts once; those of the hostile model are requested once more.
     let (calls, grades) = (CASES * 2 * 3, texts * 4);
     assert_eq!(llm.counter("ok"), calls + grades);
     let all = CASES * 2;

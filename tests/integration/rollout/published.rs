@@ -81,7 +81,7 @@ fn add_tool() -> Value {
     json!({"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}})
 }
 
-/// A model that calls the tool once, and then says what came of it.
+/// A model that calls the tool once, and then reports its result.
 fn calculator() -> Host {
     Host::start_reading(|_, body| {
         let is_result = body.contains(r#""role":"tool""#);

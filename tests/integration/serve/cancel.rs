@@ -165,7 +165,7 @@ fn orders_while_a_pull_request_is_open() {
         "the same order: no call, the same pull request"
     );
     assert_eq!(stage.github.pulls().len(), 1);
-    // Another order is another evaluation: it pays for its calls.
+    // Another request is another evaluation: it pays for its calls.
     let order = json!({"skill_name": SKILL, "replicates": 2});
     let second = service.ended(service.submit(&order).expect(202)["job_id"].as_str().unwrap(), "completed");
     assert!(second["pull_request"].is_string(), "{second:#}");

@@ -83,7 +83,7 @@ fn calls(entry: &Entry) -> String {
     let calls = &entry.calls;
     let mut text = format!("{} of {} ok", calls.ok, calls.attempted);
     for (count, what) in
-        [(calls.api_error, "failed"), (calls.parse_error, "unreadable"), (calls.truncated, "cut off")]
+        [(calls.api_error, "failed"), (calls.parse_error, "unreadable"), (calls.truncated, "truncated")]
     {
         if count > 0 {
             let _ = write!(text, ", {count} {what}");

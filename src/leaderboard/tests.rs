@@ -379,7 +379,7 @@ fn the_table_is_readable() {
     insta::assert_snapshot!(table, @r"
     | model | accuracy (95 %) | change | exact fields | prose | reproducibility (95 %) | change | fits the schema | calls |
     |---|---|---|---|---|---|---|---|---|
-    | `quill → quill-2` | 70.0 % (50.0 to 90.0) | +30.0 | 66.7 % | 100.0 % | 66.7 % | ±0.0 | 50.0 % | 0 of 2 ok, 1 failed, 1 unreadable, 1 cut off |
+    | `quill → quill-2` | 70.0 % (50.0 to 90.0) | +30.0 | 66.7 % | 100.0 % | 66.7 % | ±0.0 | 50.0 % | 0 of 2 ok, 1 failed, 1 unreadable, 1 truncated |
     | `pen\|'x'\n` | 80.0 % | −10.0 | 77.8 % | 100.0 % | 66.7 % | ±0.0 | 50.0 % | 2 of 2 ok |
     | `new` | 80.0 % | – | 77.8 % | 100.0 % | 66.7 % | – | 50.0 % | 2 of 2 ok |
     | `gone` | – | – | – | – | – | – | – | not called: the server does not list it |
